@@ -1,0 +1,47 @@
+# pyright: basic
+"""The one module that imports onnxruntime: sessions with the settings tiled models need."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tilewright.errors import ModelError
+from tilewright.graph.graph import Array
+
+Feeds = Mapping[str, Array]
+
+
+def session(
+    model: bytes | Path, *, arena: bool = True, reuse: bool = False, threads: int = 1
+) -> Any:
+    """An onnxruntime session on the CPU.
+
+    Memory reuse planning is off: it would keep every tile's buffers alive at once. With the arena
+    off too, freed memory goes back at once and the process's peak is the model's.
+    """
+    import onnxruntime as ort  # heavy: only where numbers are wanted
+
+    options = ort.SessionOptions()
+    options.enable_mem_reuse = reuse
+    options.enable_mem_pattern = False
+    options.enable_cpu_mem_arena = arena
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    source = model if isinstance(model, bytes) else str(model)
+    try:
+        return ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+    except RuntimeError as error:  # onnxruntime's errors all derive from it
+        first = str(error).strip().splitlines()[0]
+        raise ModelError(f"onnxruntime cannot load the model: {first[:200]}") from None
+    except Exception as error:  # its own exception classes share no public base
+        if type(error).__module__.startswith("onnxruntime"):
+            raise ModelError(f"onnxruntime cannot load the model: {str(error)[:200]}") from None
+        raise
+
+
+def run(model: bytes | Path, feeds: Feeds, **settings: Any) -> dict[str, Array]:
+    """All outputs of a model on these inputs."""
+    active = session(model, **settings)
+    names = [output.name for output in active.get_outputs()]
+    return dict(zip(names, active.run(names, dict(feeds)), strict=True))

@@ -1,0 +1,1 @@
+"""Networks in and out: ONNX files, the zoo, normalisation."""

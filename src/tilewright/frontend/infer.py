@@ -1,0 +1,117 @@
+"""Shapes and constants in one walk: each node is folded if it can be, else its types inferred."""
+
+from collections.abc import Mapping
+from math import prod
+
+import numpy as np
+
+from tilewright.errors import ModelError
+from tilewright.frontend import proto
+from tilewright.graph.graph import Array, Constant, Node, constant_of
+from tilewright.graph.types import TensorType
+
+FOLD_BYTES = 65536  # a folded constant may be this large, or as large as what it is made from
+LARGEST = 2**40  # elements; beyond it a shape is a mistake
+UNFOLDED = frozenset(
+    {"DequantizeLinear", "RandomNormal", "RandomUniform", "Bernoulli", "Multinomial"}
+)
+
+
+class Inference:
+    """Types and constants known so far. `add` takes the next node and says whether it stays."""
+
+    def __init__(self, opsets: Mapping[str, int], declared: Mapping[str, TensorType]) -> None:
+        self.opsets = dict(opsets)
+        self.declared = declared
+        self.types: dict[str, TensorType] = {}
+        self.constants: dict[str, Constant] = {}
+
+    def constant(self, name: str, value: Constant) -> None:
+        """Make a constant known."""
+        self.constants[name] = value
+        self.types[name] = value.type
+
+    def add(self, node: Node) -> bool:
+        """Work out a node's results. False if they became constants and the node is not needed."""
+        folded = self._fold(node)
+        if folded is not None:
+            for name, array in zip(node.outputs, folded, strict=False):
+                if name:
+                    self.constant(name, constant_of(array))
+            return False
+        self._check_parameters(node)
+        found = proto.infer_types(node, self.types, self.constants, self.opsets)
+        for name in node.writes:
+            kind = found.get(name) or self.declared.get(name)
+            if kind is not None:
+                if prod(kind.shape) > LARGEST:
+                    raise ModelError(f"node '{node.name}': result {kind} is too large")
+                self.types[name] = kind
+        return True
+
+    def _fold(self, node: Node) -> list[Array] | None:
+        if node.domain or node.captures or node.kind in UNFOLDED:
+            return None
+        if node.kind == "Shape" and node.inputs[0] in self.types:
+            return [_shape(node, self.types[node.inputs[0]].shape)]
+        if node.kind == "Constant":
+            return _constant_value(node)
+        inputs: list[Array] = []
+        for name in node.inputs:
+            if name and (name not in self.constants or self.constants[name].data is None):
+                return None
+            if name:
+                data = self.constants[name].data
+                assert data is not None
+                inputs.append(data)
+        if node.kind == "ConstantOfShape":
+            # A view of one number: a network of filled weights takes no memory.
+            fill = node.attributes.get("value", np.zeros(1, np.float32))
+            shape = tuple(int(extent) for extent in inputs[0])
+            if (
+                not isinstance(fill, np.ndarray)
+                or min(shape, default=0) < 0
+                or prod(shape) > LARGEST
+            ):
+                raise ModelError(f"node '{node.name}' (ConstantOfShape) is not valid")
+            return [np.broadcast_to(fill.reshape(()), shape)]
+        if not inputs:
+            return None
+        expected = proto.infer_types(node, self.types, self.constants, self.opsets)
+        size = sum(expected[name].bytes for name in node.writes if name in expected)
+        if any(name not in expected for name in node.writes):
+            size = 0
+        if size > max(FOLD_BYTES, sum(array.nbytes for array in inputs)):
+            return None
+        return proto.evaluate(node, inputs, self.opsets)
+
+    def _check_parameters(self, node: Node) -> None:
+        """Numbers that decide shapes cannot be made up: say so where they are missing."""
+        for name in node.inputs[1:]:
+            constant = self.constants.get(name)
+            if constant is None or constant.data is not None:
+                continue
+            if constant.type.dtype == "int64" and len(constant.type.shape) <= 1:
+                raise ModelError(
+                    f"the numbers of '{name}' are not in the file, and the shape of node "
+                    f"'{node.name}' ({node.kind}) depends on them: put the external data beside it"
+                )
+
+
+def _shape(node: Node, shape: tuple[int, ...]) -> Array:
+    start, stop = node.attributes.get("start", 0), node.attributes.get("end", len(shape))
+    assert isinstance(start, int) and isinstance(stop, int)
+    return np.asarray(shape[start:stop], dtype=np.int64)
+
+
+def _constant_value(node: Node) -> list[Array] | None:
+    for key, dtype in (
+        ("value", None),
+        ("value_float", np.float32),
+        ("value_floats", np.float32),
+        ("value_int", np.int64),
+        ("value_ints", np.int64),
+    ):
+        if key in node.attributes:
+            return [np.asarray(node.attributes[key], dtype=dtype)]
+    return None

@@ -1,0 +1,163 @@
+"""A model file becomes a Graph: shapes known, constants folded, nodes named and in order."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tilewright.errors import ModelError, ShapeError
+from tilewright.frontend import proto
+from tilewright.frontend.infer import Inference
+from tilewright.frontend.upgrade import TARGET, Upgrade
+from tilewright.graph.graph import Graph, Node
+from tilewright.graph.types import TensorType
+from tilewright.graph.verify import verify
+
+OLDEST, NEWEST = 9, 22
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A graph, and what the file left out."""
+
+    graph: Graph
+    missing_files: tuple[str, ...]
+
+
+def load_onnx(path: Path, shapes: Shapes | None = None) -> Loaded:
+    """Load an ONNX file. `shapes` fixes open dimensions (or replaces fixed ones) of inputs."""
+    raw = proto.read_model(path)
+    version = raw.opsets.get("", TARGET)
+    if not version >= OLDEST:
+        raise ModelError(f"'{path}' uses operator set {version}; {OLDEST} to {NEWEST} can be read")
+    graph = build(raw, shapes or {})
+    return Loaded(graph, raw.missing_files)
+
+
+def build(raw: proto.RawModel, shapes: Shapes) -> Graph:
+    """The Graph of a raw model, with the inputs' shapes fixed."""
+    inputs = {name: _fixed(name, kind, shapes) for name, kind in raw.inputs.items()}
+    unknown = [name for name in shapes if name not in inputs]
+    if unknown:
+        known = ", ".join(inputs) or "none"
+        raise ShapeError(f"--shape names '{unknown[0]}', but the inputs are: {known}")
+    open_inputs = {name: raw.inputs[name] for name, kind in inputs.items() if kind is None}
+    if open_inputs:
+        raise ShapeError(_open_message(open_inputs))
+    opsets = dict(raw.opsets)
+    old = opsets.get("", TARGET)
+    opsets[""] = max(old, TARGET)
+    trusted = {} if shapes else {n: _closed(kind) for n, kind in raw.declared.items()}
+    inference = Inference(opsets, {n: kind for n, kind in trusted.items() if kind is not None})
+    inference.types.update({name: kind for name, kind in inputs.items() if kind is not None})
+    for name, constant in raw.constants.items():
+        inference.constant(name, constant)
+    upgrade = Upgrade(old, inference)
+    names = _Names()
+    nodes: list[Node] = []
+    for original in _ordered(raw, set(inputs)):
+        for node in upgrade.nodes(original):
+            named = replace(node, name=names.unique(node))
+            if inference.add(named):
+                nodes.append(named)
+    return _finish(raw, tuple(inputs), nodes, inference, opsets)
+
+
+def _finish(
+    raw: proto.RawModel,
+    inputs: tuple[str, ...],
+    nodes: list[Node],
+    inference: Inference,
+    opsets: Mapping[str, int],
+) -> Graph:
+    """Drop what nothing reads; a network output that became constant is copied out."""
+    copies = [
+        Node(f"constant_output_{name}", "Identity", (f"{name}/value",), (name,))
+        for name in raw.outputs
+        if name in inference.constants
+    ]
+    for node in copies:
+        inference.constant(node.inputs[0], inference.constants.pop(node.outputs[0]))
+    alive: list[Node] = []
+    read = set(raw.outputs)
+    for node in reversed([*nodes, *copies]):
+        if any(name in read for name in node.writes):
+            alive.append(node)
+            read.update(node.reads)
+    alive.reverse()
+    constants = {name: c for name, c in inference.constants.items() if name in read}
+    made = {name for node in alive for name in node.writes} | set(inputs) | set(constants)
+    types = {name: kind for name, kind in inference.types.items() if name in made}
+    graph = Graph(raw.name, tuple(alive), inputs, raw.outputs, types, constants, opsets)
+    verify(graph)
+    return graph
+
+
+class _Names:
+    """Gives every node a name of its own."""
+
+    def __init__(self) -> None:
+        self.used: set[str] = set()
+
+    def unique(self, node: Node) -> str:
+        base = node.name or f"{node.kind}_{next(iter(node.writes), '')}"
+        name, number = base, 1
+        while name in self.used:
+            number += 1
+            name = f"{base}_{number}"
+        self.used.add(name)
+        return name
+
+
+def _ordered(raw: proto.RawModel, inputs: set[str]) -> Iterator[Node]:
+    """Nodes in file order where that is runnable, as the standard asks, else sorted."""
+    known = inputs | set(raw.constants)
+    waiting = list(raw.nodes)
+    while waiting:
+        left: list[Node] = []
+        for node in waiting:
+            if all(name in known for name in node.reads):
+                known.update(node.writes)
+                yield node
+            else:
+                left.append(node)
+        if len(left) == len(waiting):
+            missing = next(name for name in left[0].reads if name not in known)
+            label = left[0].name or left[0].kind
+            raise ModelError(f"node '{label}' reads '{missing}', which nothing before it makes")
+        waiting = left
+
+
+def _closed(kind: proto.OpenType) -> TensorType | None:
+    if not kind.dtype or kind.shape is None:
+        return None
+    shape = tuple(extent for extent in kind.shape if isinstance(extent, int))
+    return TensorType(kind.dtype, shape) if len(shape) == len(kind.shape) else None
+
+
+def _fixed(name: str, kind: proto.OpenType, shapes: Shapes) -> TensorType | None:
+    if not kind.dtype:
+        raise ModelError(f"input '{name}' is not a tensor; only tensors can be planned")
+    if name not in shapes:
+        return _closed(kind)
+    given = shapes[name]
+    if kind.shape is not None and len(kind.shape) != len(given):
+        raise ShapeError(
+            f"--shape {name}={','.join(map(str, given))} has {len(given)} dimensions, "
+            f"the input has {len(kind.shape)}"
+        )
+    return TensorType(kind.dtype, given)
+
+
+def _open_message(inputs: Mapping[str, proto.OpenType]) -> str:
+    """Which dimensions are open, and the option that closes them."""
+    told: list[str] = []
+    options: list[str] = []
+    guesses = {0: 1, 1: 3, 2: 224, 3: 224}
+    for name, kind in inputs.items():
+        shape = kind.shape or ()
+        dims = ",".join(str(d) if d is not None else "?" for d in shape) or "any rank"
+        told.append(f"'{name}' is [{dims}]")
+        example = [d if isinstance(d, int) else guesses.get(i, 1) for i, d in enumerate(shape)]
+        options.append(f"--shape {name}={','.join(map(str, example)) or '1,3,224,224'}")
+    return f"input dimensions are open: {'; '.join(told)}. Fix them, e.g. {' '.join(options)}"

@@ -1,0 +1,163 @@
+"""Old operator sets (9-12) are lifted to 13, so that everything else knows one form of each.
+
+Only what changed between these versions is touched; results stay the same.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from tilewright.frontend.infer import Inference
+from tilewright.graph.graph import Array, Node, constant_of
+
+TARGET = 13
+
+
+class Upgrade:
+    """Rewrites nodes of an old operator set one by one; new constants go to the inference."""
+
+    def __init__(self, opset: int, inference: Inference) -> None:
+        self.opset = opset
+        self.inference = inference
+
+    def nodes(self, node: Node) -> Iterator[Node]:
+        """The node in today's form: usually itself."""
+        rule = _RULES.get(node.kind)
+        if self.opset >= TARGET or node.domain or rule is None:
+            yield node
+        else:
+            yield from rule(self, node)
+
+    def input(self, node: Node, label: str, values: object, dtype: type = np.int64) -> str:
+        """A new constant for what used to be an attribute."""
+        name = f"{node.outputs[0]}/{label}"
+        array: Array = np.asarray(values, dtype=dtype)
+        self.inference.constant(name, constant_of(array))
+        return name
+
+
+def _without(node: Node, *names: str) -> dict[str, object]:
+    return {k: v for k, v in node.attributes.items() if k not in names}
+
+
+def _axes(up: Upgrade, node: Node) -> Iterator[Node]:
+    """Squeeze, Unsqueeze, ReduceSum: axes became an input."""
+    axes = node.attributes.get("axes")
+    if axes is None or len(node.inputs) > 1:
+        yield node
+        return
+    inputs = (node.inputs[0], up.input(node, "axes", axes))
+    yield replace(node, inputs=inputs, attributes=_without(node, "axes"))
+
+
+def _split(up: Upgrade, node: Node) -> Iterator[Node]:
+    parts = node.attributes.get("split")
+    if parts is None:
+        yield node
+        return
+    inputs = (node.inputs[0], up.input(node, "split", parts))
+    yield replace(node, inputs=inputs, attributes=_without(node, "split"))
+
+
+def _slice(up: Upgrade, node: Node) -> Iterator[Node]:
+    starts, ends = node.attributes.get("starts"), node.attributes.get("ends")
+    if starts is None or ends is None:
+        yield node
+        return
+    axes = node.attributes.get("axes", tuple(range(len(np.asarray(starts)))))
+    extra = (up.input(node, k, v) for k, v in (("starts", starts), ("ends", ends), ("axes", axes)))
+    yield replace(node, inputs=(node.inputs[0], *extra), attributes={})
+
+
+def _pad(up: Upgrade, node: Node) -> Iterator[Node]:
+    pads = node.attributes.get("pads")
+    if pads is None:
+        yield node
+        return
+    kind = up.inference.types.get(node.inputs[0])
+    dtype = np.dtype(kind.dtype).type if kind else np.float32
+    value = up.input(node, "value", node.attributes.get("value", 0.0), dtype)
+    inputs = (node.inputs[0], up.input(node, "pads", pads), value)
+    yield replace(node, inputs=inputs, attributes=_without(node, "pads", "value"))
+
+
+def _clip(up: Upgrade, node: Node) -> Iterator[Node]:
+    low, high = node.attributes.get("min"), node.attributes.get("max")
+    if low is None and high is None:
+        yield node
+        return
+    kind = up.inference.types.get(node.inputs[0])
+    dtype = np.dtype(kind.dtype).type if kind else np.float32
+    lower = up.input(node, "min", low, dtype) if low is not None else ""
+    upper = (up.input(node, "max", high, dtype),) if high is not None else ()
+    yield replace(node, inputs=(node.inputs[0], lower, *upper), attributes={})
+
+
+def _dropout(up: Upgrade, node: Node) -> Iterator[Node]:
+    """Inference copies; the mask is only kept where something reads it."""
+    if len([name for name in node.outputs if name]) > 1:
+        yield replace(node, inputs=node.inputs[:1], attributes={})
+        return
+    yield replace(node, kind="Identity", inputs=node.inputs[:1], attributes={})
+
+
+def _softmax(up: Upgrade, node: Node) -> Iterator[Node]:
+    """Before 13 all axes from `axis` on were normalised together."""
+    kind = up.inference.types.get(node.inputs[0])
+    if kind is None:
+        yield node
+        return
+    rank = len(kind.shape)
+    raw = node.attributes.get("axis", 1)
+    axis = (raw if isinstance(raw, int) else 1) % max(1, rank)
+    inner = [a for a in range(axis, rank) if kind.shape[a] > 1]
+    if len(inner) <= 1:
+        yield replace(node, attributes={"axis": inner[0] if inner else axis})
+        return
+    flat, result = f"{node.outputs[0]}/flat", f"{node.outputs[0]}/rows"
+    outer = int(np.prod(kind.shape[:axis], dtype=np.int64))
+    shape = up.input(node, "rows_shape", (outer, -1))
+    back = up.input(node, "shape", kind.shape)
+    yield Node(f"{node.name}/flatten", "Reshape", (node.inputs[0], shape), (flat,))
+    yield replace(node, inputs=(flat,), outputs=(result,), attributes={"axis": 1})
+    yield Node(f"{node.name}/restore", "Reshape", (result, back), node.outputs)
+
+
+def _upsample(up: Upgrade, node: Node) -> Iterator[Node]:
+    """Upsample, and Resize of opset 10: asymmetric coordinates, rounded down."""
+    if node.kind == "Resize" and up.opset > 10:
+        yield node
+        return
+    if len(node.inputs) > 1:
+        scales = node.inputs[1]
+    else:
+        scales = up.input(node, "scales", node.attributes.get("scales"), np.float32)
+    attributes = {
+        "mode": node.attributes.get("mode", "nearest"),
+        "coordinate_transformation_mode": "asymmetric",
+        "nearest_mode": "floor",
+    }
+    yield replace(node, kind="Resize", inputs=(node.inputs[0], "", scales), attributes=attributes)
+
+
+def _scatter(up: Upgrade, node: Node) -> Iterator[Node]:
+    yield replace(node, kind="ScatterElements")
+
+
+_RULES: dict[str, Callable[[Upgrade, Node], Iterator[Node]]] = {
+    "Squeeze": _axes,
+    "Unsqueeze": _axes,
+    "ReduceSum": _axes,
+    "Split": _split,
+    "Slice": _slice,
+    "Pad": _pad,
+    "Clip": _clip,
+    "Dropout": _dropout,
+    "Softmax": _softmax,
+    "LogSoftmax": _softmax,
+    "Hardmax": _softmax,
+    "Upsample": _upsample,
+    "Resize": _upsample,
+    "Scatter": _scatter,
+}

@@ -1,0 +1,245 @@
+"""Access relations: which interval of an input axis an interval of an output axis needs.
+
+Every operator Tilewright can tile is separable: an axis of an input depends on at most one axis of
+the output. So its access relation is one rule per input axis, and a grid of tiles is evaluated
+axis by axis, never tile by tile.
+"""
+
+from dataclasses import dataclass
+from math import gcd
+
+from tilewright.geometry.interval import Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What an output interval needs along one input axis: the part that exists, and the padding on
+    either side that takes the place of what does not."""
+
+    interval: Interval
+    before: int = 0
+    after: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """All of the axis, whatever the output interval: reductions, weights' inner axes."""
+
+    extent: int
+
+    @property
+    def axis(self) -> None:
+        """No output axis drives it."""
+        return None
+
+    def reach(self, out: Interval) -> Reach:
+        """Always everything."""
+        return Reach(Interval(0, self.extent))
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """The very interval of the output axis: element-wise operators."""
+
+    axis: int
+
+    def reach(self, out: Interval) -> Reach:
+        """The interval itself."""
+        return Reach(out)
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """A whole number of input positions (`numerator`) for every `denominator` output positions."""
+
+    axis: int
+    numerator: int
+    denominator: int
+
+    def reach(self, out: Interval) -> Reach:
+        """The interval in input units, rounded outwards."""
+        start = out.start * self.numerator // self.denominator
+        stop = -(-out.stop * self.numerator // self.denominator)
+        return Reach(Interval(start, stop))
+
+
+@dataclass(frozen=True, slots=True)
+class Shifted:
+    """The interval moved and clipped: one part of a concat, split or slice, or zero padding."""
+
+    axis: int
+    offset: int
+    extent: int
+
+    def reach(self, out: Interval) -> Reach:
+        """The part that exists; what falls outside is missing before or after."""
+        moved = out.shift(self.offset)
+        inside = moved.clip(self.extent)
+        if inside.empty:
+            return Reach(inside)
+        return Reach(inside, inside.start - moved.start, moved.stop - inside.stop)
+
+
+@dataclass(frozen=True, slots=True)
+class Strided:
+    """Every step-th position from start: a slice with a step, which may be negative."""
+
+    axis: int
+    start: int
+    step: int
+
+    def reach(self, out: Interval) -> Reach:
+        """The hull of the positions taken."""
+        if out.empty:
+            return Reach(Interval(0, 0))
+        first = self.start + out.start * self.step
+        last = self.start + (out.stop - 1) * self.step
+        return Reach(Interval(min(first, last), max(first, last) + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A sliding window: convolution and pooling along one axis."""
+
+    axis: int
+    kernel: int
+    stride: int
+    dilation: int
+    pad_before: int
+    extent: int
+
+    def reach(self, out: Interval) -> Reach:
+        """Rows the window covers; what lies outside the input is this tile's own padding."""
+        start = out.start * self.stride - self.pad_before
+        stop = (out.stop - 1) * self.stride + (self.kernel - 1) * self.dilation + 1
+        stop -= self.pad_before
+        inside = Interval(start, stop).clip(self.extent)
+        if inside.empty:
+            return Reach(inside)
+        return Reach(inside, max(0, -start), max(0, stop - self.extent))
+
+    def grow(self, out: Interval, out_extent: int) -> Interval:
+        """The interval, enlarged until it touches at least one real input row."""
+        start, stop = out.start, out.stop
+        tail = (self.kernel - 1) * self.dilation
+        while stop < out_extent and (stop - 1) * self.stride + tail < self.pad_before:
+            stop += 1
+        while start > 0 and start * self.stride - self.pad_before >= self.extent:
+            start -= 1
+        return Interval(start, stop)
+
+
+@dataclass(frozen=True, slots=True)
+class TransposedWindow:
+    """A transposed convolution along one axis. Its padding is what is cropped off the full result
+    of the tile, so `before` and `after` are crops (a negative `after` is output padding)."""
+
+    axis: int
+    kernel: int
+    stride: int
+    dilation: int
+    pad_before: int
+    extent: int
+
+    def reach(self, out: Interval) -> Reach:
+        """Input rows whose contributions fall into the interval, and the crops."""
+        tail = (self.kernel - 1) * self.dilation
+        lowest = -(-(out.start + self.pad_before - tail) // self.stride)
+        # In a hole between contributions the row before keeps the crop from going negative.
+        lowest = min(lowest, (out.start + self.pad_before) // self.stride)
+        highest = (out.stop - 1 + self.pad_before) // self.stride
+        start = min(max(0, lowest), self.extent - 1)
+        inside = Interval(start, max(start + 1, min(highest + 1, self.extent)))
+        full_start = inside.start * self.stride - self.pad_before
+        full_stop = (inside.stop - 1) * self.stride - self.pad_before + tail + 1
+        return Reach(inside, out.start - full_start, full_stop - out.stop)
+
+
+@dataclass(frozen=True, slots=True)
+class Mirrored:
+    """Reflect, edge or wrap padding: an interval that touches the padding needs the rows it is
+    made from; `before` and `after` are the padding rows of the tile."""
+
+    axis: int
+    pad_before: int
+    pad_after: int
+    extent: int
+
+    def reach(self, out: Interval) -> Reach:
+        """Rows inside; the tile's own padding where it holds the border."""
+        moved = out.shift(-self.pad_before)
+        inside = moved.clip(self.extent)
+        return Reach(inside, max(0, -moved.start), max(0, moved.stop - self.extent))
+
+    def grow(self, out: Interval, out_extent: int) -> Interval:
+        """The interval, enlarged to hold the rows that its padding mirrors."""
+        border = self.pad_before + self.extent
+        while True:
+            start, stop = out.start, out.stop
+            if start < self.pad_before:
+                stop = max(stop, min(out_extent, 2 * self.pad_before - start + 1))
+            if stop > border:
+                start = min(start, max(0, 2 * border - stop - 1))
+            if (start, stop) == (out.start, out.stop):
+                return out
+            out = Interval(start, stop)
+
+
+@dataclass(frozen=True, slots=True)
+class Resampled:
+    """Interpolation by `up`/`down` (output per input positions) with `halo` rows on either side,
+    clipped at the borders; output intervals start and stop on multiples of `up`."""
+
+    axis: int
+    up: int
+    down: int
+    halo: int
+    extent: int
+
+    def reach(self, out: Interval) -> Reach:
+        """Input rows with their halo; `before` and `after` count the halo rows present."""
+        core = Interval(out.start * self.down // self.up, -(-out.stop * self.down // self.up))
+        core = core.clip(self.extent)
+        inside = Interval(core.start - self.halo, core.stop + self.halo).clip(self.extent)
+        return Reach(inside, core.start - inside.start, inside.stop - core.stop)
+
+
+AxisRule = (
+    Whole | Same | Scaled | Shifted | Strided | Window | TransposedWindow | Mirrored | Resampled
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The access relation of one output of one operator.
+
+    `shape` is the output's shape. `grain` says in what multiples each output axis can be cut: 1 is
+    anywhere, the extent is nowhere. `inputs` has a rule per axis of each input, or None for an
+    input that is absent or is no data (a shape, a list of axes).
+    """
+
+    shape: tuple[int, ...]
+    grain: tuple[int, ...]
+    inputs: tuple[tuple[AxisRule, ...] | None, ...]
+
+    def tileable(self) -> tuple[int, ...]:
+        """Output axes that can be cut at all."""
+        return tuple(a for a, extent in enumerate(self.shape) if self.grain[a] < extent)
+
+    def grow(self, axis: int, out: Interval) -> Interval:
+        """The smallest interval holding `out` that the operator can compute on its own."""
+        extent, grain = self.shape[axis], self.grain[axis]
+        if out.empty:
+            return out
+        if grain > 1:
+            out = Interval(out.start // grain * grain, min(extent, -(-out.stop // grain) * grain))
+        for rules in self.inputs:
+            for rule in rules or ():
+                if isinstance(rule, Window | Mirrored) and rule.axis == axis:
+                    out = rule.grow(out, extent)
+        return out
+
+
+def common_grain(first: int, second: int) -> int:
+    """The smallest grain that is a multiple of both."""
+    return first * second // gcd(first, second)

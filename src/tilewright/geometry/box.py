@@ -1,0 +1,69 @@
+"""Box: one interval per axis."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from math import prod
+
+from tilewright.geometry.interval import Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A rectangular region of a tensor, one half-open interval per axis."""
+
+    intervals: tuple[Interval, ...]
+
+    @staticmethod
+    def whole(shape: Iterable[int]) -> "Box":
+        """The region that is the whole tensor."""
+        return Box(tuple(Interval(0, extent) for extent in shape))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extent per axis."""
+        return tuple(interval.length for interval in self.intervals)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def empty(self) -> bool:
+        """Whether it holds no element."""
+        return any(interval.empty for interval in self.intervals)
+
+    def hull(self, other: "Box") -> "Box":
+        """The smallest box that holds both."""
+        if self.empty:
+            return other
+        if other.empty:
+            return self
+        pairs = zip(self.intervals, other.intervals, strict=True)
+        return Box(tuple(a.hull(b) for a, b in pairs))
+
+    def covers(self, other: "Box") -> bool:
+        """Whether every element of other is in it."""
+        pairs = zip(self.intervals, other.intervals, strict=True)
+        return other.empty or all(a.covers(b) for a, b in pairs)
+
+    def within(self, outer: "Box") -> "Box":
+        """The same region in coordinates that count from outer's corner."""
+        pairs = zip(self.intervals, outer.intervals, strict=True)
+        return Box(tuple(a.shift(-b.start) for a, b in pairs))
+
+    def slices(self) -> tuple[slice, ...]:
+        """The numpy index of the region."""
+        return tuple(slice(i.start, i.stop) for i in self.intervals)
+
+    def __iter__(self) -> Iterator[Interval]:
+        return iter(self.intervals)
+
+    def __len__(self) -> int:
+        return len(self.intervals)
+
+    def __getitem__(self, axis: int) -> Interval:
+        return self.intervals[axis]
+
+    def __str__(self) -> str:
+        return "[" + ", ".join(map(str, self.intervals)) + "]"

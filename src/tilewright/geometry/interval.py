@@ -1,0 +1,60 @@
+"""Interval: half-open ranges of one axis."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Interval:
+    """Positions start, start+1, ..., stop-1 of one axis: half-open, everywhere in Tilewright."""
+
+    start: int
+    stop: int
+
+    @property
+    def length(self) -> int:
+        """How many positions it holds."""
+        return max(0, self.stop - self.start)
+
+    @property
+    def empty(self) -> bool:
+        """Whether it holds no position."""
+        return self.stop <= self.start
+
+    def hull(self, other: "Interval") -> "Interval":
+        """The smallest interval that holds both; an empty one adds nothing."""
+        if self.empty:
+            return other
+        if other.empty:
+            return self
+        return Interval(min(self.start, other.start), max(self.stop, other.stop))
+
+    def clip(self, extent: int) -> "Interval":
+        """What of it lies inside [0, extent)."""
+        start = min(max(self.start, 0), extent)
+        return Interval(start, max(start, min(self.stop, extent)))
+
+    def shift(self, offset: int) -> "Interval":
+        """The same length, moved by offset."""
+        return Interval(self.start + offset, self.stop + offset)
+
+    def covers(self, other: "Interval") -> bool:
+        """Whether every position of other is in it."""
+        return other.empty or (self.start <= other.start and other.stop <= self.stop)
+
+    def __str__(self) -> str:
+        return f"{self.start}-{self.stop}"
+
+
+def even_split(extent: int, parts: int, grain: int = 1) -> tuple[Interval, ...]:
+    """Cut [0, extent) in parts: evenly, the remainder to the first ones. With a grain the size is
+    rounded up to its multiple and the remainder goes last, so there may be fewer parts."""
+    if grain > 1:
+        size = -(-extent // (parts * grain)) * grain
+        starts = range(0, extent, size)
+        return tuple(Interval(start, min(start + size, extent)) for start in starts)
+    size, rest = divmod(extent, parts)
+    cuts = [0]
+    for index in range(parts):
+        cuts.append(cuts[-1] + size + (1 if index < rest else 0))
+    return tuple(Interval(a, b) for a, b in pairwise(cuts))

@@ -1,0 +1,1 @@
+"""The network: Graph, Node, TensorType, and one OpSpec per operator."""

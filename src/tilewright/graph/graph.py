@@ -1,0 +1,135 @@
+"""Graph: a network as frozen data, in execution order."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.graph.types import TensorType
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """An attribute that only its file format understands (a subgraph, a sparse tensor)."""
+
+    data: bytes
+
+
+Attribute = (
+    int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | Array | Opaque
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One operator: its kind, attributes, and the names of what it reads and writes.
+
+    An absent optional input or output is the empty string. `captures` are values that a subgraph
+    in the attributes reads from outside.
+    """
+
+    name: str
+    kind: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Attribute] = field(default_factory=dict[str, Attribute])
+    domain: str = ""
+    captures: tuple[str, ...] = ()
+
+    @property
+    def reads(self) -> Iterator[str]:
+        """Names of the values it needs, captured ones included."""
+        yield from (name for name in self.inputs if name)
+        yield from self.captures
+
+    @property
+    def writes(self) -> Iterator[str]:
+        """Names of the values it makes."""
+        return (name for name in self.outputs if name)
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A weight. `data` is None where the file left the numbers out."""
+
+    type: TensorType
+    data: Array | None
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A network: nodes in an order in which they can run, and the types of their values.
+
+    `types` has every value whose element type and shape are known; constants are values too.
+    """
+
+    name: str
+    nodes: tuple[Node, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    types: Mapping[str, TensorType]
+    constants: Mapping[str, Constant]
+    opsets: Mapping[str, int]
+
+    @property
+    def opset(self) -> int:
+        """Version of the standard operator set."""
+        return self.opsets.get("", 13)
+
+    @cached_property
+    def producer(self) -> Mapping[str, int]:
+        """Value -> index of the node that makes it."""
+        return {name: i for i, node in enumerate(self.nodes) for name in node.writes}
+
+    @cached_property
+    def consumers(self) -> Mapping[str, tuple[int, ...]]:
+        """Value -> indices of the nodes that read it, each once."""
+        readers: dict[str, list[int]] = {}
+        for i, node in enumerate(self.nodes):
+            for name in dict.fromkeys(node.reads):
+                readers.setdefault(name, []).append(i)
+        return {name: tuple(indices) for name, indices in readers.items()}
+
+    @cached_property
+    def index(self) -> Mapping[str, int]:
+        """Node name -> its index."""
+        return {node.name: i for i, node in enumerate(self.nodes)}
+
+    @property
+    def weightless(self) -> bool:
+        """Whether any weight's numbers are missing."""
+        return any(constant.data is None for constant in self.constants.values())
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of all constants."""
+        return sum(constant.type.bytes for constant in self.constants.values())
+
+    def predecessors(self, index: int) -> set[int]:
+        """Indices of the nodes whose results the node reads."""
+        producer = self.producer
+        return {producer[name] for name in self.nodes[index].reads if name in producer}
+
+    def successors(self, index: int) -> set[int]:
+        """Indices of the nodes that read the node's results."""
+        return {i for name in self.nodes[index].writes for i in self.consumers.get(name, ())}
+
+    def reachable(self, start: Iterable[int], *, forward: bool) -> set[int]:
+        """Nodes that can be reached from start (itself included) along or against the edges."""
+        step = self.successors if forward else self.predecessors
+        found, todo = set(start), list(start)
+        while todo:
+            for other in step(todo.pop()) - found:
+                found.add(other)
+                todo.append(other)
+        return found
+
+
+def constant_of(array: Array) -> Constant:
+    """A constant that holds the array."""
+    return Constant(TensorType(str(array.dtype), array.shape), np.asarray(array))

@@ -1,0 +1,91 @@
+"""Element by element, with broadcasting; quantisation parameters along one axis."""
+
+from tilewright.geometry.access import Access, AxisRule, Same
+from tilewright.graph.ops.spec import (
+    Engine,
+    Op,
+    OpSpec,
+    Step,
+    Tile,
+    broadcast_rules,
+    free,
+    ints,
+    same_rules,
+    whole_rules,
+)
+
+UNARY = (
+    "Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Cast Ceil Celu Clip Cos Cosh Elu Erf Exp "
+    "Floor Gelu HardSigmoid HardSwish Identity IsInf IsNaN LeakyRelu Log Mish Neg Not Reciprocal "
+    "Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Tan Tanh ThresholdedRelu"
+).split()
+MOVES = frozenset({"Identity", "Cast"})
+BROADCAST = (
+    "Add And BitShift BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less "
+    "LessOrEqual Max Mean Min Mod Mul Or PRelu Pow Sub Sum Where Xor"
+).split()
+
+
+def _unary_access(op: Op, output: int) -> Access | None:
+    """The first input follows the output; the others (clip bounds) are single numbers."""
+    result = op.result().shape
+    extra = (whole_rules(i.type.shape) if i is not None else None for i in op.inputs[1:])
+    return Access(result, free(result), (same_rules(len(result)), *extra))
+
+
+def _broadcast_access(op: Op, output: int) -> Access | None:
+    result = op.result().shape
+    rules = (broadcast_rules(i.type.shape, result) if i is not None else None for i in op.inputs)
+    return Access(result, free(result), tuple(rules))
+
+
+def _dropout_access(op: Op, output: int) -> Access | None:
+    result = op.result().shape
+    if op.value_of(2) is not None or sum(kind is not None for kind in op.outputs) > 1:
+        return None
+    return Access(result, free(result), (same_rules(len(result)), *[None] * (len(op.inputs) - 1)))
+
+
+def _quantise_access(op: Op, output: int) -> Access | None:
+    """Scale and zero point: one for all, or one per position of an axis; blocks run whole."""
+    result = op.result().shape
+    axis = op.int_of("axis", 1) % max(1, len(result))
+    if op.int_of("block_size", 0):
+        return None
+    rules: list[tuple[AxisRule, ...] | None] = [same_rules(len(result))]
+    for operand in op.inputs[1:]:
+        if operand is None:
+            rules.append(None)
+            continue
+        shape = operand.type.shape
+        per_axis = len(shape) == 1 and shape[0] > 1
+        rules.append((Same(axis),) if per_axis else whole_rules(shape))
+    return Access(result, free(result), tuple(rules))
+
+
+def _expand_access(op: Op, output: int) -> Access | None:
+    result = op.result().shape
+    return Access(result, free(result), (broadcast_rules(op.shape(0), result), None))
+
+
+def _expand_tile(op: Op, tile: Tile) -> tuple[Step, ...]:
+    return (Step("Expand", {}, (0, ints(tile.output.shape))),)
+
+
+SPECS = (
+    *(
+        OpSpec(
+            kind,
+            "element-wise",
+            Engine.MOVE if kind in MOVES else Engine.VECTOR,
+            "all",
+            _unary_access,
+        )
+        for kind in UNARY
+    ),
+    *(OpSpec(kind, "element-wise", Engine.VECTOR, "all", _broadcast_access) for kind in BROADCAST),
+    OpSpec("Dropout", "element-wise", Engine.MOVE, "all", _dropout_access),
+    OpSpec("QuantizeLinear", "element-wise", Engine.VECTOR, "all", _quantise_access),
+    OpSpec("DequantizeLinear", "element-wise", Engine.VECTOR, "all", _quantise_access),
+    OpSpec("Expand", "element-wise", Engine.MOVE, "all", _expand_access, _expand_tile),
+)

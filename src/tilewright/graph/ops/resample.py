@@ -1,0 +1,111 @@
+"""Resize: nearest, linear and cubic interpolation along each axis."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from tilewright.geometry.access import Access, AxisRule, Resampled, Same, Whole
+from tilewright.graph.ops.spec import Engine, Op, OpSpec, Step, StepInput, Tile, ints
+
+_SHIFT_INVARIANT = ("half_pixel", "asymmetric", "pytorch_half_pixel")
+
+
+@dataclass(frozen=True, slots=True)
+class _Scaling:
+    scale: Fraction
+    cuttable: bool
+
+
+def _scalings(op: Op) -> list[_Scaling] | None:
+    """Exact scale per axis, and whether a tile of it interpolates with the same weights."""
+    shape, result = op.shape(0), op.result().shape
+    given = op.value_of(2)
+    if op.str_of("coordinate_transformation_mode", "") == "tf_crop_and_resize":
+        return None
+    if op.int_of("antialias", 0) or op.ints_of("axes") is not None:
+        return None
+    if op.str_of("keep_aspect_ratio_policy", "stretch") != "stretch":
+        return None
+    if given is None and op.value_of(3) is None:
+        return None
+    mode = op.str_of("coordinate_transformation_mode", "half_pixel")
+    linear = op.str_of("mode", "nearest") != "nearest"
+    found: list[_Scaling] = []
+    for axis, (extent, out) in enumerate(zip(shape, result, strict=True)):
+        scale = Fraction(out, extent)
+        consistent = True
+        if given is not None and given.size:
+            consistent = float(scale) == float(given.reshape(-1)[axis])
+        factor = scale.numerator * scale.denominator
+        # Interpolation weights of a shifted tile are the same numbers only for powers of two.
+        exact = factor & (factor - 1) == 0 if linear else scale.denominator == 1
+        single = mode == "pytorch_half_pixel" and out == 1
+        cuttable = consistent and exact and mode in _SHIFT_INVARIANT and not single
+        found.append(_Scaling(scale, cuttable or scale == 1))
+    return found
+
+
+def _halo(op: Op) -> int:
+    return {"nearest": 1, "linear": 1, "cubic": 2}.get(op.str_of("mode", "nearest"), 2)
+
+
+def _resize_access(op: Op, output: int) -> Access | None:
+    scalings = _scalings(op)
+    if scalings is None:
+        return None
+    shape, result = op.shape(0), op.result().shape
+    grain: list[int] = []
+    rules: list[AxisRule] = []
+    for axis, scaling in enumerate(scalings):
+        if scaling.scale == 1:
+            grain.append(1)
+            rules.append(Same(axis))
+        elif scaling.cuttable:
+            up, down = scaling.scale.numerator, scaling.scale.denominator
+            grain.append(up)
+            rules.append(Resampled(axis, up, down, _halo(op) * down, shape[axis]))
+        else:
+            grain.append(result[axis])
+            rules.append(Whole(shape[axis]))
+    return Access(result, tuple(grain), (tuple(rules), *[None] * (len(op.inputs) - 1)))
+
+
+def _resize_tile(op: Op, tile: Tile) -> tuple[Step, ...]:
+    """Resize the region with its halo, then crop what the halo gave."""
+    scalings, reaches = _scalings(op), tile.inputs[0]
+    assert scalings is not None and reaches is not None
+    box = tile.output
+    sizes: list[int] = []
+    crops: list[tuple[int, int, int]] = []
+    for axis, (scaling, reach) in enumerate(zip(scalings, reaches, strict=True)):
+        if scaling.scale == 1 or not scaling.cuttable:
+            sizes.append(box[axis].length)
+            continue
+        size = int(reach.interval.length * scaling.scale)
+        sizes.append(size)
+        start = int(reach.before * scaling.scale)
+        if size != box[axis].length:
+            crops.append((axis, start, start + box[axis].length))
+    given = op.value_of(2)
+    inputs: tuple[StepInput, ...] = (0, None, None, ints(sizes))
+    if given is not None and given.size:
+        inputs = (0, None, given)
+    attributes = op.attributes
+    if not crops:
+        return (Step("Resize", attributes, inputs),)
+    axes, starts, stops = zip(*crops, strict=True)
+    return (
+        Step("Resize", attributes, inputs, ("resized",), tuple(sizes)),
+        Step("Slice", {}, ("resized", ints(starts), ints(stops), ints(axes))),
+    )
+
+
+SPECS = (
+    OpSpec(
+        "Resize",
+        "layout",
+        Engine.VECTOR,
+        "axes with whole (linear: power of two) factors",
+        _resize_access,
+        _resize_tile,
+    ),
+)

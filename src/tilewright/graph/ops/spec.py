@@ -1,0 +1,207 @@
+"""OpSpec: everything Tilewright knows about a kind of operator, in one record.
+
+Nothing outside `graph/ops` compares operator names; it asks the spec. Adding an operator is one
+entry in the module of its family and one test.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import cast
+
+import numpy as np
+
+from tilewright.geometry.access import Access, AxisRule, Reach, Same, Whole
+from tilewright.geometry.box import Box
+from tilewright.graph.graph import Array, Attribute, Graph, Node
+from tilewright.graph.types import TensorType
+
+
+class Engine(Enum):
+    """The class of engine an operator needs."""
+
+    MATRIX = "matrix"
+    VECTOR = "vector"
+    MOVE = "move"  # data movement, or nothing at all once layouts are chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """An input as its operator sees it: a type, and the numbers if they are constant and known."""
+
+    type: TensorType
+    constant: bool
+    value: Array | None
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """A node together with the types of what it reads and writes."""
+
+    kind: str
+    attributes: Mapping[str, Attribute]
+    inputs: tuple[Operand | None, ...]
+    outputs: tuple[TensorType | None, ...]
+    opset: int
+
+    def int_of(self, name: str, default: int) -> int:
+        """An integer attribute."""
+        value = self.attributes.get(name, default)
+        return int(value) if isinstance(value, int | float) else default
+
+    def float_of(self, name: str, default: float) -> float:
+        """A float attribute."""
+        value = self.attributes.get(name, default)
+        return float(value) if isinstance(value, int | float) else default
+
+    def str_of(self, name: str, default: str) -> str:
+        """A text attribute."""
+        value = self.attributes.get(name, default)
+        return value if isinstance(value, str) else default
+
+    def ints_of(self, name: str) -> tuple[int, ...] | None:
+        """A list of integers, or None where the attribute is absent."""
+        value = self.attributes.get(name)
+        return tuple(int(cast(int, v)) for v in value) if isinstance(value, tuple) else None
+
+    def shape(self, index: int) -> tuple[int, ...]:
+        """Shape of an input that is there."""
+        operand = self.inputs[index]
+        assert operand is not None
+        return operand.type.shape
+
+    def has(self, index: int) -> bool:
+        """Whether the input is there."""
+        return index < len(self.inputs) and self.inputs[index] is not None
+
+    def value_of(self, index: int) -> Array | None:
+        """The numbers of a constant input, None if absent, variable or left out."""
+        operand = self.inputs[index] if index < len(self.inputs) else None
+        return None if operand is None else operand.value
+
+    def result(self, index: int = 0) -> TensorType:
+        """Type of an output."""
+        kind = self.outputs[index]
+        assert kind is not None
+        return kind
+
+
+# What a tile is made of when written back as operators: an input is the number of the operator's
+# own (sliced) input, a new constant, a name made by an earlier step, or None if absent.
+StepInput = int | str | Array | None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One operator of a tile; outputs are the operator's own (by number) or a local name, whose
+    shape is then `local_shape`."""
+
+    kind: str
+    attributes: Mapping[str, Attribute]
+    inputs: tuple[StepInput, ...]
+    outputs: tuple[int | str, ...] = (0,)
+    local_shape: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One tile of one operator, complete in itself: what it writes (per output, None where the
+    output is absent) and what it reads (per input, per axis; None for absent or no-data inputs)."""
+
+    outputs: tuple[Box | None, ...]
+    inputs: tuple[tuple[Reach, ...] | None, ...]
+
+    @property
+    def output(self) -> Box:
+        """Region of the first output that is there."""
+        return next(box for box in self.outputs if box is not None)
+
+    def input_box(self, index: int) -> Box | None:
+        """Region of an input, without padding."""
+        reaches = self.inputs[index]
+        return None if reaches is None else Box(tuple(r.interval for r in reaches))
+
+
+AccessFunction = Callable[[Op, int], Access | None]
+TileFunction = Callable[[Op, Tile], tuple[Step, ...]]
+CountFunction = Callable[[Op, Box], int]
+
+
+def no_macs(op: Op, box: Box) -> int:
+    """The operator multiplies no matrices."""
+    return 0
+
+
+def same_operator(op: Op, tile: Tile) -> tuple[Step, ...]:
+    """The tile is the operator itself on smaller inputs."""
+    inputs = tuple(i if operand is not None else None for i, operand in enumerate(op.inputs))
+    outputs = tuple(i if kind is not None else "" for i, kind in enumerate(op.outputs))
+    return (Step(op.kind, op.attributes, inputs, outputs),)
+
+
+@dataclass(frozen=True, slots=True)
+class OpSpec:
+    """What Tilewright knows about one kind of operator.
+
+    `access` gives the access relation of an output, or None where this very node cannot be cut
+    (it then runs whole). `tile` writes a tile as operators. `macs` counts multiply-accumulates of
+    an output box. `axes` says how a person splits it: the table of `show ops`.
+    """
+
+    kind: str
+    family: str
+    engine: Engine
+    axes: str
+    access: AccessFunction
+    tile: TileFunction = same_operator
+    macs: CountFunction = no_macs
+    domains: tuple[str, ...] = field(default=("",))
+
+
+def whole_rules(shape: tuple[int, ...]) -> tuple[AxisRule, ...]:
+    """Rules of an input that every tile needs entirely."""
+    return tuple(Whole(extent) for extent in shape)
+
+
+def same_rules(rank: int) -> tuple[AxisRule, ...]:
+    """Rules of an input that has the output's very shape."""
+    return tuple(Same(axis) for axis in range(rank))
+
+
+def broadcast_rules(shape: tuple[int, ...], result: tuple[int, ...]) -> tuple[AxisRule, ...]:
+    """Rules of an input that is broadcast to the result, aligned at the last axis."""
+    offset = len(result) - len(shape)
+    return tuple(
+        Whole(extent) if extent != result[offset + axis] else Same(offset + axis)
+        for axis, extent in enumerate(shape)
+    )
+
+
+def free(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Grain of an output that can be cut anywhere."""
+    return (1,) * len(shape)
+
+
+def op_of(graph: Graph, node: Node) -> Op | None:
+    """The node with its types, or None where a type it needs is unknown."""
+
+    def operand(name: str) -> Operand | None:
+        constant = graph.constants.get(name)
+        return Operand(graph.types[name], constant is not None, constant.data if constant else None)
+
+    if node.captures or any(name and name not in graph.types for name in node.inputs):
+        return None
+    if any(name and name not in graph.types for name in node.outputs):
+        return None
+    return Op(
+        node.kind,
+        node.attributes,
+        tuple(operand(name) if name else None for name in node.inputs),
+        tuple(graph.types[name] if name else None for name in node.outputs),
+        graph.opset,
+    )
+
+
+def ints(values: object) -> Array:
+    """A constant list of integers, as operators take them."""
+    return np.asarray(values, dtype=np.int64)

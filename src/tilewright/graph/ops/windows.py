@@ -1,0 +1,298 @@
+"""Sliding windows: convolutions, transposed convolutions, pooling, local response norm."""
+
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+
+from tilewright.geometry.access import (
+    Access,
+    AxisRule,
+    Reach,
+    Same,
+    Scaled,
+    TransposedWindow,
+    Whole,
+    Window,
+)
+from tilewright.geometry.box import Box
+from tilewright.graph.ops.spec import (
+    Engine,
+    Op,
+    OpSpec,
+    Step,
+    Tile,
+    free,
+    same_operator,
+    same_rules,
+    whole_rules,
+)
+
+FIRST_SPATIAL = 2  # batch and channels come first
+
+
+@dataclass(frozen=True, slots=True)
+class WindowParameters:
+    """Kernel, strides, dilations and begin/end pads of the spatial axes, resolved to numbers."""
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    pads_before: tuple[int, ...]
+    pads_after: tuple[int, ...]
+
+
+def window_parameters(op: Op, weight: int | None = None) -> WindowParameters:
+    """The window of an operator, with automatic padding worked out."""
+    shape, result = op.shape(0), op.result().shape
+    rank = len(shape) - FIRST_SPATIAL
+    kernel = op.ints_of("kernel_shape")
+    if kernel is None:
+        kernel = op.shape(weight)[FIRST_SPATIAL:] if weight is not None else (1,) * rank
+    strides = op.ints_of("strides") or (1,) * rank
+    dilations = op.ints_of("dilations") or (1,) * rank
+    pads = op.ints_of("pads") or (0,) * (2 * rank)
+    before, after = pads[:rank], pads[rank:]
+    mode = op.str_of("auto_pad", "NOTSET")
+    if mode == "VALID":
+        before = after = (0,) * rank
+    elif mode in ("SAME_UPPER", "SAME_LOWER"):
+        totals = [
+            max(
+                0,
+                (result[a + 2] - 1) * strides[a]
+                + (kernel[a] - 1) * dilations[a]
+                + 1
+                - shape[a + 2],
+            )
+            for a in range(rank)
+        ]
+        small, large = tuple(t // 2 for t in totals), tuple(t - t // 2 for t in totals)
+        before, after = (small, large) if mode == "SAME_UPPER" else (large, small)
+    return WindowParameters(kernel, strides, dilations, before, after)
+
+
+def _spatial_rules(op: Op, window: WindowParameters) -> tuple[AxisRule, ...]:
+    extents = op.shape(0)[FIRST_SPATIAL:]
+    return tuple(
+        Window(FIRST_SPATIAL + a, k, s, d, p, extent)
+        for a, (k, s, d, p, extent) in enumerate(
+            zip(
+                window.kernel,
+                window.strides,
+                window.dilations,
+                window.pads_before,
+                extents,
+                strict=True,
+            )
+        )
+    )
+
+
+def _per_channel(op: Op, index: int) -> tuple[AxisRule, ...]:
+    """Rules of a bias or a quantisation parameter: one number per channel, or one for all."""
+    shape = op.shape(index)
+    if len(shape) == 1 and shape[0] == op.result().shape[1] and shape[0] > 1:
+        return (Same(1),)
+    return whole_rules(shape)
+
+
+def _conv_access(op: Op, output: int, data: int = 0, weight: int = 1) -> Access | None:
+    shape, weights, result = op.shape(data), op.shape(weight), op.result().shape
+    window = window_parameters(op, weight)
+    groups = op.int_of("group", 1)
+    filters = result[1] // groups
+    channel: AxisRule = Whole(shape[1])
+    grain = list(free(result))
+    if groups > 1:
+        channel = Scaled(1, shape[1] // groups, filters)
+        grain[1] = filters
+    rules: list[tuple[AxisRule, ...] | None] = []
+    for index in range(len(op.inputs)):
+        if not op.has(index):
+            rules.append(None)
+        elif index == data:
+            rules.append((Same(0), channel, *_spatial_rules(op, window)))
+        elif index == weight:
+            rules.append((Same(1), *whole_rules(weights[1:])))
+        else:
+            rules.append(_per_channel(op, index))
+    return Access(result, tuple(grain), tuple(rules))
+
+
+def _tile_pads(reaches: tuple[Reach, ...]) -> tuple[int, ...]:
+    spatial = reaches[FIRST_SPATIAL:]
+    return tuple(r.before for r in spatial) + tuple(r.after for r in spatial)
+
+
+def _conv_tile(op: Op, tile: Tile, data: int = 0, weight: int = 1) -> tuple[Step, ...]:
+    reaches = tile.inputs[data]
+    assert reaches is not None
+    window = window_parameters(op, weight)
+    attributes = dict(op.attributes)
+    attributes.pop("auto_pad", None)
+    attributes["kernel_shape"] = window.kernel
+    attributes["pads"] = _tile_pads(reaches)
+    groups = op.int_of("group", 1)
+    if groups > 1:
+        attributes["group"] = tile.output[1].length * groups // op.result().shape[1]
+    (step,) = same_operator(op, tile)
+    return (Step(op.kind, attributes, step.inputs, step.outputs),)
+
+
+def _conv_macs(op: Op, box: Box, weight: int = 1) -> int:
+    return box.size * prod(op.shape(weight)[1:])
+
+
+def _transposed_access(op: Op, output: int) -> Access | None:
+    shape, weights, result = op.shape(0), op.shape(1), op.result().shape
+    window = transposed_parameters(op)
+    if window is None:
+        return None
+    groups = op.int_of("group", 1)
+    filters = weights[1]
+    grain = list(free(result))
+    channel: AxisRule = Whole(shape[1])
+    # With groups, the weight's input channels follow the output channels too.
+    weight_rules: tuple[AxisRule, ...] = (
+        Whole(weights[0]),
+        Same(1),
+        *whole_rules(weights[2:]),
+    )
+    if groups > 1:
+        grain[1] = filters
+        channel = Scaled(1, shape[1] // groups, filters)
+        weight_rules = (channel, *whole_rules(weights[1:]))
+    spatial = tuple(
+        TransposedWindow(FIRST_SPATIAL + a, k, s, d, p, extent)
+        for a, (k, s, d, p, extent) in enumerate(
+            zip(
+                window.kernel,
+                window.strides,
+                window.dilations,
+                window.pads_before,
+                shape[FIRST_SPATIAL:],
+                strict=True,
+            )
+        )
+    )
+    bias = (_per_channel(op, 2),) if op.has(2) else ()
+    return Access(result, tuple(grain), ((Same(0), channel, *spatial), weight_rules, *bias))
+
+
+def transposed_parameters(op: Op) -> WindowParameters | None:
+    """The window of a transposed convolution; its pads follow from the output shape."""
+    shape, result = op.shape(0), op.result().shape
+    rank = len(shape) - FIRST_SPATIAL
+    kernel = op.ints_of("kernel_shape") or op.shape(1)[FIRST_SPATIAL:]
+    strides = op.ints_of("strides") or (1,) * rank
+    dilations = op.ints_of("dilations") or (1,) * rank
+    extra = op.ints_of("output_padding") or (0,) * rank
+    pads = op.ints_of("pads") or (0,) * (2 * rank)
+    before, after = pads[:rank], pads[rank:]
+    if op.ints_of("output_shape") is not None or op.str_of("auto_pad", "NOTSET") != "NOTSET":
+        mode = op.str_of("auto_pad", "NOTSET")
+        totals = [
+            strides[a] * (shape[a + 2] - 1)
+            + extra[a]
+            + (kernel[a] - 1) * dilations[a]
+            + 1
+            - result[a + 2]
+            for a in range(rank)
+        ]
+        if min(totals) < 0:
+            return None
+        small, large = tuple(t // 2 for t in totals), tuple(t - t // 2 for t in totals)
+        before, after = (small, large) if mode == "SAME_UPPER" else (large, small)
+    return WindowParameters(kernel, strides, dilations, before, after)
+
+
+def _transposed_tile(op: Op, tile: Tile) -> tuple[Step, ...]:
+    reaches = tile.inputs[0]
+    assert reaches is not None
+    attributes = dict(op.attributes)
+    for name in ("auto_pad", "output_shape", "output_padding"):
+        attributes.pop(name, None)
+    attributes["kernel_shape"] = op.ints_of("kernel_shape") or op.shape(1)[FIRST_SPATIAL:]
+    spatial = reaches[FIRST_SPATIAL:]
+    attributes["pads"] = tuple(r.before for r in spatial) + tuple(max(0, r.after) for r in spatial)
+    if any(r.after < 0 for r in spatial):
+        attributes["output_padding"] = tuple(max(0, -r.after) for r in spatial)
+    groups = op.int_of("group", 1)
+    if groups > 1:
+        attributes["group"] = tile.output[1].length // op.shape(1)[1]
+    (step,) = same_operator(op, tile)
+    return (Step(op.kind, attributes, step.inputs, step.outputs),)
+
+
+def _transposed_macs(op: Op, box: Box) -> int:
+    """Each output position receives kernel/stride taps along each axis, on average."""
+    strides = op.ints_of("strides") or (1,)
+    taps = prod(op.shape(1)[2:]) / prod(strides)
+    return round(box.size * taps * op.shape(0)[1] / op.int_of("group", 1))
+
+
+def _pool_access(op: Op, output: int) -> Access | None:
+    if sum(kind is not None for kind in op.outputs) > 1:
+        return None  # indices count positions of the whole input
+    result = op.result().shape
+    rules: tuple[AxisRule, ...] = (Same(0), Same(1), *_spatial_rules(op, window_parameters(op)))
+    return Access(result, free(result), (rules,))
+
+
+def _pool_tile(op: Op, tile: Tile) -> tuple[Step, ...]:
+    reaches = tile.inputs[0]
+    assert reaches is not None
+    window = window_parameters(op)
+    spatial = reaches[FIRST_SPATIAL:]
+    attributes = dict(op.attributes)
+    attributes.pop("auto_pad", None)
+    attributes["kernel_shape"] = window.kernel
+    # Rows that only ceil mode adds beyond the layer's padding stay ceil mode's in the tile.
+    after = tuple(min(r.after, p) for r, p in zip(spatial, window.pads_after, strict=True))
+    attributes["pads"] = tuple(r.before for r in spatial) + after
+    (step,) = same_operator(op, tile)
+    return (Step(op.kind, attributes, step.inputs, step.outputs),)
+
+
+def _global_access(op: Op, output: int) -> Access | None:
+    shape, result = op.shape(0), op.result().shape
+    return Access(result, free(result), ((Same(0), Same(1), *whole_rules(shape[2:])),))
+
+
+def _response_norm_access(op: Op, output: int) -> Access | None:
+    result = op.result().shape
+    grain = (1, result[1], *free(result[2:]))
+    return Access(result, grain, (same_rules(len(result)),))
+
+
+_SPATIAL = "batch, channels, height, width"
+
+SPECS = (
+    OpSpec("Conv", "window", Engine.MATRIX, _SPATIAL, _conv_access, _conv_tile, _conv_macs),
+    OpSpec("ConvInteger", "window", Engine.MATRIX, _SPATIAL, _conv_access, _conv_tile, _conv_macs),
+    OpSpec(
+        "QLinearConv",
+        "window",
+        Engine.MATRIX,
+        _SPATIAL,
+        partial(_conv_access, data=0, weight=3),
+        partial(_conv_tile, data=0, weight=3),
+        partial(_conv_macs, weight=3),
+    ),
+    OpSpec(
+        "ConvTranspose",
+        "window",
+        Engine.MATRIX,
+        _SPATIAL,
+        _transposed_access,
+        _transposed_tile,
+        _transposed_macs,
+    ),
+    OpSpec("MaxPool", "window", Engine.VECTOR, _SPATIAL, _pool_access, _pool_tile),
+    OpSpec("AveragePool", "window", Engine.VECTOR, _SPATIAL, _pool_access, _pool_tile),
+    OpSpec("LpPool", "window", Engine.VECTOR, _SPATIAL, _pool_access, _pool_tile),
+    OpSpec("GlobalAveragePool", "window", Engine.VECTOR, "batch, channels", _global_access),
+    OpSpec("GlobalMaxPool", "window", Engine.VECTOR, "batch, channels", _global_access),
+    OpSpec("GlobalLpPool", "window", Engine.VECTOR, "batch, channels", _global_access),
+    OpSpec("LRN", "window", Engine.VECTOR, "batch, height, width", _response_norm_access),
+)

@@ -1,0 +1,59 @@
+"""Element types and tensor types."""
+
+from dataclasses import dataclass
+from math import prod
+
+BITS = {
+    "float64": 64,
+    "float32": 32,
+    "float16": 16,
+    "bfloat16": 16,
+    "int64": 64,
+    "int32": 32,
+    "int16": 16,
+    "int8": 8,
+    "uint64": 64,
+    "uint32": 32,
+    "uint16": 16,
+    "uint8": 8,
+    "bool": 8,
+    "complex64": 64,
+    "complex128": 128,
+    "float8_e4m3fn": 8,
+    "float8_e4m3fnuz": 8,
+    "float8_e5m2": 8,
+    "float8_e5m2fnuz": 8,
+    "float8_e8m0fnu": 8,
+    "float4_e2m1fn": 4,
+    "int4": 4,
+    "uint4": 4,
+    "int2": 2,
+    "uint2": 2,
+    "string": 256,  # the size of a std::string; text is never tiled
+}
+FLOATS = frozenset({"float64", "float32", "float16", "bfloat16"})
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """Element type (numpy's name for it) and shape of a tensor."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the whole tensor."""
+        return -(-self.size * BITS[self.dtype] // 8)
+
+    def with_shape(self, shape: tuple[int, ...]) -> "TensorType":
+        """The same elements in another shape."""
+        return TensorType(self.dtype, shape)
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{'x'.join(map(str, self.shape))}]"

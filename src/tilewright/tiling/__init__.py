@@ -1,0 +1,1 @@
+"""A group of operators and a grid: every tile of every node, and the tiled network."""

@@ -1,0 +1,107 @@
+"""How a group is cut: which axis, in how many parts, and what happens at the seams."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from tilewright.errors import TilingError
+from tilewright.geometry.interval import Interval
+
+
+class Halo(Enum):
+    """What neighbouring tiles share: computed again by each, or kept from the tile before."""
+
+    RECOMPUTE = "recompute"
+    CACHE = "cache"
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """One dimension of the grid of tiles: an axis of the group's outputs, and how it is cut."""
+
+    axis: int
+    parts: int
+    halo: Halo = Halo.RECOMPUTE
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The intervals of one axis of a value over the tiles.
+
+    `dim` is the dimension of the grid that drives the axis; None means the same one interval in
+    every tile.
+    """
+
+    dim: int | None
+    intervals: tuple[Interval, ...]
+
+    def at(self, index: tuple[int, ...]) -> Interval:
+        """The interval in the tile at this position of the grid."""
+        return self.intervals[0 if self.dim is None else index[self.dim]]
+
+    def hull(self, other: "Cut", extent: int) -> "Cut":
+        """Both together; an axis driven from two sides runs whole."""
+        if self.dim == other.dim:
+            pairs = zip(self.intervals, other.intervals, strict=True)
+            return Cut(self.dim, tuple(a.hull(b) for a, b in pairs))
+        if self.dim is not None and other.dim is not None:
+            return Cut(None, (Interval(0, extent),))
+        driven, fixed = (self, other) if other.dim is None else (other, self)
+        if fixed.intervals[0] == Interval(0, extent):
+            return fixed
+        return Cut(driven.dim, tuple(i.hull(fixed.intervals[0]) for i in driven.intervals))
+
+    def covered(self) -> int:
+        """Total length over the tiles along its dimension."""
+        return sum(interval.length for interval in self.intervals)
+
+
+def whole_cut(extent: int) -> Cut:
+    """An axis that is not cut."""
+    return Cut(None, (Interval(0, extent),))
+
+
+AXES_BY_RANK = {
+    5: {"N": 0, "C": 1, "D": 2, "H": 3, "W": 4},
+    4: {"N": 0, "C": 1, "H": 2, "W": 3},
+    3: {"N": 0, "S": 1, "H": 1, "C": 2, "L": 2, "W": 2},
+    2: {"N": 0, "S": 0, "H": 0, "C": 1, "W": 1},
+    1: {"N": 0, "S": 0, "C": 0},
+}
+
+
+def axis_of(name: str, rank: int) -> int:
+    """The axis a person means: N, C, H, W (images), S (rows of a sequence), or its number."""
+    text = name.strip().upper()
+    if text in ("ROWS", "R", "S"):
+        return max(0, rank - 2)
+    if text.lstrip("-").isdigit() and -rank <= int(text) < rank:
+        return int(text) % rank
+    known = AXES_BY_RANK.get(rank, {})
+    if text not in known:
+        names = ", ".join(known) or "none"
+        raise TilingError(
+            f"'{name}' is no axis of a tensor of rank {rank}: use {names} or a number"
+        )
+    return known[text]
+
+
+def parse_splits(texts: Iterable[str], rank: int, cached: Iterable[str] = ()) -> tuple[Split, ...]:
+    """`H=4`, or `H=4 W=2`, for outputs of this rank; `cached` names the axes that keep their halo
+    (`all` for every one)."""
+    kept = [name.strip() for name in cached]
+    keep_all = "all" in kept
+    kept_axes = set() if keep_all else {axis_of(name, rank) for name in kept}
+    splits: list[Split] = []
+    for text in texts:
+        name, equals, count = text.partition("=")
+        if not equals or not count.strip().isdigit() or int(count) < 1:
+            raise TilingError(f"'{text}' is no split: write H=4, or H=4,W=2")
+        axis = axis_of(name, rank)
+        if any(split.axis == axis for split in splits):
+            raise TilingError(f"'{text}' cuts an axis that is cut already")
+        halo = Halo.CACHE if keep_all or axis in kept_axes else Halo.RECOMPUTE
+        splits.append(Split(axis, int(count), halo))
+    if not splits:
+        raise TilingError("no split given: write H=4, or H=4,W=2")
+    return tuple(splits)

@@ -1,0 +1,36 @@
+"""Frontiers: which rows of a value are new in each tile, and which are written out by which."""
+
+from tilewright.geometry.interval import Interval
+
+
+def fresh_part(have: tuple[Interval, ...]) -> tuple[Interval, ...] | None:
+    """Per tile, the rows no earlier tile computed; what is missing is kept from the tile before.
+
+    None where the frontier would have to move backwards: rows are needed again that the tile
+    before did not hold.
+    """
+    fresh: list[Interval] = []
+    frontier = have[0].start
+    held = have[0].start
+    for need in have:
+        if need.empty:
+            fresh.append(Interval(frontier, frontier))
+            continue
+        if need.start < held or need.stop < frontier:
+            return None
+        start = max(frontier, need.start)
+        fresh.append(Interval(start, max(start, need.stop)))
+        frontier, held = max(frontier, need.stop), need.start
+    return tuple(fresh)
+
+
+def written_part(need: tuple[Interval, ...], extent: int) -> tuple[Interval, ...]:
+    """Per tile, the rows that no earlier tile wrote; the last tile completes the value."""
+    parts: list[Interval] = []
+    frontier = 0
+    for position, interval in enumerate(need):
+        last = position == len(need) - 1
+        stop = extent if last else max(frontier, interval.stop)
+        parts.append(Interval(frontier, stop))
+        frontier = stop
+    return tuple(parts)

@@ -1,0 +1,348 @@
+"""The tiled network: groups are replaced by their tiles, written with ordinary operators.
+
+The result is a Graph like any other (Slice, the operator with its tile's pads, Concat), so it can
+be printed, saved as ONNX, costed or run by anything that takes a Graph.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tilewright.errors import TilingError
+from tilewright.geometry.box import Box
+from tilewright.geometry.interval import Interval
+from tilewright.graph.graph import Array, Attribute, Constant, Graph, Node, constant_of
+from tilewright.graph.ops.spec import Step, StepInput, Tile, ints
+from tilewright.graph.types import TensorType
+from tilewright.tiling.group import GroupTiles, TiledOp, ValueTiles
+
+Index = tuple[int, ...]
+
+
+def tile_graph(graph: Graph, groups: Sequence[GroupTiles]) -> Graph:
+    """The network with these groups cut into tiles; every other node stays as it is."""
+    writer = _Writer(graph)
+    for item in _order(graph, groups):
+        if isinstance(item, Node):
+            writer.keep(item)
+        else:
+            _GroupWriter(writer, item).write()
+    return writer.finish()
+
+
+def _order(graph: Graph, groups: Sequence[GroupTiles]) -> list[Node | GroupTiles]:
+    """Nodes and groups in an order in which they can run."""
+    owner: dict[int, int] = {}
+    for number, group in enumerate(groups):
+        for tiled in group.ops:
+            index = graph.index[tiled.node.name]
+            if index in owner:
+                raise TilingError(f"node '{tiled.node.name}' is in two groups")
+            owner[index] = number
+    # A unit is a group (negative number) or a single node (its index).
+    unit = {i: -1 - owner[i] if i in owner else i for i in range(len(graph.nodes))}
+    first: dict[int, int] = {}
+    waits: dict[int, set[int]] = {}
+    for i in range(len(graph.nodes)):
+        first.setdefault(unit[i], i)
+        waits.setdefault(unit[i], set()).update(unit[p] for p in graph.predecessors(i))
+    done: set[int] = set()
+    ordered: list[Node | GroupTiles] = []
+    left = sorted(first, key=lambda u: first[u])
+    while left:
+        later: list[int] = []
+        for u in left:
+            if waits[u] - {u} <= done:
+                done.add(u)
+                ordered.append(groups[-1 - u] if u < 0 else graph.nodes[u])
+            else:
+                later.append(u)
+        if len(later) == len(left):
+            raise TilingError("groups depend on each other in a circle")
+        left = later
+    return ordered
+
+
+class _Writer:
+    """Collects the nodes, types and constants of the new graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.nodes: list[Node] = []
+        self.types: dict[str, TensorType] = dict(graph.types)
+        self.constants: dict[str, Constant] = dict(graph.constants)
+        self.names: set[str] = {node.name for node in graph.nodes} | set(graph.types)
+
+    def keep(self, node: Node) -> None:
+        """A node that is not cut."""
+        self.nodes.append(node)
+
+    def add(
+        self,
+        kind: str,
+        attributes: Mapping[str, Attribute],
+        inputs: Iterable[str],
+        outputs: Mapping[str, TensorType | None],
+    ) -> None:
+        """A new node; its results' types are made known."""
+        label = next(name for name in outputs if name)
+        self.nodes.append(
+            Node(self.fresh(f"{label}:{kind}"), kind, tuple(inputs), tuple(outputs), attributes)
+        )
+        for name, result in outputs.items():
+            if name and result is not None:
+                self.types[name] = result
+
+    def fresh(self, base: str) -> str:
+        """A name nothing else has."""
+        name, number = base, 1
+        while name in self.names:
+            number += 1
+            name = f"{base}.{number}"
+        self.names.add(name)
+        return name
+
+    def constant(self, array: Array) -> str:
+        """A constant with these numbers; equal lists of integers share one."""
+        if array.dtype == np.int64 and array.size <= 16:
+            name = f"tw:{'x'.join(map(str, array.shape))}:{','.join(map(str, array.reshape(-1)))}"
+        else:
+            name = self.fresh("tw:constant")
+        self.constants[name] = constant_of(array)
+        self.types[name] = self.constants[name].type
+        return name
+
+    def slice(self, source: str, outer: Box, inner: Box, label: str) -> str:
+        """The part `inner` of a value that holds `outer` (both in whole-tensor coordinates)."""
+        if inner == outer:
+            return source
+        local = inner.within(outer)
+        axes = [a for a, (i, o) in enumerate(zip(inner, outer, strict=True)) if i != o]
+        starts = self.constant(ints([local[a].start for a in axes]))
+        stops = self.constant(ints([local[a].stop for a in axes]))
+        name = self.fresh(label)
+        result = self.types[source].with_shape(inner.shape)
+        self.add("Slice", {}, (source, starts, stops, self.constant(ints(axes))), {name: result})
+        return name
+
+    def concat(self, parts: Sequence[str], axis: int, name: str) -> str:
+        """Parts joined along an axis; one part is itself."""
+        first = self.types[parts[0]]
+        extent = sum(self.types[part].shape[axis] for part in parts)
+        shape = (*first.shape[:axis], extent, *first.shape[axis + 1 :])
+        self.add("Concat", {"axis": axis}, parts, {name: first.with_shape(shape)})
+        return name
+
+    def finish(self) -> Graph:
+        """The graph, without what nothing reads any more."""
+        read = set(self.graph.outputs) | {name for node in self.nodes for name in node.reads}
+        made = set(self.graph.inputs) | {name for node in self.nodes for name in node.writes}
+        constants = {name: c for name, c in self.constants.items() if name in read}
+        types = {name: t for name, t in self.types.items() if name in made or name in constants}
+        return replace(self.graph, nodes=tuple(self.nodes), types=types, constants=constants)
+
+
+@dataclass(slots=True)
+class _Held:
+    """A tensor and the region of the whole value it holds."""
+
+    name: str
+    box: Box
+
+
+class _GroupWriter:
+    """Writes one group, tile after tile."""
+
+    def __init__(self, writer: _Writer, group: GroupTiles) -> None:
+        self.writer = writer
+        self.group = group
+        self.held: dict[tuple[str, Index], _Held] = {}  # what each tile can read of each value
+        self.lines: dict[tuple[str, int, Index], _Held] = {}  # kept rows per value, axis, tile
+        self.pieces: dict[str, dict[Index, str]] = {}
+        self.weights: dict[tuple[str, Box], str] = {}
+        self.slices: dict[tuple[str, Box], str] = {}  # of values outside, for the current tile
+
+    def write(self) -> None:
+        """All tiles, then the outputs put together."""
+        exported = [n for n, v in self.group.values.items() if v.write is not None]
+        self.pieces = {name: {} for name in exported}
+        for index in self.group.indices:
+            self.slices.clear()
+            label = ".".join(map(str, index))
+            for tiled in self.group.ops:
+                tile = self.group.tile(tiled, index)
+                if tile is not None:
+                    self._tile(tiled, tile, index, label)
+                for name in tiled.node.writes:
+                    if name in self.group.values:
+                        self._after(name, index, label)
+        for name in exported:
+            self._join(name)
+
+    def _tile(self, tiled: TiledOp, tile: Tile, index: Index, label: str) -> None:
+        """One operator of one tile, as the steps its spec says."""
+        steps = tiled.spec.tile(tiled.op, tile)
+        used = {i for step in steps for i in step.inputs if isinstance(i, int)}
+        operands = {i: self._operand(tiled, tile, i, index, label) for i in sorted(used)}
+        local: dict[str, str] = {}
+        for step in steps:
+            inputs = [self._step_input(value, operands, local) for value in step.inputs]
+            outputs: dict[str, TensorType | None] = {}
+            for output in step.outputs:
+                name, kind = self._step_output(tiled, tile, step, output, index, label, local)
+                outputs[name] = kind
+            self.writer.add(step.kind, step.attributes, inputs, outputs)
+
+    def _step_input(
+        self, value: StepInput, operands: Mapping[int, str], local: Mapping[str, str]
+    ) -> str:
+        if value is None:
+            return ""
+        if isinstance(value, int):
+            return operands[value]
+        if isinstance(value, str):
+            return local[value]
+        return self.writer.constant(value)
+
+    def _step_output(
+        self,
+        tiled: TiledOp,
+        tile: Tile,
+        step: Step,
+        output: int | str,
+        index: Index,
+        label: str,
+        local: dict[str, str],
+    ) -> tuple[str, TensorType | None]:
+        if output == "":
+            return "", None
+        if isinstance(output, str):
+            name = self.writer.fresh(f"{tiled.node.outputs[0]}/{output}@{label}")
+            local[output] = name
+            return name, tiled.op.result().with_shape(step.local_shape)
+        value, box = tiled.node.outputs[output], tile.outputs[output]
+        if box is None:
+            return "", None
+        name = self.writer.fresh(f"{value}@{label}")
+        self.held[value, index] = _Held(name, box)
+        return name, tiled.op.result(output).with_shape(box.shape)
+
+    def _operand(self, tiled: TiledOp, tile: Tile, number: int, index: Index, label: str) -> str:
+        """The region of an input that the tile reads."""
+        name = tiled.node.inputs[number]
+        operand, box = tiled.op.inputs[number], tile.input_box(number)
+        if box is None or operand is None:
+            return name
+        whole = Box.whole(operand.type.shape)
+        if box == whole and name not in self.group.values:
+            return name
+        if operand.constant:
+            return self._weight(name, box)
+        if name in self.group.values:
+            held = self._find(name, index)
+            return self.writer.slice(held.name, held.box, box, f"{name}@{label}/part")
+        if (name, box) not in self.slices:
+            self.slices[name, box] = self.writer.slice(name, whole, box, f"{name}@{label}/in")
+        return self.slices[name, box]
+
+    def _find(self, name: str, index: Index) -> _Held:
+        once = self.group.values[name].once
+        return self.held[name, tuple(0 if d in once else i for d, i in enumerate(index))]
+
+    def _weight(self, name: str, box: Box) -> str:
+        """A part of a constant, cut now."""
+        if (name, box) not in self.weights:
+            constant = self.writer.constants[name]
+            kind = constant.type.with_shape(box.shape)
+            data = None if constant.data is None else constant.data[box.slices()]
+            part = self.writer.fresh(f"{name}{box}")
+            self.writer.constants[part] = Constant(kind, data)
+            self.writer.types[part] = kind
+            self.weights[name, box] = part
+        return self.weights[name, box]
+
+    def _after(self, name: str, index: Index, label: str) -> None:
+        """Put kept rows before the new ones, keep those the next tile needs, write out."""
+        tiles = self.group.values[name]
+        if any(index[d] for d in tiles.once):
+            return
+        for axis in self._cached_axes(tiles):
+            self._extend(name, tiles, axis, index, label)
+        box = tiles.write_box(index)
+        undriven = set(range(len(index))) - {c.dim for c in tiles.have}
+        if box is None or box.empty or any(index[d] for d in undriven):
+            return
+        held = self.held[name, index]
+        piece = self.writer.slice(held.name, held.box, box, f"{name}@{label}/out")
+        self.pieces[name][index] = piece
+
+    @staticmethod
+    def _cached_axes(tiles: ValueTiles) -> list[int]:
+        """Axes with kept rows, outer grid dimensions first."""
+        axes = [a for a, (h, c) in enumerate(zip(tiles.have, tiles.compute, strict=True)) if h != c]
+        return sorted(axes, key=lambda a: tiles.have[a].dim or 0)
+
+    def _extend(self, name: str, tiles: ValueTiles, axis: int, index: Index, label: str) -> None:
+        """One axis: rows kept from the tile before, then the new ones."""
+        have, dim = tiles.have[axis].at(index), tiles.have[axis].dim
+        assert dim is not None
+        held = self.held.get((name, index))
+        if have.empty:
+            return
+        before = tuple(i - 1 if d == dim else i for d, i in enumerate(index))
+        line = self.lines.pop((name, axis, before), None) if index[dim] else None
+        if line is not None:
+            line = self._part(line, axis, Interval(have.start, line.box[axis].stop), label)
+        if held is not None and line is not None and not line.box[axis].empty:
+            joined = self.writer.fresh(f"{name}@{label}/with_kept{axis}")
+            self.writer.concat((line.name, held.name), axis, joined)
+            held = _Held(joined, _with_axis(held.box, axis, have))
+        elif held is None:
+            held = line
+        if held is None:
+            return
+        self.held[name, index] = held
+        following = index[dim] + 1
+        if following < self.group.counts[dim]:
+            start = self._next_start(tiles, axis, following)
+            if start is not None and start < have.stop:
+                keep = Interval(max(start, have.start), have.stop)
+                self.lines[name, axis, index] = self._part(held, axis, keep, label)
+
+    @staticmethod
+    def _next_start(tiles: ValueTiles, axis: int, following: int) -> int | None:
+        later = [i for i in tiles.have[axis].intervals[following:] if not i.empty]
+        return later[0].start if later else None
+
+    def _part(self, held: _Held, axis: int, interval: Interval, label: str) -> _Held:
+        box = _with_axis(held.box, axis, interval)
+        name = self.writer.slice(held.name, held.box, box, f"{held.name}/keep{axis}")
+        return _Held(name, box)
+
+    def _join(self, name: str) -> None:
+        """Put the pieces of an output together, the last grid dimension first."""
+        tiles = self.group.values[name]
+        assert tiles.write is not None
+        parts = dict(self.pieces[name])
+        axes = {cut.dim: axis for axis, cut in enumerate(tiles.write) if cut.dim is not None}
+        for dim in sorted(axes, reverse=True):
+            rows: dict[Index, list[str]] = {}
+            for index in sorted(parts):
+                key = tuple(0 if d == dim else i for d, i in enumerate(index))
+                rows.setdefault(key, []).append(parts[index])
+            final = len(rows) == 1 and dim == min(axes)
+            parts = {key: self._joined(row, axes[dim], name, final) for key, row in rows.items()}
+        ((_, result),) = parts.items()
+        if result != name:
+            self.writer.add("Identity", {}, (result,), {name: self.writer.types[result]})
+
+    def _joined(self, row: list[str], axis: int, name: str, final: bool) -> str:
+        if len(row) == 1:
+            return row[0]
+        target = name if final else self.writer.fresh(f"{name}@band")
+        return self.writer.concat(row, axis, target)
+
+
+def _with_axis(box: Box, axis: int, interval: Interval) -> Box:
+    return Box((*box.intervals[:axis], interval, *box.intervals[axis + 1 :]))
