@@ -1,4 +1,4 @@
-"""Quantities as people write them: bytes in, bytes out."""
+"""Quantities as people write them: bytes, bandwidths, frequencies and times, in and out."""
 
 import re
 
@@ -13,10 +13,13 @@ _FACTORS = {
     "m": 1000**2,
     "gb": 1000**3,
     "g": 1000**3,
+    "tb": 1000**4,
     "kib": 1024,
     "mib": 1024**2,
     "gib": 1024**3,
 }
+_HERTZ = {"hz": 1.0, "khz": 1e3, "mhz": 1e6, "ghz": 1e9}
+_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
 
 
@@ -29,12 +32,58 @@ def parse_bytes(text: str) -> int:
     return round(float(match.group(1)) * factor)
 
 
+def parse_bandwidth(text: str) -> float:
+    """`27 GB/s` as bytes per second."""
+    amount, slash, unit = text.partition("/")
+    match = _QUANTITY.fullmatch(amount)
+    factor = _FACTORS.get(match.group(2).lower()) if match and match.group(2) else None
+    if match is None or factor is None or not slash or unit.strip() != "s":
+        raise TilewrightError(f"'{text}' is not a bandwidth: write 27 GB/s")
+    return float(match.group(1)) * factor
+
+
+def parse_frequency(text: str) -> float:
+    """`1300 MHz` as hertz."""
+    return _scaled(text, _HERTZ, "a frequency: write 1300 MHz")
+
+
+def parse_time(text: str) -> float:
+    """`956 ns` as seconds."""
+    return _scaled(text, _SECONDS, "a time: write 956 ns")
+
+
+def _scaled(text: str, factors: dict[str, float], expected: str) -> float:
+    match = _QUANTITY.fullmatch(text)
+    factor = factors.get(match.group(2).lower()) if match else None
+    if match is None or factor is None:
+        raise TilewrightError(f"'{text}' is not {expected}")
+    return float(match.group(1)) * factor
+
+
 def format_bytes(count: float) -> str:
     """A byte count in the largest decimal unit that keeps it readable."""
     for unit, factor in (("GB", 1000**3), ("MB", 1000**2), ("kB", 1000)):
         if abs(count) >= factor:
             return f"{count / factor:.1f} {unit}"
     return f"{count:.0f} B"
+
+
+def format_bandwidth(per_second: float) -> str:
+    """Bytes per second in the largest decimal unit that keeps it readable."""
+    return f"{format_bytes(per_second)}/s"
+
+
+def format_frequency(hertz: float) -> str:
+    """A clock in MHz, as data sheets print it."""
+    return f"{hertz / 1e6:.6g} MHz"
+
+
+def format_time(seconds: float) -> str:
+    """A duration in the unit that keeps three digits before the point at most."""
+    for unit, factor in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if abs(seconds) >= factor:
+            return f"{seconds / factor:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
 
 
 def format_count(count: float) -> str:

@@ -1,11 +1,14 @@
 # pyright: basic
 """The one module that imports onnxruntime: sessions with the settings tiled models need."""
 
+import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tilewright.errors import ModelError
+from tilewright.execute.memory_settings import high_water_mark, resident, return_freed_memory, trim
 from tilewright.graph.graph import Array
 
 Feeds = Mapping[str, Array]
@@ -45,3 +48,33 @@ def run(model: bytes | Path, feeds: Feeds, **settings: Any) -> dict[str, Array]:
     active = session(model, **settings)
     names = [output.name for output in active.get_outputs()]
     return dict(zip(names, active.run(names, dict(feeds)), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRun:
+    """Outputs of a run, its peak memory above the level before it, and its CPU time."""
+
+    outputs: dict[str, Array]
+    peak_bytes: int | None
+    cpu_seconds: float
+
+
+def run_measured(model: Path, feeds: Feeds, threads: int = 1, *, warm: bool = False) -> MeasuredRun:
+    """Run with the settings under which freed tiles leave the process, and watch the memory.
+
+    `warm` runs once before, so that what is set up only once is there already.
+    """
+    return_freed_memory()
+    active = session(model, arena=False, threads=threads)
+    names = [output.name for output in active.get_outputs()]
+    if warm:
+        active.run(names, dict(feeds))
+    trim()
+    before = resident()
+    reset = high_water_mark(reset=True) is not None
+    start = time.process_time()
+    results = active.run(names, dict(feeds))
+    seconds = time.process_time() - start
+    highest = high_water_mark()
+    peak = highest - before if reset and highest is not None and before is not None else None
+    return MeasuredRun(dict(zip(names, results, strict=True)), peak, seconds)

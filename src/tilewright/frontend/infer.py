@@ -15,6 +15,8 @@ LARGEST = 2**40  # elements; beyond it a shape is a mistake
 UNFOLDED = frozenset(
     {"DequantizeLinear", "RandomNormal", "RandomUniform", "Bernoulli", "Multinomial"}
 )
+# Results as large as the first input, for which onnx has no inference.
+SHAPE_KEEPERS = frozenset({"GroupNormalization", "MeanVarianceNormalization"})
 
 
 class Inference:
@@ -40,7 +42,8 @@ class Inference:
                     self.constant(name, constant_of(array))
             return False
         self._check_parameters(node)
-        found = proto.infer_types(node, self.types, self.constants, self.opsets)
+        found = {} if node.domain else self._corrected(node)
+        found = found or proto.infer_types(node, self.types, self.constants, self.opsets)
         for name in node.writes:
             kind = found.get(name) or self.declared.get(name)
             if kind is not None:
@@ -48,6 +51,26 @@ class Inference:
                     raise ModelError(f"node '{node.name}': result {kind} is too large")
                 self.types[name] = kind
         return True
+
+    def _corrected(self, node: Node) -> dict[str, TensorType]:
+        """Results that onnx does not infer, or infers wrongly."""
+        types = [self.types.get(name) for name in node.inputs]
+        data = types[0] if types else None
+        if data is None or not node.outputs:
+            return {}
+        if node.kind in SHAPE_KEEPERS:
+            return {node.outputs[0]: data}
+        # A transposed convolution of a given shape: onnx leaves off the axes from the first one
+        # that is smaller than the input's.
+        extents, groups = node.attributes.get("output_shape"), node.attributes.get("group", 1)
+        weights = types[1] if len(types) > 1 else None
+        if node.kind != "ConvTranspose" or not isinstance(extents, tuple) or weights is None:
+            return {}
+        if not isinstance(groups, int) or len(extents) != len(data.shape) - 2:
+            return {}
+        channels = prod(weights.shape[1:2]) * groups
+        shape = (data.shape[0], channels, *(int(extent) for extent in extents))
+        return {node.outputs[0]: data.with_shape(shape)}
 
     def _fold(self, node: Node) -> list[Array] | None:
         if node.domain or node.captures or node.kind in UNFOLDED:

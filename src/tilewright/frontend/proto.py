@@ -276,12 +276,17 @@ def _attribute_proto(name: str, value: Attribute) -> Any:
     return onnx.helper.make_attribute(name, value)
 
 
-def node_proto(node: Node) -> Any:
-    """The node as onnx writes it."""
+def node_proto(node: Node, opsets: Mapping[str, int]) -> Any:
+    """The node as onnx writes it, without attributes its operator does not have: other tools
+    leave notes of their own there, which runtimes refuse."""
+    schema = _schema(node.kind, opsets.get(node.domain, 1), node.domain)
+    known = None if schema is None else schema.attributes
     proto = onnx.NodeProto(op_type=node.kind, name=node.name, domain=node.domain)
     proto.input.extend(node.inputs)
     proto.output.extend(node.outputs)
-    proto.attribute.extend(_attribute_proto(k, v) for k, v in node.attributes.items())
+    proto.attribute.extend(
+        _attribute_proto(k, v) for k, v in node.attributes.items() if known is None or k in known
+    )
     return proto
 
 
@@ -316,7 +321,7 @@ def infer_types(
     imports = [onnx.helper.make_opsetid(domain, version) for domain, version in opsets.items()]
     try:
         found = onnx.shape_inference.infer_node_outputs(
-            schema, node_proto(node), given, data, opset_imports=imports, ir_version=10
+            schema, node_proto(node, opsets), given, data, opset_imports=imports, ir_version=10
         )
     except DAMAGE as error:
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
@@ -346,7 +351,7 @@ def evaluate(node: Node, inputs: list[Array], opsets: Mapping[str, int]) -> list
     from onnx.reference import ReferenceEvaluator  # heavy: only where there is something to fold
 
     try:
-        evaluator = ReferenceEvaluator(node_proto(node), opsets=dict(opsets))
+        evaluator = ReferenceEvaluator(node_proto(node, opsets), opsets=dict(opsets))
         feeds = dict(zip([name for name in node.inputs if name], inputs, strict=True))
         with np.errstate(all="ignore"):
             return [np.asarray(result) for result in evaluator.run(None, feeds)]
@@ -368,7 +373,7 @@ def model_proto(graph: Graph, metadata: Mapping[str, str], with_weights: bool = 
         if with_weights and constant.data is not None
     ]
     body = onnx.helper.make_graph(
-        [node_proto(node) for node in graph.nodes],
+        [node_proto(node, graph.opsets) for node in graph.nodes],
         graph.name,
         [info(name) for name in graph.inputs],
         [info(name) for name in graph.outputs],

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tilewright.errors import ModelError
 from tilewright.frontend.infer import Inference
 from tilewright.graph.graph import Array, Node, constant_of
 
@@ -24,17 +25,24 @@ class Upgrade:
     def nodes(self, node: Node) -> Iterator[Node]:
         """The node in today's form: usually itself."""
         rule = _RULES.get(node.kind)
-        if self.opset >= TARGET or node.domain or rule is None:
-            yield node
-        else:
-            yield from rule(self, node)
+        if self.opset >= TARGET or node.domain or rule is None or not any(node.writes):
+            return iter((node,))
+        try:
+            return iter(tuple(rule(self, node)))
+        except (ValueError, TypeError, OverflowError, IndexError):
+            raise ModelError(f"node '{node.name}' ({node.kind}) is not valid") from None
 
-    def input(self, node: Node, label: str, values: object, dtype: type = np.int64) -> str:
+    def input(self, node: Node, label: str, values: object, dtype: str = "int64") -> str:
         """A new constant for what used to be an attribute."""
-        name = f"{node.outputs[0]}/{label}"
-        array: Array = np.asarray(values, dtype=dtype)
+        name = f"{next(node.writes)}/{label}"
+        array: Array = np.asarray(values, dtype=np.dtype(dtype))
         self.inference.constant(name, constant_of(array))
         return name
+
+    def dtype(self, node: Node) -> str:
+        """Element type of the node's first input."""
+        kind = self.inference.types.get(node.inputs[0])
+        return kind.dtype if kind else "float32"
 
 
 def _without(node: Node, *names: str) -> dict[str, object]:
@@ -44,10 +52,10 @@ def _without(node: Node, *names: str) -> dict[str, object]:
 def _axes(up: Upgrade, node: Node) -> Iterator[Node]:
     """Squeeze, Unsqueeze, ReduceSum: axes became an input."""
     axes = node.attributes.get("axes")
-    if axes is None or len(node.inputs) > 1:
+    if axes is None or len(node.inputs) != 1:
         yield node
         return
-    inputs = (node.inputs[0], up.input(node, "axes", axes))
+    inputs = (*node.inputs, up.input(node, "axes", axes))
     yield replace(node, inputs=inputs, attributes=_without(node, "axes"))
 
 
@@ -75,9 +83,7 @@ def _pad(up: Upgrade, node: Node) -> Iterator[Node]:
     if pads is None:
         yield node
         return
-    kind = up.inference.types.get(node.inputs[0])
-    dtype = np.dtype(kind.dtype).type if kind else np.float32
-    value = up.input(node, "value", node.attributes.get("value", 0.0), dtype)
+    value = up.input(node, "value", node.attributes.get("value", 0.0), up.dtype(node))
     inputs = (node.inputs[0], up.input(node, "pads", pads), value)
     yield replace(node, inputs=inputs, attributes=_without(node, "pads", "value"))
 
@@ -87,15 +93,16 @@ def _clip(up: Upgrade, node: Node) -> Iterator[Node]:
     if low is None and high is None:
         yield node
         return
-    kind = up.inference.types.get(node.inputs[0])
-    dtype = np.dtype(kind.dtype).type if kind else np.float32
-    lower = up.input(node, "min", low, dtype) if low is not None else ""
-    upper = (up.input(node, "max", high, dtype),) if high is not None else ()
+    lower = up.input(node, "min", low, up.dtype(node)) if low is not None else ""
+    upper = (up.input(node, "max", high, up.dtype(node)),) if high is not None else ()
     yield replace(node, inputs=(node.inputs[0], lower, *upper), attributes={})
 
 
 def _dropout(up: Upgrade, node: Node) -> Iterator[Node]:
     """Inference copies; the mask is only kept where something reads it."""
+    if len(node.inputs) > 2:
+        yield node  # may be in training
+        return
     if len([name for name in node.outputs if name]) > 1:
         yield replace(node, inputs=node.inputs[:1], attributes={})
         return
@@ -105,17 +112,22 @@ def _dropout(up: Upgrade, node: Node) -> Iterator[Node]:
 def _softmax(up: Upgrade, node: Node) -> Iterator[Node]:
     """Before 13 all axes from `axis` on were normalised together."""
     kind = up.inference.types.get(node.inputs[0])
+    raw = node.attributes.get("axis", 1)
+    axis = raw if isinstance(raw, int) else 1
+    flat, result = f"{next(node.writes)}/flat", f"{next(node.writes)}/rows"
     if kind is None:
-        yield node
+        shape = f"{next(node.writes)}/shape"
+        yield Node(f"{node.name}/shape", "Shape", node.inputs, (shape,))
+        yield Node(f"{node.name}/flatten", "Flatten", node.inputs, (flat,), {"axis": axis})
+        yield replace(node, inputs=(flat,), outputs=(result,), attributes={"axis": 1})
+        yield Node(f"{node.name}/restore", "Reshape", (result, shape), node.outputs)
         return
     rank = len(kind.shape)
-    raw = node.attributes.get("axis", 1)
-    axis = (raw if isinstance(raw, int) else 1) % max(1, rank)
+    axis %= max(1, rank)
     inner = [a for a in range(axis, rank) if kind.shape[a] > 1]
     if len(inner) <= 1:
         yield replace(node, attributes={"axis": inner[0] if inner else axis})
         return
-    flat, result = f"{node.outputs[0]}/flat", f"{node.outputs[0]}/rows"
     outer = int(np.prod(kind.shape[:axis], dtype=np.int64))
     shape = up.input(node, "rows_shape", (outer, -1))
     back = up.input(node, "shape", kind.shape)
@@ -125,20 +137,32 @@ def _softmax(up: Upgrade, node: Node) -> Iterator[Node]:
 
 
 def _upsample(up: Upgrade, node: Node) -> Iterator[Node]:
-    """Upsample, and Resize of opset 10: asymmetric coordinates, rounded down."""
+    """Upsample, and Resize of opset 10: asymmetric coordinates, rounded down when it enlarges and
+    up when it shrinks, as onnxruntime does."""
     if node.kind == "Resize" and up.opset > 10:
         yield node
         return
-    if len(node.inputs) > 1:
-        scales = node.inputs[1]
-    else:
-        scales = up.input(node, "scales", node.attributes.get("scales"), np.float32)
+    data, *given = node.inputs
+    scales = (
+        given[0] if given else up.input(node, "scales", node.attributes.get("scales"), "float32")
+    )
+    known = up.inference.constants.get(scales)
+    shrinks = known is not None and known.data is not None and bool(np.all(known.data <= 1))
     attributes = {
         "mode": node.attributes.get("mode", "nearest"),
         "coordinate_transformation_mode": "asymmetric",
-        "nearest_mode": "floor",
+        "nearest_mode": "ceil" if shrinks else "floor",
     }
-    yield replace(node, kind="Resize", inputs=(node.inputs[0], "", scales), attributes=attributes)
+    yield replace(node, kind="Resize", inputs=(data, "", scales), attributes=attributes)
+
+
+def _top_k(up: Upgrade, node: Node) -> Iterator[Node]:
+    count = node.attributes.get("k")
+    if count is None or len(node.inputs) != 1:
+        yield node
+        return
+    inputs = (*node.inputs, up.input(node, "k", [count]))
+    yield replace(node, inputs=inputs, attributes=_without(node, "k"))
 
 
 def _scatter(up: Upgrade, node: Node) -> Iterator[Node]:
@@ -160,4 +184,5 @@ _RULES: dict[str, Callable[[Upgrade, Node], Iterator[Node]]] = {
     "Upsample": _upsample,
     "Resize": _upsample,
     "Scatter": _scatter,
+    "TopK": _top_k,
 }

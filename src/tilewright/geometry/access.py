@@ -6,6 +6,7 @@ axis by axis, never tile by tile.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import gcd
 
 from tilewright.geometry.interval import Interval
@@ -209,7 +210,7 @@ AxisRule = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Access:
     """The access relation of one output of one operator.
 
@@ -222,6 +223,11 @@ class Access:
     grain: tuple[int, ...]
     inputs: tuple[tuple[AxisRule, ...] | None, ...]
 
+    @property
+    def empty(self) -> bool:
+        """Whether the output holds no element."""
+        return 0 in self.shape
+
     def tileable(self) -> tuple[int, ...]:
         """Output axes that can be cut at all."""
         return tuple(a for a, extent in enumerate(self.shape) if self.grain[a] < extent)
@@ -233,11 +239,25 @@ class Access:
             return out
         if grain > 1:
             out = Interval(out.start // grain * grain, min(extent, -(-out.stop // grain) * grain))
+        for rule in self._growing.get(axis, ()):
+            out = rule.grow(out, extent)
+        return out
+
+    @cached_property
+    def _growing(self) -> dict[int, list[Window | Mirrored]]:
+        """Rules that may enlarge an interval, by output axis."""
+        found: dict[int, list[Window | Mirrored]] = {}
         for rules in self.inputs:
             for rule in rules or ():
-                if isinstance(rule, Window | Mirrored) and rule.axis == axis:
-                    out = rule.grow(out, extent)
-        return out
+                if isinstance(rule, Window | Mirrored):
+                    found.setdefault(rule.axis, []).append(rule)
+        return found
+
+
+def only_padding(rules: tuple[AxisRule, ...], shape: tuple[int, ...]) -> bool:
+    """Whether no part of the output ever sees the input: every window lies in the padding."""
+    windows = (rule for rule in rules if isinstance(rule, Window))
+    return any(rule.reach(Interval(0, shape[rule.axis])).interval.empty for rule in windows)
 
 
 def common_grain(first: int, second: int) -> int:

@@ -75,7 +75,7 @@ def axis_of(name: str, rank: int) -> int:
     text = name.strip().upper()
     if text in ("ROWS", "R", "S"):
         return max(0, rank - 2)
-    if text.lstrip("-").isdigit() and -rank <= int(text) < rank:
+    if text.removeprefix("-").isdecimal() and -rank <= int(text) < rank:
         return int(text) % rank
     known = AXES_BY_RANK.get(rank, {})
     if text not in known:
@@ -91,11 +91,11 @@ def parse_splits(texts: Iterable[str], rank: int, cached: Iterable[str] = ()) ->
     (`all` for every one)."""
     kept = [name.strip() for name in cached]
     keep_all = "all" in kept
-    kept_axes = set() if keep_all else {axis_of(name, rank) for name in kept}
+    kept_axes = {axis_of(name, rank) for name in kept if not keep_all}
     splits: list[Split] = []
     for text in texts:
         name, equals, count = text.partition("=")
-        if not equals or not count.strip().isdigit() or int(count) < 1:
+        if not equals or not count.strip().isdecimal() or int(count) < 1:
             raise TilingError(f"'{text}' is no split: write H=4, or H=4,W=2")
         axis = axis_of(name, rank)
         if any(split.axis == axis for split in splits):

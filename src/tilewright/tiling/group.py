@@ -7,7 +7,7 @@ Access relations are separable, so everything is done per axis and per dimension
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 from math import prod
 
 from tilewright.errors import TilingError
@@ -134,19 +134,19 @@ class GroupTiles:
             kind = self.graph.types[name]
             size = kind.bytes / max(1, kind.size)
             for axis, (have, compute) in enumerate(zip(tiles.have, tiles.compute, strict=True)):
-                kept = [
-                    max(0, have.intervals[i - 1].stop - have.intervals[i].start)
-                    for i in range(1, len(have.intervals))
-                    if have.intervals[i] != compute.intervals[i] and not have.intervals[i].empty
-                ]
+                if have.dim is None or have == compute:
+                    continue
+                needed = [interval for interval in have.intervals if not interval.empty]
+                kept = max((a.stop - b.start for a, b in pairwise(needed)), default=0)
+                # Rows wait for the next band of tiles over all that an inner dimension computes.
                 others = (
-                    cut.covered()
-                    if cut.dim is not None and cut.dim > (have.dim or 0)
+                    tiles.compute[position].covered()
+                    if cut.dim is not None and cut.dim > have.dim
                     else max(interval.length for interval in cut.intervals)
                     for position, cut in enumerate(tiles.have)
                     if position != axis
                 )
-                total += round(max(kept, default=0) * prod(others) * size)
+                total += round(max(0, kept) * prod(others) * size)
         return total
 
 
@@ -191,17 +191,23 @@ def typed_group(graph: Graph, nodes: Iterable[int]) -> tuple[TiledOp, ...]:
     for index in sorted(nodes):
         node = graph.nodes[index]
         known = spec_of(graph, node)
-        if known is None:
+        if known is None or not any(node.writes):
             raise TilingError(
                 f"node '{node.name}' ({node.kind}) runs whole: it cannot be in a group"
             )
         spec, op = known
-        relations = [spec.access(op, k) for k, kind in enumerate(op.outputs) if kind is not None]
+        present = next(k for k, kind in enumerate(op.outputs) if kind is not None)
+        # An absent output takes the place of one that is there; nothing ever needs it.
+        relations = [
+            spec.access(op, present if kind is None else k) for k, kind in enumerate(op.outputs)
+        ]
         access = tuple(relation for relation in relations if relation is not None)
         if len(access) != len(node.outputs):
             raise TilingError(
                 f"node '{node.name}' ({node.kind}) cannot be cut with these attributes"
             )
+        if any(relation.empty for relation in access):
+            raise TilingError(f"node '{node.name}' ({node.kind}) has no elements to cut")
         ops.append(TiledOp(node, spec, op, access))
     if not ops:
         raise TilingError("the group is empty")
@@ -232,9 +238,19 @@ def cut_ops(
     ops: tuple[TiledOp, ...],
     exported: Mapping[str, bool],
     splits: tuple[Split, ...],
+    *,
+    probe: bool = False,
 ) -> GroupTiles:
-    """As `cut_group`, for a group that is typed and known to be convex."""
+    """As `cut_group`, for a group that is typed and known to be convex.
+
+    A probe derives a single inner tile: enough to know what one tile costs, at a fraction of the
+    work. The result then has a grid of one.
+    """
     final = [name for name, used_inside in exported.items() if not used_inside]
+    if not final:
+        raise TilingError("nothing outside the group reads what it makes")
+    if len({split.axis for split in splits}) < len(splits):
+        raise TilingError("an axis is cut twice")
     needs: dict[str, tuple[Cut, ...]] = {}
     access_of = {
         name: access
@@ -242,7 +258,8 @@ def cut_ops(
         for name, access in zip(tiled.node.outputs, tiled.access, strict=True)
     }
     for name in final:
-        needs[name] = _even_cuts(graph, name, access_of[name], splits)
+        cuts = _even_cuts(graph, name, access_of[name], splits)
+        needs[name] = tuple(_inner_tile(cut) for cut in cuts) if probe else cuts
     counts = tuple(
         max(len(cut.intervals) for name in final for cut in needs[name] if cut.dim == dim)
         for dim in range(len(splits))
@@ -260,7 +277,7 @@ def cut_ops(
             cuts = needs.get(name) or tuple(whole_cut(extent) for extent in access.shape)
             write = written.get(name)
             if name in exported and write is None:
-                cuts, write = _write_inner(access.shape, cuts)
+                cuts, write = (cuts, cuts) if probe else _write_inner(access.shape, cuts)
             have = tuple(_grown(access, axis, cut) for axis, cut in enumerate(cuts))
             tiles, fell_back = _apply_halo(have, access, write, splits)
             if fell_back:
@@ -294,6 +311,11 @@ def _even_cuts(
     return tuple(cuts)
 
 
+def _inner_tile(cut: Cut) -> Cut:
+    """The second tile, which has neighbours on both sides if there are more than two."""
+    return Cut(cut.dim, cut.intervals[1:2] or cut.intervals[:1])
+
+
 def _padded(cuts: tuple[Cut, ...], counts: tuple[int, ...]) -> tuple[Cut, ...]:
     """Cuts with as many intervals as the grid has tiles; outputs with fewer have empty ones."""
     padded: list[Cut] = []
@@ -309,12 +331,23 @@ def _write_inner(
 ) -> tuple[tuple[Cut, ...], tuple[Cut, ...]]:
     """A value used inside and outside: each tile writes the rows no earlier one wrote, the last
     completes it; what is read grows accordingly."""
+    shared = _shared_dims(cuts)
+    cuts = tuple(
+        whole_cut(extent) if cut.dim in shared else cut
+        for cut, extent in zip(cuts, shape, strict=True)
+    )
     write = tuple(
         whole_cut(extent) if cut.dim is None else Cut(cut.dim, written_part(cut.intervals, extent))
         for cut, extent in zip(cuts, shape, strict=True)
     )
     grown = tuple(a.hull(b, e) for a, b, e in zip(cuts, write, shape, strict=True))
     return grown, write
+
+
+def _shared_dims(cuts: tuple[Cut, ...]) -> set[int]:
+    """Grid dimensions that drive two axes of one value: its tiles lie along a diagonal."""
+    dims = [cut.dim for cut in cuts if cut.dim is not None]
+    return {dim for dim in dims if dims.count(dim) > 1}
 
 
 def _grown(access: Access, axis: int, cut: Cut) -> Cut:
@@ -330,11 +363,12 @@ def _apply_halo(
     """Decide what each tile computes of what it has, per axis."""
     compute: list[Cut] = []
     fell_back = False
+    shared = _shared_dims(have)
     for axis, cut in enumerate(have):
         if cut.dim is None or splits[cut.dim].halo is Halo.RECOMPUTE:
             compute.append(cut)
             continue
-        fresh = fresh_part(cut.intervals)
+        fresh = None if cut.dim in shared else fresh_part(cut.intervals)
         if fresh is None or any(access.grow(axis, part) != part for part in fresh):
             fell_back = True
             compute.append(cut)

@@ -31,6 +31,19 @@ def tile_graph(graph: Graph, groups: Sequence[GroupTiles]) -> Graph:
     return writer.finish()
 
 
+def tile_body(group: GroupTiles, index: Index) -> Graph:
+    """One tile of a group as a network of its own: what it reads comes in, its pieces go out.
+
+    Values that only the first tile computes are computed here too.
+    """
+    writer = _Writer(group.graph)
+    outputs = _GroupWriter(writer, group).write_one(index)
+    inputs = tuple(name for name in group.inputs if name not in group.graph.constants)
+    body = replace(group.graph, inputs=inputs, outputs=outputs)
+    writer.graph = body
+    return writer.finish()
+
+
 def _order(graph: Graph, groups: Sequence[GroupTiles]) -> list[Node | GroupTiles]:
     """Nodes and groups in an order in which they can run."""
     owner: dict[int, int] = {}
@@ -169,16 +182,28 @@ class _GroupWriter:
         self.pieces = {name: {} for name in exported}
         for index in self.group.indices:
             self.slices.clear()
-            label = ".".join(map(str, index))
             for tiled in self.group.ops:
-                tile = self.group.tile(tiled, index)
-                if tile is not None:
-                    self._tile(tiled, tile, index, label)
-                for name in tiled.node.writes:
-                    if name in self.group.values:
-                        self._after(name, index, label)
+                self._run(tiled, index)
         for name in exported:
             self._join(name)
+
+    def write_one(self, index: Index) -> tuple[str, ...]:
+        """A single tile; the names of its pieces of the outputs."""
+        self.pieces = {n: {} for n, v in self.group.values.items() if v.write is not None}
+        for tiled in self.group.ops:
+            once = [self.group.values[n].once for n in tiled.node.writes if n in self.group.values]
+            at = tuple(0 if any(d in o for o in once) else i for d, i in enumerate(index))
+            self._run(tiled, at)
+        return tuple(piece for parts in self.pieces.values() for piece in parts.values())
+
+    def _run(self, tiled: TiledOp, index: Index) -> None:
+        label = ".".join(map(str, index))
+        tile = self.group.tile(tiled, index)
+        if tile is not None:
+            self._tile(tiled, tile, index, label)
+        for name in tiled.node.writes:
+            if name in self.group.values:
+                self._after(name, index, label)
 
     def _tile(self, tiled: TiledOp, tile: Tile, index: Index, label: str) -> None:
         """One operator of one tile, as the steps its spec says."""
@@ -288,10 +313,12 @@ class _GroupWriter:
         have, dim = tiles.have[axis].at(index), tiles.have[axis].dim
         assert dim is not None
         held = self.held.get((name, index))
-        if have.empty:
-            return
         before = tuple(i - 1 if d == dim else i for d, i in enumerate(index))
         line = self.lines.pop((name, axis, before), None) if index[dim] else None
+        if have.empty:  # a later tile may still need the kept rows
+            if line is not None:
+                self.lines[name, axis, index] = line
+            return
         if line is not None:
             line = self._part(line, axis, Interval(have.start, line.box[axis].stop), label)
         if held is not None and line is not None and not line.box[axis].empty:

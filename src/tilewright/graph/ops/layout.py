@@ -14,6 +14,7 @@ from tilewright.geometry.access import (
     Strided,
     Whole,
     Window,
+    only_padding,
 )
 from tilewright.graph.ops.spec import (
     Engine,
@@ -198,6 +199,11 @@ def _pad_amounts(op: Op) -> tuple[list[int], list[int]] | None:
     return before, after
 
 
+def _pad_cuttable(mode: str, before: int, after: int) -> bool:
+    """Whether the padding of an axis is made from what a tile holds."""
+    return mode == "constant" or (mode in ("reflect", "edge") and min(before, after) >= 0)
+
+
 def _pad_access(op: Op, output: int) -> Access | None:
     amounts = _pad_amounts(op)
     if amounts is None:
@@ -209,13 +215,15 @@ def _pad_access(op: Op, output: int) -> Access | None:
     for axis, (before, after) in enumerate(zip(*amounts, strict=True)):
         if before == after == 0:
             rules.append(Same(axis))
-        elif mode == "constant":
-            rules.append(Window(axis, 1, 1, 1, before, shape[axis]))
-        elif mode in ("reflect", "edge") and min(before, after) >= 0:
-            rules.append(Mirrored(axis, before, after, shape[axis]))
-        else:
+        elif not _pad_cuttable(mode, before, after):
             rules.append(Whole(shape[axis]))
             grain[axis] = result[axis]
+        elif mode == "constant":
+            rules.append(Window(axis, 1, 1, 1, before, shape[axis]))
+        else:
+            rules.append(Mirrored(axis, before, after, shape[axis]))
+    if only_padding(tuple(rules), result):
+        return None
     return Access(result, tuple(grain), (tuple(rules), *[None] * (len(op.inputs) - 1)))
 
 
@@ -223,10 +231,10 @@ def _pad_tile(op: Op, tile: Tile) -> tuple[Step, ...]:
     amounts, reaches = _pad_amounts(op), tile.inputs[0]
     assert amounts is not None and reaches is not None
     mode = op.str_of("mode", "constant")
-    before = [r.before for r in reaches]
-    after = [r.after for r in reaches]
-    if mode not in ("constant", "reflect", "edge"):
-        before, after = amounts
+    before, after = amounts
+    for axis, reach in enumerate(reaches):
+        if _pad_cuttable(mode, before[axis], after[axis]):
+            before[axis], after[axis] = reach.before, reach.after
     if not any(before) and not any(after):
         return (Step("Identity", {}, (0,)),)
     fill = (2,) if op.has(2) else ()

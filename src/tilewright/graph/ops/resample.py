@@ -39,8 +39,8 @@ def _scalings(op: Op) -> list[_Scaling] | None:
         # Interpolation weights of a shifted tile are the same numbers only for powers of two.
         exact = factor & (factor - 1) == 0 if linear else scale.denominator == 1
         single = mode == "pytorch_half_pixel" and out == 1
-        cuttable = consistent and exact and mode in _SHIFT_INVARIANT and not single
-        found.append(_Scaling(scale, cuttable or scale == 1))
+        cuttable = exact and mode in _SHIFT_INVARIANT and not single
+        found.append(_Scaling(scale, consistent and (cuttable or scale == 1)))
     return found
 
 
@@ -56,16 +56,16 @@ def _resize_access(op: Op, output: int) -> Access | None:
     grain: list[int] = []
     rules: list[AxisRule] = []
     for axis, scaling in enumerate(scalings):
-        if scaling.scale == 1:
+        if not scaling.cuttable:
+            grain.append(result[axis])
+            rules.append(Whole(shape[axis]))
+        elif scaling.scale == 1:
             grain.append(1)
             rules.append(Same(axis))
-        elif scaling.cuttable:
+        else:
             up, down = scaling.scale.numerator, scaling.scale.denominator
             grain.append(up)
             rules.append(Resampled(axis, up, down, _halo(op) * down, shape[axis]))
-        else:
-            grain.append(result[axis])
-            rules.append(Whole(shape[axis]))
     return Access(result, tuple(grain), (tuple(rules), *[None] * (len(op.inputs) - 1)))
 
 

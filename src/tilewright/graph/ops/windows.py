@@ -13,6 +13,7 @@ from tilewright.geometry.access import (
     TransposedWindow,
     Whole,
     Window,
+    only_padding,
 )
 from tilewright.geometry.box import Box
 from tilewright.graph.ops.spec import (
@@ -98,7 +99,9 @@ def _per_channel(op: Op, index: int) -> tuple[AxisRule, ...]:
 
 def _conv_access(op: Op, output: int, data: int = 0, weight: int = 1) -> Access | None:
     shape, weights, result = op.shape(data), op.shape(weight), op.result().shape
-    window = window_parameters(op, weight)
+    spatial = _spatial_rules(op, window_parameters(op, weight))
+    if only_padding(spatial, result):
+        return None
     groups = op.int_of("group", 1)
     filters = result[1] // groups
     channel: AxisRule = Whole(shape[1])
@@ -111,7 +114,7 @@ def _conv_access(op: Op, output: int, data: int = 0, weight: int = 1) -> Access 
         if not op.has(index):
             rules.append(None)
         elif index == data:
-            rules.append((Same(0), channel, *_spatial_rules(op, window)))
+            rules.append((Same(0), channel, *spatial))
         elif index == weight:
             rules.append((Same(1), *whole_rules(weights[1:])))
         else:
@@ -265,6 +268,16 @@ def _response_norm_access(op: Op, output: int) -> Access | None:
     return Access(result, grain, (same_rules(len(result)),))
 
 
+# Kinds with a window -> the input that holds their weights.
+_WINDOWED: dict[str, int | None] = {
+    "Conv": 1,
+    "ConvInteger": 1,
+    "QLinearConv": 3,
+    "ConvTranspose": 1,
+    "MaxPool": None,
+    "AveragePool": None,
+    "LpPool": None,
+}
 _SPATIAL = "batch, channels, height, width"
 
 SPECS = (
@@ -296,3 +309,12 @@ SPECS = (
     OpSpec("GlobalLpPool", "window", Engine.VECTOR, "batch, channels", _global_access),
     OpSpec("LRN", "window", Engine.VECTOR, "batch, height, width", _response_norm_access),
 )
+
+
+def window_of(op: Op) -> WindowParameters | None:
+    """The window of an operator that has one: for tables, limits and costs."""
+    if op.kind not in _WINDOWED:
+        return None
+    if op.kind == "ConvTranspose":
+        return transposed_parameters(op)
+    return window_parameters(op, _WINDOWED[op.kind])

@@ -1,0 +1,287 @@
+"""What a program calls: the same jobs as the command line, as functions on plain values."""
+
+import os
+import tempfile
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from math import inf
+from pathlib import Path
+
+import numpy as np
+
+from tilewright import __version__
+from tilewright.errors import ModelError, OutputError, TilewrightError
+from tilewright.execute.compare import Difference, compare
+from tilewright.execute.runtime import run, run_measured
+from tilewright.frontend import zoo
+from tilewright.frontend.load import load_onnx
+from tilewright.frontend.save import save_onnx
+from tilewright.frontend.weights import seeded, seeded_inputs
+from tilewright.geometry.box import Box
+from tilewright.graph.graph import Array, Graph
+from tilewright.graph.ops import spec_of
+from tilewright.shrink.measure import Measured
+from tilewright.shrink.measure import measure as measure_models
+from tilewright.shrink.shrink import Shrunk, shrink_graph
+from tilewright.tiling.grid import parse_splits
+from tilewright.tiling.group import GroupTiles, cut_group, exports, find_node, group_between
+from tilewright.tiling.rewrite import tile_graph
+from tilewright.units import parse_bytes
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A network by the name the user gave, where it came from, and what its file lacks."""
+
+    name: str
+    graph: Graph
+    path: Path | None
+    missing_files: tuple[str, ...] = ()
+
+    def with_numbers(self, seed: int = 0) -> Graph:
+        """The graph with every weight there; those the file leaves out are seeded."""
+        return seeded(self.graph, seed) if self.graph.weightless else self.graph
+
+
+def load(model: str, shapes: Shapes | None = None) -> Model:
+    """A model by file name (`net.onnx`) or from the zoo (`resnet18`, `fsrcnn@1080x1920`)."""
+    path = Path(model)
+    if path.is_dir():
+        raise ModelError(f"'{model}' is a folder; give an .onnx file or a zoo name")
+    if path.exists() or path.suffix == ".onnx":
+        loaded = load_onnx(path, shapes)
+        return Model(path.stem, loaded.graph, path, loaded.missing_files)
+    if shapes:
+        raise ModelError(f"zoo networks take their size in the name: {model}@HEIGHTxWIDTH")
+    return Model(model, zoo.build(model), None)
+
+
+def tile(
+    graph: Graph,
+    split: list[str],
+    *,
+    node: str | None = None,
+    first: str | None = None,
+    last: str | None = None,
+    cached_axes: list[str] | None = None,
+) -> GroupTiles:
+    """Cut one node, or everything between two nodes, as `H=4` or `H=4`, `W=2` say."""
+    if node is not None:
+        members = (find_node(graph, node),)
+    elif first is not None and last is not None:
+        members = group_between(graph, first, last)
+    else:
+        raise ModelError("say what to cut: --node NAME, or --from A --to B")
+    exported = exports(graph, members)
+    final = [name for name, used_inside in exported.items() if not used_inside]
+    known = graph.types.get(final[0]) if final else None
+    rank = len(known.shape) if known is not None else 4
+    return cut_group(graph, members, parse_splits(split, rank, cached_axes or []))
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How much of a network Tilewright can cut."""
+
+    nodes: int
+    tileable_nodes: int
+    macs: int
+    tileable_macs: int
+    whole_kinds: tuple[str, ...]
+
+    @property
+    def tileable_share(self) -> float:
+        """Share of multiply-accumulates in operators that can be cut."""
+        return self.tileable_macs / self.macs if self.macs else 1.0
+
+
+def coverage(graph: Graph) -> Coverage:
+    """Which operators can be cut, by count and by multiply-accumulates."""
+    macs = tileable_macs = tileable_nodes = 0
+    whole: dict[str, None] = {}
+    for node in graph.nodes:
+        known = spec_of(graph, node)
+        if known is None:
+            whole[node.kind] = None
+            continue
+        spec, op = known
+        access = spec.access(op, 0) if op.outputs and op.outputs[0] is not None else None
+        work = spec.macs(op, Box.whole(op.result().shape)) if access is not None else 0
+        macs += work
+        if access is None or not access.tileable():
+            if access is None:
+                whole[node.kind] = None
+            continue
+        tileable_nodes += 1
+        tileable_macs += work
+    return Coverage(len(graph.nodes), tileable_nodes, macs, tileable_macs, tuple(whole))
+
+
+@dataclass(frozen=True, slots=True)
+class ShrinkResult:
+    """A model that fits the budget, verified; measured figures where they were asked for."""
+
+    shrunk: Shrunk
+    difference: Difference
+    measured: Measured | None
+    weights_seeded: bool
+
+
+def parse_budget(text: str) -> int | float:
+    """`64MB` as bytes, `60%` as a share of what the model needs today."""
+    stripped = text.strip()
+    if not stripped.endswith("%"):
+        budget = parse_bytes(stripped)
+        if budget <= 0:
+            raise TilewrightError(f"'{text}' is no memory budget: it has to be more than nothing")
+        return budget
+    try:
+        share = float(stripped[:-1]) / 100
+    except ValueError:
+        share = 0.0
+    if not 0.0 < share < inf:
+        raise TilewrightError(f"'{text}' is no memory budget: write 64MB or 60%")
+    return share
+
+
+def shrink(
+    model: Model,
+    budget: int | float,
+    output: Path,
+    *,
+    measure: bool = False,
+    seed: int = 0,
+    runs: int = 5,
+    progress: Callable[[str], None] | None = None,
+) -> ShrinkResult:
+    """Write an ordinary ONNX model that needs less memory and gives the same numbers.
+
+    Nothing is written to `output` unless the new model was verified against the original in
+    onnxruntime on seeded inputs.
+    """
+    say = progress or (lambda text: None)
+    check_writable(output)
+    shrunk = shrink_graph(model.graph, budget, say)
+    say("filling in weights")
+    numbered = model.with_numbers(seed)
+    tiled = replace(
+        shrunk, graph=shrunk.graph if numbered is model.graph else _retile(shrunk, numbered)
+    )
+    feeds = seeded_inputs(model.graph, seed)
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        small, inputs = Path(folder) / "small.onnx", Path(folder) / "inputs.npz"
+        save_onnx(tiled.graph, small, _metadata(model, shrunk, numbered is not model.graph))
+        if model.path is not None and not model.graph.weightless:
+            original = model.path
+        else:
+            original = Path(folder) / "original.onnx"
+            save_onnx(numbered, original)
+        np.savez(inputs, **feeds)
+        say("verifying against the original in onnxruntime")
+        difference = compare(run(original, feeds), run(small, feeds))
+        measured = None
+        if measure:
+            say("measuring memory and CPU time")
+            measured = measure_models(original, small, inputs, runs)
+        save_onnx(tiled.graph, output, _metadata(model, shrunk, numbered is not model.graph))
+    return ShrinkResult(tiled, difference, measured, numbered is not model.graph)
+
+
+def _retile(shrunk: Shrunk, numbered: Graph) -> Graph:
+    """The same groups, cut from the graph that has numbers."""
+    groups = [
+        cut_group(numbered, (numbered.index[t.node.name] for t in group.ops), group.splits)
+        for group in shrunk.groups
+    ]
+    return tile_graph(numbered, groups)
+
+
+def _metadata(model: Model, shrunk: Shrunk, seeded_weights: bool) -> dict[str, str]:
+    facts = {
+        "tilewright.version": __version__,
+        "tilewright.predicted_peak_bytes": str(shrunk.predicted.peak),
+        "tilewright.groups": str(len(shrunk.groups)),
+    }
+    if seeded_weights:
+        facts["tilewright.weights"] = "seeded random numbers: the model's own were not there"
+    return facts
+
+
+def check_writable(path: Path) -> None:
+    """Raise before the work begins where the result could not be written."""
+    if path.is_dir():
+        raise OutputError(f"cannot write '{path}': it is a folder")
+    folder = path.parent
+    if not folder.is_dir():
+        raise OutputError(f"cannot write '{path}': there is no folder '{folder}'")
+    if not os.access(folder, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
+        raise OutputError(f"cannot write '{path}': permission denied")
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a run gave and took; the peak is None where the system does not report it."""
+
+    outputs: Mapping[str, Array]
+    peak_bytes: int | None
+    cpu_seconds: float
+
+
+def run_model(
+    model: str,
+    inputs: Path | None = None,
+    output: Path | None = None,
+    *,
+    shapes: Shapes | None = None,
+    seed: int = 0,
+    threads: int = 1,
+) -> RunResult:
+    """Run an ONNX file in onnxruntime with the settings tiled models need."""
+    loaded = load(model, shapes)
+    if loaded.path is None:
+        raise ModelError(
+            f"'{model}' is a zoo network, not a file: shrink it first, then run the file"
+        )
+    if loaded.graph.weightless:
+        missing = ", ".join(name for name in loaded.missing_files if name) or "cleared weights"
+        raise ModelError(f"'{model}' cannot run: its weights are not there ({missing})")
+    feeds = (
+        seeded_inputs(loaded.graph, seed) if inputs is None else load_inputs(inputs, loaded.graph)
+    )
+    outcome = run_measured(loaded.path, feeds, threads)
+    if output is not None:
+        save_arrays(outcome.outputs, output)
+    return RunResult(outcome.outputs, outcome.peak_bytes, outcome.cpu_seconds)
+
+
+def load_inputs(path: Path, graph: Graph) -> dict[str, Array]:
+    """Arrays for every input of the network, from an .npz file."""
+    try:
+        with np.load(path) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
+        raise ModelError(f"cannot read '{path}' as .npz: {error}") from None
+    for name in graph.inputs:
+        if name not in arrays:
+            raise ModelError(f"'{path}' has no array for input '{name}'")
+        kind = graph.types[name]
+        if arrays[name].shape != kind.shape or str(arrays[name].dtype) != kind.dtype:
+            raise ModelError(
+                f"input '{name}' is {kind}; '{path}' holds {arrays[name].dtype}"
+                f"{list(arrays[name].shape)}"
+            )
+    return {name: arrays[name] for name in graph.inputs}
+
+
+def save_arrays(arrays: Mapping[str, Array], path: Path) -> None:
+    """Write arrays as .npz, whole or not at all."""
+    try:
+        with tempfile.TemporaryDirectory(prefix=".tilewright-", dir=path.parent) as folder:
+            draft = Path(folder) / "arrays.npz"
+            np.savez(draft, **dict(arrays))
+            os.replace(draft, path)
+    except OSError as error:
+        raise OutputError(f"cannot write '{path}': {error.strerror or error}") from None

@@ -1,0 +1,54 @@
+"""What every command shares: options, output, errors."""
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from tilewright.errors import ShapeError
+
+ModelArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="An .onnx file, or a network of the zoo: resnet18, fsrcnn@1080x1920 "
+        "(`tilewright show models` lists them).",
+    ),
+]
+ShapeOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--shape",
+        metavar="NAME=1,3,224,224",
+        help="Fix an input's open dimensions. May be repeated.",
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
+
+out = Console(soft_wrap=False, highlight=False)
+err = Console(stderr=True, highlight=False)
+
+
+def parse_shapes(texts: list[str] | None) -> dict[str, tuple[int, ...]]:
+    """`x=1,3,224,224` as a name and a shape."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for text in texts or []:
+        name, equals, dims = text.rpartition("=")
+        parts = [part.strip() for part in dims.replace("x", ",").split(",")]
+        if not equals or not name or not all(part.isdigit() and int(part) > 0 for part in parts):
+            raise ShapeError(f"'{text}' is no shape: write --shape NAME=1,3,224,224")
+        shapes[name] = tuple(int(part) for part in parts)
+    return shapes
+
+
+def print_json(value: Mapping[str, Any]) -> None:
+    """JSON on standard output, nothing else."""
+    sys.stdout.write(json.dumps(value, indent=2) + "\n")
+
+
+def note(text: str) -> None:
+    """A remark for the person, never in the way of JSON."""
+    err.print(f"[dim]{text}[/dim]")

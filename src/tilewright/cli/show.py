@@ -1,0 +1,94 @@
+"""`tilewright show`: what there is."""
+
+import typer
+from rich.table import Table
+
+from tilewright import api
+from tilewright.cli.common import (
+    JsonOption,
+    ModelArgument,
+    ShapeOption,
+    out,
+    parse_shapes,
+    print_json,
+)
+from tilewright.units import format_bytes, format_count
+
+app = typer.Typer(help="Show operators, zoo models, or what is in a model.", no_args_is_help=True)
+
+
+@app.command("ops")
+def show_ops(as_json: JsonOption = False) -> None:
+    """The operators Tilewright can cut, and along which axes; any other one runs whole."""
+    from tilewright.graph.ops import SPECS
+
+    specs = sorted(SPECS.values(), key=lambda spec: (spec.family, spec.kind))
+    if as_json:
+        rows = [
+            {"op": s.kind, "family": s.family, "engine": s.engine.value, "axes": s.axes}
+            for s in specs
+        ]
+        print_json({"operators": rows})
+        return
+    table = Table("operator", "family", "engine", "axes that can be cut")
+    for spec in specs:
+        table.add_row(spec.kind, spec.family, spec.engine.value, spec.axes)
+    out.print(table)
+    out.print(f"{len(specs)} operators. Any other operator runs whole, at the border of a group.")
+
+
+@app.command("models")
+def show_models(as_json: JsonOption = False) -> None:
+    """The networks of the zoo."""
+    from tilewright.frontend import zoo
+
+    if as_json:
+        rows = [{"name": n, "description": m.description} for n, m in zoo.MODELS.items()]
+        print_json({"models": rows})
+        return
+    table = Table("name", "what it is")
+    for name, entry in zoo.MODELS.items():
+        table.add_row(name, entry.description)
+    out.print(table)
+    out.print("Another input size is part of the name: fsrcnn@1080x1920, bert_base@384.")
+
+
+@app.command("model")
+def show_model(
+    model: ModelArgument, shape: ShapeOption = None, as_json: JsonOption = False
+) -> None:
+    """The nodes of a model, their results, and how much of it can be cut."""
+    loaded = api.load(model, parse_shapes(shape))
+    graph, covered = loaded.graph, api.coverage(loaded.graph)
+    if as_json:
+        print_json(
+            {
+                "model": loaded.name,
+                "inputs": {n: list(graph.types[n].shape) for n in graph.inputs},
+                "outputs": list(graph.outputs),
+                "nodes": covered.nodes,
+                "tileable_nodes": covered.tileable_nodes,
+                "macs": covered.macs,
+                "tileable_macs_share": covered.tileable_share,
+                "whole_operators": list(covered.whole_kinds),
+                "weight_bytes": graph.weight_bytes,
+                "weightless": graph.weightless,
+            }
+        )
+        return
+    table = Table("node", "operator", "result", "macs")
+    from tilewright.graph.ops import macs_of
+
+    for node in graph.nodes:
+        results = ", ".join(str(graph.types.get(name, "?")) for name in node.writes)
+        macs = macs_of(graph, node)
+        table.add_row(node.name, node.kind, results, format_count(macs) if macs else "")
+    out.print(table)
+    out.print(
+        f"{covered.nodes} nodes, {format_count(covered.macs)} MACs, "
+        f"{covered.tileable_share:.1%} of them in operators that can be cut; "
+        f"weights {format_bytes(graph.weight_bytes)}"
+        + (" (numbers not in the file)" if graph.weightless else "")
+    )
+    if covered.whole_kinds:
+        out.print(f"Run whole: {', '.join(covered.whole_kinds)}")

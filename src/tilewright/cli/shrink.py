@@ -1,0 +1,137 @@
+"""`tilewright shrink` and `tilewright run`: less memory on a real runtime."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tilewright import api
+from tilewright.cli.common import (
+    JsonOption,
+    ModelArgument,
+    ShapeOption,
+    err,
+    note,
+    out,
+    parse_shapes,
+    print_json,
+)
+from tilewright.units import format_bytes
+
+
+def shrink(
+    model: ModelArgument,
+    memory: Annotated[
+        str,
+        typer.Option(
+            "--memory",
+            metavar="64MB|60%",
+            help="Budget for activations and scratch during a run (weights come on top): bytes, or "
+            "a share of what the model needs today.",
+        ),
+    ],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="The ONNX file to write.")
+    ],
+    measure: Annotated[
+        bool,
+        typer.Option(
+            "--measure", help="Run both models in fresh processes: peak memory, CPU time."
+        ),
+    ] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", metavar="FILE.png", help="Draw memory over time, before and after."),
+    ] = None,
+    shape: ShapeOption = None,
+    seed: Annotated[int, typer.Option(help="Seed of missing weights and of test inputs.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Write an ordinary ONNX model with the same results in a fraction of the memory.
+
+    Examples:
+
+      tilewright shrink net.onnx --memory 64MB -o small.onnx --measure
+
+      tilewright shrink fsrcnn@1080x1920 --memory 8% -o small.onnx
+    """
+    budget = api.parse_budget(memory)
+    if plot is not None:
+        api.check_writable(plot)
+    api.check_writable(output)
+    loaded = api.load(model, parse_shapes(shape))
+    if loaded.graph.weightless:
+        missing = ", ".join(name for name in loaded.missing_files if name) or "the file"
+        where = f" (not found: {missing})" if loaded.path is not None else ""
+        note(f"weights are not there{where}: seeded random ones are used, and written to {output}")
+    with err.status("searching for groups and tiles") as status:
+        result = api.shrink(
+            loaded,
+            budget,
+            output,
+            measure=measure,
+            seed=seed,
+            progress=lambda text: status.update(f"{text} ..."),
+        )
+    from tilewright.report.shrunk import groups_table, plot_memory, shrunk_json, summary_lines
+
+    if plot is not None:
+        plot_memory(result, f"{loaded.name}: memory during a run in onnxruntime", plot)
+    if as_json:
+        print_json(shrunk_json(result))
+        return
+    if result.shrunk.groups:
+        out.print(groups_table(result))
+    else:
+        out.print("The model is within the budget as it is: nothing was cut.")
+    for line in summary_lines(result):
+        out.print(line)
+    out.print(f"written: {output}   (run it with: tilewright run {output})")
+
+
+def run(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="An .onnx file.")],
+    inputs: Annotated[
+        Path | None,
+        typer.Option(
+            "--inputs",
+            metavar="FILE.npz",
+            help="Arrays by input name; seeded random ones if not given.",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE.npz", help="Where to store the outputs."),
+    ] = None,
+    shape: ShapeOption = None,
+    seed: Annotated[int, typer.Option(help="Seed of the random inputs.")] = 0,
+    threads: Annotated[int, typer.Option(min=1, help="Threads onnxruntime may use.")] = 1,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a model in onnxruntime with the settings under which tiling saves memory.
+
+    Prints the peak memory and CPU time of the run, and what came out.
+    """
+    if output is not None:
+        api.check_writable(output)
+    outcome = api.run_model(
+        model, inputs, output, shapes=parse_shapes(shape), seed=seed, threads=threads
+    )
+    if as_json:
+        print_json(
+            {
+                "outputs": {
+                    name: {"shape": list(array.shape), "dtype": str(array.dtype)}
+                    for name, array in outcome.outputs.items()
+                },
+                "peak_bytes": outcome.peak_bytes,
+                "cpu_seconds": outcome.cpu_seconds,
+            }
+        )
+        return
+    for name, array in outcome.outputs.items():
+        out.print(f"{name}: {array.dtype}{list(array.shape)}")
+    peak = "unknown" if outcome.peak_bytes is None else format_bytes(outcome.peak_bytes)
+    out.print(f"peak memory of the run {peak}, CPU time {outcome.cpu_seconds:.2f} s")
+    if output is not None:
+        out.print(f"written: {output}")

@@ -1,0 +1,92 @@
+"""`tilewright tile`: exact tiles of one operator or of a fused run of operators."""
+
+from typing import Annotated
+
+import typer
+
+from tilewright import api
+from tilewright.cli.common import (
+    JsonOption,
+    ModelArgument,
+    ShapeOption,
+    out,
+    parse_shapes,
+    print_json,
+)
+from tilewright.errors import TilingError
+from tilewright.units import format_bytes
+
+
+def tile(
+    model: ModelArgument,
+    split: Annotated[
+        list[str],
+        typer.Option(
+            "--split",
+            metavar="H=4[,W=2]",
+            help="Axes of the output and in how many parts to cut them: N, C, H, W, S (rows of a "
+            "sequence), or the axis number.",
+        ),
+    ],
+    node: Annotated[
+        str | None, typer.Option("--node", metavar="NAME", help="Cut this one operator.")
+    ] = None,
+    first: Annotated[
+        str | None,
+        typer.Option("--from", metavar="NAME", help="First operator of a fused run (with --to)."),
+    ] = None,
+    last: Annotated[
+        str | None, typer.Option("--to", metavar="NAME", help="Last operator of the fused run.")
+    ] = None,
+    halo: Annotated[
+        str,
+        typer.Option(
+            "--halo",
+            metavar="recompute|cache|H=cache",
+            help="What neighbouring tiles share: computed again, or kept in line buffers; for all "
+            "axes or per axis.",
+        ),
+    ] = "recompute",
+    shape: ShapeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show every tile: its output region, input regions, padding, and the recomputed share.
+
+    Examples:
+
+      tilewright tile rn50_stem --node conv1 --split H=4
+
+      tilewright tile resnet18 --from conv1 --to layer1.0.add --split H=4,W=2 --halo cache
+    """
+    if node is not None and (first is not None or last is not None):
+        raise TilingError("give either --node, or --from and --to")
+    graph = api.load(model, parse_shapes(shape)).graph
+    splits = [part for text in split for part in text.split(",") if part.strip()]
+    group = api.tile(
+        graph, splits, node=node, first=first, last=last, cached_axes=_cached_axes(halo)
+    )
+    from tilewright.report.tiles import tiles_json, tiles_table
+
+    if as_json:
+        print_json(tiles_json(group))
+        return
+    for tiled in group.ops:
+        out.print(tiles_table(group, tiled))
+    grid = " x ".join(map(str, group.counts))
+    out.print(f"{grid} tiles; recomputed share {group.recompute_ratio:.1%}")
+    if group.line_buffer_bytes:
+        out.print(f"line buffers kept between tiles: {format_bytes(group.line_buffer_bytes)}")
+    for name in group.fallbacks:
+        out.print(f"'{name}' is recomputed: its rows are not needed in order")
+
+
+def _cached_axes(text: str) -> list[str]:
+    """`cache`, `recompute`, or a policy per axis."""
+    cached: list[str] = []
+    for part in text.split(","):
+        axis, equals, policy = part.rpartition("=")
+        if policy.strip() not in ("cache", "recompute") or (equals and not axis):
+            raise TilingError(f"'{text}' is no halo policy: write recompute, cache or H=cache")
+        if policy.strip() == "cache":
+            cached.append(axis or "all")
+    return cached

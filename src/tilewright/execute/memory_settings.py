@@ -1,0 +1,65 @@
+"""How the C library hands memory back: settings under which freed tiles leave the process."""
+
+import ctypes
+import ctypes.util
+import sys
+from pathlib import Path
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # glibc's mallopt parameters
+THRESHOLD = 64 * 1024
+
+
+def _libc() -> ctypes.CDLL | None:
+    if not sys.platform.startswith("linux"):
+        return None
+    try:
+        libc = ctypes.CDLL(ctypes.util.find_library("c") or "libc.so.6")
+    except OSError:
+        return None
+    return libc if hasattr(libc, "mallopt") and hasattr(libc, "malloc_trim") else None
+
+
+def return_freed_memory() -> bool:
+    """Give blocks from 64 KiB back to the system as soon as they are freed.
+
+    glibc otherwise raises that limit to the largest block freed so far (up to 32 MB) and keeps
+    the tiles' buffers. True where the C library has the setting.
+    """
+    libc = _libc()
+    if libc is None:
+        return False
+    libc.mallopt(ctypes.c_int(_MMAP_THRESHOLD), ctypes.c_int(THRESHOLD))
+    libc.mallopt(ctypes.c_int(_TRIM_THRESHOLD), ctypes.c_int(THRESHOLD))
+    return True
+
+
+def trim() -> None:
+    """Give back what earlier work left in the heap, so that a peak shows."""
+    libc = _libc()
+    if libc is not None:
+        libc.malloc_trim(0)
+
+
+def _status(key: str) -> int | None:
+    """A figure of /proc/self/status in bytes; None on systems without it."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(key + ":")), None)
+
+
+def resident() -> int | None:
+    """Bytes of the process that are in memory now."""
+    return _status("VmRSS")
+
+
+def high_water_mark(*, reset: bool = False) -> int | None:
+    """The most bytes the process had in memory, since its start or since the last reset; None
+    where the system cannot tell."""
+    if reset:
+        try:
+            Path("/proc/self/clear_refs").write_text("5")
+        except OSError:
+            return None
+    return _status("VmHWM")

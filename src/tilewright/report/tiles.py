@@ -1,0 +1,145 @@
+"""Tiles as JSON and as a table."""
+
+from typing import Any
+
+from rich.table import Table
+
+from tilewright.geometry.access import Reach
+from tilewright.geometry.box import Box
+from tilewright.graph.ops.spec import Tile
+from tilewright.graph.ops.windows import window_of
+from tilewright.tiling.grid import AXES_BY_RANK
+from tilewright.tiling.group import GroupTiles, TiledOp
+
+_SIDES = {
+    4: ((2, "top", "bottom"), (3, "left", "right")),
+    5: ((2, "front", "back"), (3, "top", "bottom"), (4, "left", "right")),
+    3: ((2, "left", "right"),),
+}
+
+
+def _pads(reaches: tuple[Reach, ...]) -> dict[str, int]:
+    pads = {"top": 0, "bottom": 0, "left": 0, "right": 0}
+    for axis, before, after in _SIDES.get(len(reaches), ()):
+        pads[before], pads[after] = reaches[axis].before, reaches[axis].after
+    return pads
+
+
+def _region(box: Box) -> list[list[int]]:
+    return [[interval.start, interval.stop] for interval in box]
+
+
+def _tile_record(tiled: TiledOp, tile: Tile, number: int, index: tuple[int, ...]) -> dict[str, Any]:
+    inputs: list[dict[str, Any]] = []
+    weights: list[dict[str, Any]] = []
+    for position, (name, operand) in enumerate(
+        zip(tiled.node.inputs, tiled.op.inputs, strict=True)
+    ):
+        reaches, box = tile.inputs[position], tile.input_box(position)
+        if operand is None or reaches is None or box is None or box.empty:
+            continue
+        if operand.constant:
+            weights.append({"name": name, "region": _region(box)})
+        else:
+            inputs.append({"name": name, "region": _region(box), "pads": _pads(reaches)})
+    window = window_of(tiled.op)
+    return {
+        "node": tiled.node.name,
+        "op": tiled.node.kind,
+        "index": number,
+        "position": list(index),
+        "output": _region(tile.output),
+        "inputs": inputs,
+        "kernel": list(window.kernel) if window else None,
+        "strides": list(window.strides) if window else None,
+        "dilations": list(window.dilations) if window else None,
+        "weights": weights,
+    }
+
+
+def tiles_json(group: GroupTiles) -> dict[str, Any]:
+    """Every tile of every node, in running order, for a program to read."""
+    records: list[dict[str, Any]] = []
+    for number, index in enumerate(group.indices):
+        for tiled in group.ops:
+            tile = group.tile(tiled, index)
+            if tile is not None:
+                records.append(_tile_record(tiled, tile, number, index))
+    return {
+        "tiles": records,
+        "grid": list(group.counts),
+        "halo": [split.halo.value for split in group.splits],
+        "recompute_ratio": group.recompute_ratio,
+        "line_buffer_bytes": group.line_buffer_bytes,
+        "outputs": [
+            {
+                "name": name,
+                "written": [
+                    _region(box)
+                    for index in group.indices
+                    if (box := group.values[name].write_box(index)) is not None and not box.empty
+                ],
+            }
+            for name in group.outputs
+        ],
+        "recomputed_instead_of_cached": list(group.fallbacks),
+    }
+
+
+def _axes(box: Box, full: tuple[int, ...]) -> str:
+    """The cut axes of a region by name: `H 0-28`."""
+    names = {axis: name for name, axis in reversed(AXES_BY_RANK.get(len(box), {}).items())}
+    cut = [
+        f"{names.get(axis, axis)} {interval}"
+        for axis, (interval, extent) in enumerate(zip(box, full, strict=True))
+        if interval.length != extent
+    ]
+    return ", ".join(cut) or "all"
+
+
+def tiles_table(group: GroupTiles, tiled: TiledOp) -> Table:
+    """One node's tiles, a row each, as a person reads them."""
+    window = window_of(tiled.op)
+    facts = f" kernel {_by(window.kernel)} stride {_by(window.strides)}" if window else ""
+    if window and any(d > 1 for d in window.dilations):
+        facts += f" dilation {_by(window.dilations)}"
+    shape = _by(tiled.op.result().shape)
+    table = Table(
+        title=f"{tiled.node.name}: {tiled.node.kind}{facts} -> {shape}", title_justify="left"
+    )
+    data = [
+        position
+        for position, operand in enumerate(tiled.op.inputs)
+        if operand is not None
+        and not operand.constant
+        and tiled.access[0].inputs[position] is not None
+    ]
+    table.add_column("tile", justify="right")
+    table.add_column("output")
+    table.add_column("output shape")
+    for position in data:
+        table.add_column(f"input {tiled.node.inputs[position]}")
+        table.add_column("input shape")
+        table.add_column("pads t/b/l/r")
+    for number, index in enumerate(group.indices):
+        tile = group.tile(tiled, index)
+        if tile is None:
+            continue
+        cells = [str(number), _axes(tile.output, tiled.op.result().shape), _by(tile.output.shape)]
+        for position in data:
+            reaches, box = tile.inputs[position], tile.input_box(position)
+            if reaches is None or box is None or box.empty:
+                cells += ["-", "-", "-"]
+                continue
+            pads = _pads(reaches)
+            cells += [
+                _axes(box, tiled.op.shape(position)),
+                _by(box.shape),
+                "/".join(str(pads[side]) for side in ("top", "bottom", "left", "right")),
+            ]
+        table.add_row(*cells)
+    return table
+
+
+def _by(extents: tuple[int, ...]) -> str:
+    return "x".join(map(str, extents)) or "scalar"

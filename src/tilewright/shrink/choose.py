@@ -1,0 +1,154 @@
+"""Which groups to cut so that the peak stays under a budget at the least extra work.
+
+The network is seen in execution order. Any run of nodes between two cut points may become a group;
+dynamic programming over the cut points picks the runs. A node outside every group needs what it
+needs today; a group needs what lives through it, its outputs, and one tile's inside.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+
+from tilewright.graph.graph import Graph
+from tilewright.peak.predict import Prediction
+from tilewright.shrink.candidates import HOPELESS, Choice, Segment, Timeline
+from tilewright.tiling.grid import Split
+
+MOST_CUT_POINTS = 28
+LONGEST_RUN = 200  # nodes in one group
+PRECISION = 0.02  # to which the smallest budget is found
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The chosen groups; `peak` and `extra_work` are the search's own estimates."""
+
+    choices: tuple[Choice, ...]
+    peak: int
+    extra_work: float
+
+
+class Chooser:
+    """Searches one network; what it learns about a run of nodes serves all budgets."""
+
+    def __init__(
+        self, graph: Graph, original: Prediction, progress: Callable[[str], None] | None = None
+    ) -> None:
+        self.timeline = Timeline(graph)
+        self.original = original
+        self.progress = progress or (lambda text: None)
+        self.levels = _node_levels(graph, original)
+        self.points = _cut_points(self.timeline, original)
+        self.segments: dict[tuple[int, int], Segment] = {}
+
+    def segment(self, start: int, stop: int) -> Segment:
+        """The run of nodes between two cut points."""
+        key = (start, stop)
+        if key not in self.segments:
+            self.segments[key] = Segment(self.timeline, start, stop)
+        return self.segments[key]
+
+    def within(self, budget: int) -> Selection | None:
+        """The least extra work that stays under the budget; None if nothing does."""
+        best: list[tuple[float, int, Choice | None]] = [(0.0, 0, None)]
+        for position in range(1, len(self.points)):
+            options: list[tuple[float, int, Choice | None]] = []
+            self.progress(f"cut point {position} of {len(self.points) - 1}")
+            for before in range(position - 1, -1, -1):
+                start, stop = self.points[before], self.points[position]
+                if best[before][0] == inf or stop - start > LONGEST_RUN:
+                    continue
+                if max(self.levels[start:stop], default=0) <= budget:
+                    options.append((best[before][0], before, None))
+                    continue
+                choice = self._cheapest(self.segment(start, stop), budget)
+                if choice is not None:
+                    options.append((best[before][0] + choice.extra_work, before, choice))
+            best.append(min(options, key=lambda o: (o[0], -o[1]), default=(inf, 0, None)))
+        return None if best[-1][0] == inf else self._traced(best)
+
+    def _traced(self, best: list[tuple[float, int, Choice | None]]) -> Selection:
+        choices: list[Choice] = []
+        position = len(self.points) - 1
+        while position > 0:
+            _, position, choice = best[position]
+            if choice is not None:
+                choices.append(choice)
+        choices.reverse()
+        inside = {i for c in choices for i in range(c.start, c.stop)}
+        outside = max((v for i, v in enumerate(self.levels) if i not in inside), default=0)
+        peak = max([outside, *(c.peak for c in choices)])
+        return Selection(tuple(choices), peak, sum(c.extra_work for c in choices))
+
+    def smallest(self, known: int = 0) -> Selection:
+        """The lowest peak any choice reaches, above a budget known to be out of reach."""
+        low, high = known, self.original.peak
+        best = Selection((), high, 0.0)
+        while high > low * (1 + PRECISION) + 1:
+            budget = (low + high) // 2
+            found = self.within(budget)
+            if found is None:
+                low = budget
+            else:
+                best, high = found, min(budget, found.peak)
+        return best
+
+    @staticmethod
+    def _cheapest(segment: Segment, budget: int) -> Choice | None:
+        """The least extra work among the ways to cut a run under the budget."""
+        if not segment.cuttable or segment.floor > budget:
+            return None
+        best: Choice | None = None
+        for family in segment.families():
+            first = _first_that_may_fit(segment, family, budget)
+            for splits in family[first:]:
+                probe = segment.probe(splits)
+                if probe is None or probe.recompute_ratio > HOPELESS:
+                    break
+                if best is not None and probe.extra_work >= best.extra_work:
+                    break
+                if probe.peak <= budget:
+                    best = probe.choice()
+                    break
+        return best
+
+
+def _first_that_may_fit(segment: Segment, family: list[tuple[Split, ...]], budget: int) -> int:
+    """Index of the fewest tiles whose cheap bound is under the budget: bounds fall with tiles."""
+    low, high = 0, len(family)
+    while low < high:
+        middle = (low + high) // 2
+        probe = segment.probe(family[middle])
+        if probe is not None and probe.floor > budget:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _node_levels(graph: Graph, original: Prediction) -> list[int]:
+    """Memory at each node of the uncut network; nodes fused into another count with it."""
+    levels = [0] * len(graph.nodes)
+    position = 0
+    for moment in original.trace:
+        position = graph.producer.get(moment.value, position)
+        levels[position] = max(levels[position], moment.bytes)
+    return levels
+
+
+def _cut_points(timeline: Timeline, original: Prediction) -> list[int]:
+    """Points between kernels where little is live: the places where groups may begin and end."""
+    graph, crossing = timeline.graph, timeline.crossing
+    after = {graph.producer[m.value] + 1 for m in original.trace if m.value in graph.producer}
+    size = len(graph.nodes)
+    inner = sorted(point for point in after if 0 < point < size)
+    minima = [
+        point
+        for i, point in enumerate(inner)
+        if crossing[point] <= min(crossing[p] for p in inner[max(0, i - 1) : i + 2])
+    ]
+    if len(inner) <= MOST_CUT_POINTS:
+        minima = inner
+    if len(minima) > MOST_CUT_POINTS:
+        minima = sorted(sorted(minima, key=lambda p: (crossing[p], p))[:MOST_CUT_POINTS])
+    return [0, *minima, size]

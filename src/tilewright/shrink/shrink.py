@@ -1,0 +1,86 @@
+"""From a network and a budget to a tiled network: choose, write, check the prediction, repeat."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tilewright.errors import BudgetError
+from tilewright.graph.graph import Graph
+from tilewright.graph.ops import macs_of
+from tilewright.peak.predict import Prediction, predict_peak
+from tilewright.shrink.choose import Chooser, Selection
+from tilewright.tiling.group import GroupTiles, cut_group
+from tilewright.tiling.rewrite import tile_graph
+from tilewright.units import format_bytes
+
+ROUNDS = 8  # the search's own estimate is corrected by the full prediction at most so often
+
+
+@dataclass(frozen=True, slots=True)
+class Shrunk:
+    """A tiled network that fits, and how it was cut."""
+
+    graph: Graph
+    groups: tuple[GroupTiles, ...]
+    original: Prediction
+    predicted: Prediction
+
+    @property
+    def recompute_ratio(self) -> float:
+        """Extra multiply-accumulates over those of the whole network."""
+        whole = 0
+        if self.groups:
+            graph = self.groups[0].graph
+            whole = sum(macs_of(graph, node) for node in graph.nodes)
+        extra = 0.0
+        for group in self.groups:
+            inside = sum(macs_of(group.graph, tiled.node) for tiled in group.ops)
+            extra += inside * group.recompute_ratio
+        return extra / whole if whole else 0.0
+
+
+def shrink_graph(
+    graph: Graph, budget: int | float, progress: Callable[[str], None] | None = None
+) -> Shrunk:
+    """The network cut so that its peak stays under the budget (bytes, or a share of today's)."""
+    original = predict_peak(graph)
+    target = round(budget * original.peak) if isinstance(budget, float) else budget
+    if original.peak <= target:
+        return Shrunk(graph, (), original, original)
+    chooser = Chooser(graph, original, progress)
+    inner = target
+    best: Shrunk | None = None
+    for _ in range(ROUNDS):
+        selection = chooser.within(inner)
+        if selection is None:
+            break
+        shrunk = _write(graph, original, selection)
+        if shrunk.predicted.peak <= target:
+            return shrunk
+        if best is None or shrunk.predicted.peak < best.predicted.peak:
+            best = shrunk
+        inner = min(round(inner * target / shrunk.predicted.peak), round(inner * 0.97))
+    smallest = _write(graph, original, chooser.smallest(inner))
+    if smallest.predicted.peak <= target:
+        return smallest
+    if best is None or smallest.predicted.peak < best.predicted.peak:
+        best = smallest
+    raise BudgetError(_why(target, best))
+
+
+def _write(graph: Graph, original: Prediction, selection: Selection) -> Shrunk:
+    groups = tuple(cut_group(graph, range(c.start, c.stop), c.splits) for c in selection.choices)
+    tiled = tile_graph(graph, groups)
+    return Shrunk(tiled, groups, original, predict_peak(tiled))
+
+
+def _why(target: int, best: Shrunk) -> str:
+    """The smallest budget that can be met, and what stands in the way of less."""
+    peak = best.predicted
+    parts = ", ".join(f"'{item.name}' {format_bytes(item.bytes)}" for item in peak.live[:3])
+    if peak.scratch:
+        parts += f", scratch {format_bytes(peak.scratch)}"
+    return (
+        f"{format_bytes(target)} cannot be met: the smallest found is {format_bytes(peak.peak)} "
+        f"({100 * peak.peak / best.original.peak:.0f} % of today's); there '{peak.at}' holds it up "
+        f"with {parts}"
+    )
