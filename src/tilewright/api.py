@@ -3,24 +3,29 @@
 import os
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 
 import numpy as np
+from numpy.lib.format import write_array
+from numpy.lib.npyio import NpzFile
 
 from tilewright import __version__
-from tilewright.errors import ModelError, OutputError, TilewrightError
+from tilewright.errors import ModelError, OutputError, ShapeError, TilewrightError
 from tilewright.execute.compare import Difference, compare
 from tilewright.execute.runtime import run, run_measured
 from tilewright.frontend import zoo
+from tilewright.frontend.idioms import Idiom, recognise
 from tilewright.frontend.load import load_onnx
 from tilewright.frontend.save import save_onnx
 from tilewright.frontend.weights import seeded, seeded_inputs
 from tilewright.geometry.box import Box
 from tilewright.graph.graph import Array, Graph
 from tilewright.graph.ops import spec_of
+from tilewright.shrink.choose import silent
 from tilewright.shrink.measure import Measured
 from tilewright.shrink.measure import measure as measure_models
 from tilewright.shrink.shrink import Shrunk, shrink_graph
@@ -40,6 +45,7 @@ class Model:
     graph: Graph
     path: Path | None
     missing_files: tuple[str, ...] = ()
+    reshaped: bool = False  # whether dimensions that the file fixes were replaced
 
     def with_numbers(self, seed: int = 0) -> Graph:
         """The graph with every weight there; those the file leaves out are seeded."""
@@ -49,11 +55,16 @@ class Model:
 def load(model: str, shapes: Shapes | None = None) -> Model:
     """A model by file name (`net.onnx`) or from the zoo (`resnet18`, `fsrcnn@1080x1920`)."""
     path = Path(model)
-    if path.is_dir():
+    if os.path.isdir(model):
         raise ModelError(f"'{model}' is a folder; give an .onnx file or a zoo name")
-    if path.exists() or path.suffix == ".onnx":
+    if os.path.exists(model) or path.suffix == ".onnx":
         loaded = load_onnx(path, shapes)
-        return Model(path.stem, loaded.graph, path, loaded.missing_files)
+        return Model(path.stem, loaded.graph, path, loaded.missing_files, loaded.reshaped)
+    if not zoo.is_zoo_name(model):
+        raise ModelError(
+            f"there is no file '{model}', and no network of the zoo is called so; "
+            f"the zoo has: {', '.join(zoo.MODELS)}"
+        )
     if shapes:
         raise ModelError(f"zoo networks take their size in the name: {model}@HEIGHTxWIDTH")
     return Model(model, zoo.build(model), None)
@@ -80,6 +91,11 @@ def tile(
     known = graph.types.get(final[0]) if final else None
     rank = len(known.shape) if known is not None else 4
     return cut_group(graph, members, parse_splits(split, rank, cached_axes or []))
+
+
+def idioms(graph: Graph) -> tuple[Idiom, ...]:
+    """What exporters wrote as several nodes: norms, activations, attention."""
+    return recognise(graph)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +150,10 @@ def parse_budget(text: str) -> int | float:
     """`64MB` as bytes, `60%` as a share of what the model needs today."""
     stripped = text.strip()
     if not stripped.endswith("%"):
-        budget = parse_bytes(stripped)
+        try:
+            budget = parse_bytes(stripped)
+        except OverflowError:
+            raise TilewrightError(f"'{text}' is no memory budget: it is too large") from None
         if budget <= 0:
             raise TilewrightError(f"'{text}' is no memory budget: it has to be more than nothing")
         return budget
@@ -155,17 +174,16 @@ def shrink(
     measure: bool = False,
     seed: int = 0,
     runs: int = 5,
-    progress: Callable[[str], None] | None = None,
+    progress: Callable[[str], None] = silent,
 ) -> ShrinkResult:
     """Write an ordinary ONNX model that needs less memory and gives the same numbers.
 
     Nothing is written to `output` unless the new model was verified against the original in
     onnxruntime on seeded inputs.
     """
-    say = progress or (lambda text: None)
     check_writable(output)
-    shrunk = shrink_graph(model.graph, budget, say)
-    say("filling in weights")
+    shrunk = shrink_graph(model.graph, budget, progress)
+    progress("filling in weights")
     numbered = model.with_numbers(seed)
     tiled = replace(
         shrunk, graph=shrunk.graph if numbered is model.graph else _retile(shrunk, numbered)
@@ -174,17 +192,17 @@ def shrink(
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         small, inputs = Path(folder) / "small.onnx", Path(folder) / "inputs.npz"
         save_onnx(tiled.graph, small, _metadata(model, shrunk, numbered is not model.graph))
-        if model.path is not None and not model.graph.weightless:
+        if model.path is not None and not model.graph.weightless and not model.reshaped:
             original = model.path
         else:
             original = Path(folder) / "original.onnx"
             save_onnx(numbered, original)
-        np.savez(inputs, **feeds)
-        say("verifying against the original in onnxruntime")
+        _write_npz(feeds, inputs)
+        progress("verifying against the original in onnxruntime")
         difference = compare(run(original, feeds), run(small, feeds))
         measured = None
         if measure:
-            say("measuring memory and CPU time")
+            progress("measuring memory and CPU time")
             measured = measure_models(original, small, inputs, runs)
         save_onnx(tiled.graph, output, _metadata(model, shrunk, numbered is not model.graph))
     return ShrinkResult(tiled, difference, measured, numbered is not model.graph)
@@ -212,12 +230,15 @@ def _metadata(model: Model, shrunk: Shrunk, seeded_weights: bool) -> dict[str, s
 
 def check_writable(path: Path) -> None:
     """Raise before the work begins where the result could not be written."""
-    if path.is_dir():
-        raise OutputError(f"cannot write '{path}': it is a folder")
     folder = path.parent
-    if not folder.is_dir():
+    if os.path.isdir(path):
+        raise OutputError(f"cannot write '{path}': it is a folder")
+    if not os.path.isdir(folder):
         raise OutputError(f"cannot write '{path}': there is no folder '{folder}'")
-    if not os.access(folder, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
+    exists = os.path.exists(path)
+    if exists and not os.path.isfile(path):
+        raise OutputError(f"cannot write '{path}': it is not an ordinary file")
+    if not os.access(folder, os.W_OK) or (exists and not os.access(path, os.W_OK)):
         raise OutputError(f"cannot write '{path}': permission denied")
 
 
@@ -245,6 +266,8 @@ def run_model(
         raise ModelError(
             f"'{model}' is a zoo network, not a file: shrink it first, then run the file"
         )
+    if loaded.reshaped:
+        raise ShapeError(f"--shape cannot change the dimensions that '{model}' fixes")
     if loaded.graph.weightless:
         missing = ", ".join(name for name in loaded.missing_files if name) or "cleared weights"
         raise ModelError(f"'{model}' cannot run: its weights are not there ({missing})")
@@ -260,9 +283,14 @@ def run_model(
 def load_inputs(path: Path, graph: Graph) -> dict[str, Array]:
     """Arrays for every input of the network, from an .npz file."""
     try:
-        with np.load(path) as stored:
-            arrays = {name: stored[name] for name in stored.files}
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
+        stored = np.load(path)
+        if not isinstance(stored, NpzFile):
+            raise ValueError("it holds one array without a name (.npy)")
+        with stored:
+            arrays: dict[str, Array] = {name: stored[name] for name in stored.files}
+    except OSError as error:
+        raise ModelError(f"cannot read '{path}': {error.strerror or error}") from None
+    except (ValueError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         raise ModelError(f"cannot read '{path}' as .npz: {error}") from None
     for name in graph.inputs:
         if name not in arrays:
@@ -281,7 +309,16 @@ def save_arrays(arrays: Mapping[str, Array], path: Path) -> None:
     try:
         with tempfile.TemporaryDirectory(prefix=".tilewright-", dir=path.parent) as folder:
             draft = Path(folder) / "arrays.npz"
-            np.savez(draft, **dict(arrays))
+            _write_npz(arrays, draft)
             os.replace(draft, path)
     except OSError as error:
         raise OutputError(f"cannot write '{path}': {error.strerror or error}") from None
+
+
+def _write_npz(arrays: Mapping[str, Array], path: Path) -> None:
+    """As numpy.savez does, for arrays of any name (its parameters' names too)."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, array in arrays.items():
+            plain = array.astype(str) if array.dtype == object else array
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                write_array(file, plain, allow_pickle=False)

@@ -1,6 +1,8 @@
 """What every command shares: options, output, errors."""
 
 import json
+import os
+import re
 import sys
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -28,8 +30,15 @@ ShapeOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 
-out = Console(soft_wrap=False, highlight=False)
-err = Console(stderr=True, highlight=False)
+# Names in models may hold [brackets] and :colons:, which are no markup.
+PIPE_WIDTH = 200  # where nobody's terminal sets a width, lines are not broken at 80
+out = Console(highlight=False, markup=False, emoji=False)
+err = Console(stderr=True, highlight=False, markup=False, emoji=False)
+if not out.is_terminal and "COLUMNS" not in os.environ:
+    out.width = PIPE_WIDTH
+
+
+_EXTENT = re.compile("0*[1-9][0-9]{0,14}")
 
 
 def parse_shapes(texts: list[str] | None) -> dict[str, tuple[int, ...]]:
@@ -38,7 +47,7 @@ def parse_shapes(texts: list[str] | None) -> dict[str, tuple[int, ...]]:
     for text in texts or []:
         name, equals, dims = text.rpartition("=")
         parts = [part.strip() for part in dims.replace("x", ",").split(",")]
-        if not equals or not name or not all(part.isdigit() and int(part) > 0 for part in parts):
+        if not equals or not name or not all(map(_EXTENT.fullmatch, parts)):
             raise ShapeError(f"'{text}' is no shape: write --shape NAME=1,3,224,224")
         shapes[name] = tuple(int(part) for part in parts)
     return shapes
@@ -51,4 +60,4 @@ def print_json(value: Mapping[str, Any]) -> None:
 
 def note(text: str) -> None:
     """A remark for the person, never in the way of JSON."""
-    err.print(f"[dim]{text}[/dim]")
+    err.print(text, style="dim", soft_wrap=True)

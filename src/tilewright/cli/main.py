@@ -1,17 +1,19 @@
 """Entry point: commands are registered here, errors end here."""
 
 import sys
+from typing import NoReturn, cast
 
 import typer
 
 from tilewright import __version__
-from tilewright.cli import shrink, show, tile
+from tilewright.cli import show, shrink, tile
 from tilewright.errors import TilewrightError
 
 app = typer.Typer(
     name="tilewright",
     help="Exact fused, tiled execution of neural networks.\n\n"
-    "tile: every tile of an operator or a fused run of operators, with its exact halo and padding.\n\n"
+    "tile: every tile of an operator or a fused run of operators, with its exact halo and "
+    "padding.\n\n"
     "shrink: an ordinary ONNX model with the same results in a fraction of the memory.",
     no_args_is_help=True,
     add_completion=False,
@@ -39,17 +41,35 @@ def _options(
     pass
 
 
+# What typer raises for a wrong command line: its name and place differ between versions.
+_UsageError = cast("type[Exception]", typer.BadParameter.__mro__[1])
+
+
 def main() -> None:
     """Run the command line; a user's mistake is one line and exit code 2."""
     try:
-        app()
+        sys.exit(app(standalone_mode=False) or 0)
+    except _UsageError as error:
+        _stop(*_usage(cast(typer.BadParameter, error)))
     except TilewrightError as error:
-        text = " ".join(str(error).split())
-        sys.stderr.write(f"tilewright: {text}\n")
-        sys.exit(2)
+        _stop(str(error))
+    except MemoryError:
+        _stop("there is not enough memory for this model's numbers")
     except KeyboardInterrupt:
         sys.stderr.write("tilewright: interrupted\n")
         sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
+
+
+def _usage(error: typer.BadParameter) -> tuple[str, str]:
+    command = error.ctx.command_path if error.ctx is not None else "tilewright"
+    return error.format_message(), f" (see {command} --help)"
+
+
+def _stop(text: str, hint: str = "") -> NoReturn:
+    line = " ".join(text.split())
+    if line:  # no words: typer has shown the help already
+        sys.stderr.write(f"tilewright: {line}{hint}\n")
+    sys.exit(2)

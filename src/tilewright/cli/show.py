@@ -1,5 +1,7 @@
 """`tilewright show`: what there is."""
 
+from collections import Counter
+
 import typer
 from rich.table import Table
 
@@ -71,6 +73,7 @@ def show_model(
                 "macs": covered.macs,
                 "tileable_macs_share": covered.tileable_share,
                 "whole_operators": list(covered.whole_kinds),
+                "idioms": dict(sorted(Counter(i.kind for i in api.idioms(graph)).items())),
                 "weight_bytes": graph.weight_bytes,
                 "weightless": graph.weightless,
             }
@@ -90,5 +93,8 @@ def show_model(
         f"weights {format_bytes(graph.weight_bytes)}"
         + (" (numbers not in the file)" if graph.weightless else "")
     )
+    found = Counter(idiom.kind for idiom in api.idioms(graph))
+    if found:
+        out.print("Recognised: " + ", ".join(f"{kind} {n}" for kind, n in sorted(found.items())))
     if covered.whole_kinds:
         out.print(f"Run whole: {', '.join(covered.whole_kinds)}")

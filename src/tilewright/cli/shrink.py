@@ -16,6 +16,7 @@ from tilewright.cli.common import (
     parse_shapes,
     print_json,
 )
+from tilewright.errors import OutputError
 from tilewright.units import format_bytes
 
 
@@ -56,14 +57,14 @@ def shrink(
       tilewright shrink fsrcnn@1080x1920 --memory 8% -o small.onnx
     """
     budget = api.parse_budget(memory)
+    if plot is not None and plot.suffix.lower() != ".png":
+        raise OutputError(f"cannot draw '{plot}': give a name that ends in .png")
     if plot is not None:
         api.check_writable(plot)
     api.check_writable(output)
     loaded = api.load(model, parse_shapes(shape))
-    if loaded.graph.weightless:
-        missing = ", ".join(name for name in loaded.missing_files if name) or "the file"
-        where = f" (not found: {missing})" if loaded.path is not None else ""
-        note(f"weights are not there{where}: seeded random ones are used, and written to {output}")
+    if loaded.path is not None and output.exists() and output.samefile(loaded.path):
+        raise OutputError(f"cannot write '{output}': it is the model itself; give another name")
     with err.status("searching for groups and tiles") as status:
         result = api.shrink(
             loaded,
@@ -73,9 +74,18 @@ def shrink(
             seed=seed,
             progress=lambda text: status.update(f"{text} ..."),
         )
-    from tilewright.report.shrunk import groups_table, plot_memory, shrunk_json, summary_lines
+    from tilewright.report.shrunk import groups_table, shrunk_json, summary_lines
+
+    if result.weights_seeded:
+        what = "zoo networks have no trained weights"
+        if loaded.path is not None:
+            missing = ", ".join(name for name in loaded.missing_files if name)
+            what = f"weights are not there ({missing or 'cleared'})"
+        note(f"{what}: seeded random ones were used, and written to {output}")
 
     if plot is not None:
+        from tilewright.report.plots import plot_memory
+
         plot_memory(result, f"{loaded.name}: memory during a run in onnxruntime", plot)
     if as_json:
         print_json(shrunk_json(result))
@@ -85,8 +95,8 @@ def shrink(
     else:
         out.print("The model is within the budget as it is: nothing was cut.")
     for line in summary_lines(result):
-        out.print(line)
-    out.print(f"written: {output}   (run it with: tilewright run {output})")
+        out.print(line, soft_wrap=True)
+    out.print(f"written: {output}   (run it with: tilewright run {output})", soft_wrap=True)
 
 
 def run(

@@ -1,8 +1,10 @@
 # pyright: basic
 """The one module that imports onnxruntime: sessions with the settings tiled models need."""
 
+import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,9 @@ from tilewright.execute.memory_settings import high_water_mark, resident, return
 from tilewright.graph.graph import Array
 
 Feeds = Mapping[str, Array]
+
+# What onnxruntime puts around its reasons: error codes, source lines with C++ signatures.
+_NOISE = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : |\S*\.(?:cc|h):\d+ [^()]*\([^()]*\)(?: const)?")
 
 
 def session(
@@ -32,22 +37,33 @@ def session(
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
     source = model if isinstance(model, bytes) else str(model)
-    try:
+    with _errors("onnxruntime cannot load the model"):
         return ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
-    except RuntimeError as error:  # onnxruntime's errors all derive from it
-        first = str(error).strip().splitlines()[0]
-        raise ModelError(f"onnxruntime cannot load the model: {first[:200]}") from None
-    except Exception as error:  # its own exception classes share no public base
-        if type(error).__module__.startswith("onnxruntime"):
-            raise ModelError(f"onnxruntime cannot load the model: {str(error)[:200]}") from None
-        raise
+
+
+@contextmanager
+def _errors(what: str) -> Iterator[None]:
+    """onnxruntime's errors as one line; its exception classes share no public base."""
+    try:
+        yield
+    except Exception as error:
+        own = type(error).__module__.startswith("onnxruntime")
+        if not own and not isinstance(error, RuntimeError | ValueError):
+            raise
+        text = _NOISE.sub(" ", " ".join(str(error).split())).strip()
+        raise ModelError(f"{what}: {text[:300]}") from None
 
 
 def run(model: bytes | Path, feeds: Feeds, **settings: Any) -> dict[str, Array]:
     """All outputs of a model on these inputs."""
     active = session(model, **settings)
     names = [output.name for output in active.get_outputs()]
-    return dict(zip(names, active.run(names, dict(feeds)), strict=True))
+    return dict(zip(names, _outputs(active, names, feeds), strict=True))
+
+
+def _outputs(active: Any, names: list[str], feeds: Feeds) -> list[Array]:
+    with _errors("onnxruntime cannot run the model"):
+        return active.run(names, dict(feeds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +84,12 @@ def run_measured(model: Path, feeds: Feeds, threads: int = 1, *, warm: bool = Fa
     active = session(model, arena=False, threads=threads)
     names = [output.name for output in active.get_outputs()]
     if warm:
-        active.run(names, dict(feeds))
+        _outputs(active, names, feeds)
     trim()
     before = resident()
     reset = high_water_mark(reset=True) is not None
     start = time.process_time()
-    results = active.run(names, dict(feeds))
+    results = _outputs(active, names, feeds)
     seconds = time.process_time() - start
     highest = high_water_mark()
     peak = highest - before if reset and highest is not None and before is not None else None

@@ -11,7 +11,6 @@ from tilewright.graph.graph import Array, Constant, Node, constant_of
 from tilewright.graph.types import TensorType
 
 FOLD_BYTES = 65536  # a folded constant may be this large, or as large as what it is made from
-LARGEST = 2**40  # elements; beyond it a shape is a mistake
 UNFOLDED = frozenset(
     {"DequantizeLinear", "RandomNormal", "RandomUniform", "Bernoulli", "Multinomial"}
 )
@@ -47,7 +46,7 @@ class Inference:
         for name in node.writes:
             kind = found.get(name) or self.declared.get(name)
             if kind is not None:
-                if prod(kind.shape) > LARGEST:
+                if prod(kind.shape) > proto.LARGEST:
                     raise ModelError(f"node '{node.name}': result {kind} is too large")
                 self.types[name] = kind
         return True
@@ -75,7 +74,7 @@ class Inference:
     def _fold(self, node: Node) -> list[Array] | None:
         if node.domain or node.captures or node.kind in UNFOLDED:
             return None
-        if node.kind == "Shape" and node.inputs[0] in self.types:
+        if node.kind == "Shape" and node.inputs and node.inputs[0] in self.types:
             return [_shape(node, self.types[node.inputs[0]].shape)]
         if node.kind == "Constant":
             return _constant_value(node)
@@ -90,11 +89,14 @@ class Inference:
         if node.kind == "ConstantOfShape":
             # A view of one number: a network of filled weights takes no memory.
             fill = node.attributes.get("value", np.zeros(1, np.float32))
-            shape = tuple(int(extent) for extent in inputs[0])
+            extents = inputs[0] if inputs else np.zeros((), np.int64)
+            shape = tuple(map(int, extents.ravel())) if extents.dtype == np.int64 else (-1,)
             if (
                 not isinstance(fill, np.ndarray)
+                or fill.size != 1
+                or extents.ndim != 1
                 or min(shape, default=0) < 0
-                or prod(shape) > LARGEST
+                or prod(shape) > proto.LARGEST
             ):
                 raise ModelError(f"node '{node.name}' (ConstantOfShape) is not valid")
             return [np.broadcast_to(fill.reshape(()), shape)]
@@ -123,7 +125,8 @@ class Inference:
 
 def _shape(node: Node, shape: tuple[int, ...]) -> Array:
     start, stop = node.attributes.get("start", 0), node.attributes.get("end", len(shape))
-    assert isinstance(start, int) and isinstance(stop, int)
+    if not isinstance(start, int) or not isinstance(stop, int):
+        raise ModelError(f"node '{node.name}' (Shape) is not valid: start and end are numbers")
     return np.asarray(shape[start:stop], dtype=np.int64)
 
 

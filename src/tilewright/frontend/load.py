@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 
 from tilewright.errors import ModelError, ShapeError
@@ -12,26 +13,41 @@ from tilewright.graph.graph import Graph, Node
 from tilewright.graph.types import TensorType
 from tilewright.graph.verify import verify
 
-OLDEST, NEWEST = 9, 22
+OLDEST_OPSET = 9
 Shapes = Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A graph, and what the file left out."""
+    """A graph, what the file left out, and whether dimensions that it fixes were replaced."""
 
     graph: Graph
     missing_files: tuple[str, ...]
+    reshaped: bool
 
 
 def load_onnx(path: Path, shapes: Shapes | None = None) -> Loaded:
     """Load an ONNX file. `shapes` fixes open dimensions (or replaces fixed ones) of inputs."""
     raw = proto.read_model(path)
-    version = raw.opsets.get("", TARGET)
-    if not version >= OLDEST:
-        raise ModelError(f"'{path}' uses operator set {version}; {OLDEST} to {NEWEST} can be read")
+    version, newest = raw.opsets.get("", TARGET), proto.NEWEST_OPSET
+    if not OLDEST_OPSET <= version <= newest:
+        raise ModelError(
+            f"'{path}' uses operator set {version}; {OLDEST_OPSET} to {newest} can be read"
+        )
+    for domain, number in raw.opsets.items():
+        if not 0 <= number < 2**31:
+            raise ModelError(f"'{path}' uses operator set {number} of '{domain}': no such set")
     graph = build(raw, shapes or {})
-    return Loaded(graph, raw.missing_files)
+    return Loaded(graph, raw.missing_files, _replaces(raw.inputs, shapes or {}))
+
+
+def _replaces(inputs: Mapping[str, proto.OpenType], shapes: Shapes) -> bool:
+    """Whether a given shape contradicts the file's."""
+    return any(
+        isinstance(fixed, int) and fixed != extent
+        for name, given in shapes.items()
+        for fixed, extent in zip(inputs[name].shape or (), given, strict=False)
+    )
 
 
 def build(raw: proto.RawModel, shapes: Shapes) -> Graph:
@@ -122,10 +138,18 @@ def _ordered(raw: proto.RawModel, inputs: set[str]) -> Iterator[Node]:
             else:
                 left.append(node)
         if len(left) == len(waiting):
-            missing = next(name for name in left[0].reads if name not in known)
-            label = left[0].name or left[0].kind
-            raise ModelError(f"node '{label}' reads '{missing}', which nothing before it makes")
+            raise ModelError(_why_stuck(left, known))
         waiting = left
+
+
+def _why_stuck(nodes: list[Node], known: set[str]) -> str:
+    """What keeps the rest from running: a value that nothing makes, or else a cycle."""
+    made = {name for node in nodes for name in node.writes}
+    for node in nodes:
+        missing = next((name for name in node.reads if name not in known | made), None)
+        if missing is not None:
+            return f"node '{node.name or node.kind}' reads '{missing}', which nothing makes"
+    return f"the graph has a cycle: node '{nodes[0].name or nodes[0].kind}' needs its own result"
 
 
 def _closed(kind: proto.OpenType) -> TensorType | None:
@@ -138,14 +162,21 @@ def _closed(kind: proto.OpenType) -> TensorType | None:
 def _fixed(name: str, kind: proto.OpenType, shapes: Shapes) -> TensorType | None:
     if not kind.dtype:
         raise ModelError(f"input '{name}' is not a tensor; only tensors can be planned")
+    closed = _closed(kind)
+    if closed is not None and name not in shapes:
+        if closed.size > proto.LARGEST:
+            raise ShapeError(f"input '{name}' is too large: {closed}")
+        return closed
     if name not in shapes:
-        return _closed(kind)
+        return None
     given = shapes[name]
     if kind.shape is not None and len(kind.shape) != len(given):
         raise ShapeError(
             f"--shape {name}={','.join(map(str, given))} has {len(given)} dimensions, "
             f"the input has {len(kind.shape)}"
         )
+    if prod(given) > proto.LARGEST:
+        raise ShapeError(f"--shape {name}={','.join(map(str, given))} is too large")
     return TensorType(kind.dtype, given)
 
 

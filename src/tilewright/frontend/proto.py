@@ -1,9 +1,11 @@
 # pyright: basic
 """The one module that imports onnx: protobufs to plain values and back."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +68,11 @@ DAMAGE = (
     AssertionError,
     NotImplementedError,
     MemoryError,
+    RecursionError,
 )
+LARGEST_FILE = 2**31  # bytes; protobuf reads no more
+LARGEST = 2**40  # elements; beyond it a shape is a mistake
+NEWEST_OPSET: int = onnx.defs.onnx_opset_version()
 PARAMETER_ELEMENTS = 4096  # constants up to this size may steer shape inference
 
 
@@ -95,9 +101,14 @@ class RawModel:
 def read_model(path: Path) -> RawModel:
     """Read an ONNX file; numbers stored in files that are not there are left out."""
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(LARGEST_FILE)
     except OSError as error:
         raise ModelError(f"cannot read '{path}': {error.strerror or error}") from None
+    if not data:
+        raise ModelError(f"'{path}' is empty: it is not an ONNX model")
+    if len(data) == LARGEST_FILE:
+        raise ModelError(f"'{path}' is larger than 2 GB, the limit of an ONNX file")
     try:
         model = onnx.ModelProto.FromString(data)
         if not model.graph.node and not model.graph.initializer and not model.graph.output:
@@ -117,23 +128,41 @@ def _raw(model: Any, path: Path) -> RawModel:
     graph = model.graph
     if graph.sparse_initializer:
         raise ModelError(f"'{path}' has sparse initializers, which are not supported")
+    if not graph.output:
+        raise ModelError(f"'{path}' is not a usable network: it has no outputs")
     missing: dict[str, None] = {}
-    constants = {t.name: _constant(t, path.parent, missing) for t in graph.initializer}
-    opsets = {o.domain if o.domain != "ai.onnx" else "": o.version for o in model.opset_import}
-    inputs = {i.name: _open_type(i) for i in graph.input if i.name not in constants}
+    constants = {_text(t.name): _constant(t, path.parent, missing) for t in graph.initializer}
+    opsets = {_domain(o): o.version for o in model.opset_import}
+    inputs = {_text(i.name): _open_type(i) for i in graph.input if i.name not in constants}
+    for name, count in Counter(i.name for i in graph.input).items():
+        if count > 1:
+            raise ModelError(f"'{path}' is not a usable network: two inputs are called '{name}'")
     if not opsets.get(""):
         opsets[""] = 9 if not opsets else 13
-    declared = {v.name: _open_type(v) for v in (*graph.value_info, *graph.output)}
+    declared = {_text(v.name): _open_type(v) for v in (*graph.value_info, *graph.output)}
     return RawModel(
-        graph.name or path.stem,
+        _text(graph.name) or path.stem,
         tuple(_node(n, path.parent) for n in graph.node),
         inputs,
-        tuple(o.name for o in graph.output),
+        tuple(_text(o.name) for o in graph.output),
         constants,
         {name: kind for name, kind in declared.items() if kind is not None},
         opsets,
         tuple(missing),
     )
+
+
+def _text(value: str | bytes) -> str:
+    """A name; protobuf hands out plain bytes where it is no text."""
+    if isinstance(value, bytes):
+        raise ModelError(f"the file is damaged: the name {value[:40]!r} is not text")
+    return value
+
+
+def _domain(item: Any) -> str:
+    """The domain of a node or an operator set; the standard one has two names."""
+    domain = _text(item.domain)
+    return "" if domain == "ai.onnx" else domain
 
 
 def _open_type(value: Any) -> OpenType:
@@ -146,7 +175,7 @@ def _open_type(value: Any) -> OpenType:
     shape = tuple(
         d.dim_value
         if d.WhichOneof("value") == "dim_value" and d.dim_value >= 0
-        else (d.dim_param or None)
+        else (_text(d.dim_param) or None)
         for d in tensor.shape.dim
     )
     return OpenType(dtype, shape)
@@ -158,6 +187,8 @@ def _constant(tensor: Any, folder: Path, missing: dict[str, None]) -> Constant:
     shape = tuple(tensor.dims)
     if any(extent < 0 for extent in shape):
         raise ModelError(f"constant '{tensor.name}' has a negative dimension")
+    if prod(shape) > LARGEST:
+        raise ModelError(f"constant '{tensor.name}' is too large: {'x'.join(map(str, shape))}")
     kind = TensorType(DTYPES[tensor.data_type], shape)
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         return Constant(kind, _external(tensor, kind, folder, missing))
@@ -187,15 +218,19 @@ def _external(
     tensor: Any, kind: TensorType, folder: Path, missing: dict[str, None]
 ) -> Array | None:
     fields = {entry.key: entry.value for entry in tensor.external_data}
-    location = fields.get("location", "")
+    location = _text(fields.get("location", ""))
     path = folder / location
-    if not location or not path.is_file():
+    if not location or not _is_file(path):
         missing[location] = None
         return None
     offset, length = int(fields.get("offset", 0)), int(fields.get("length", kind.bytes))
-    with path.open("rb") as file:
-        file.seek(offset)
-        data = file.read(length)
+    try:
+        with path.open("rb") as file:
+            inside = 0 <= offset <= path.stat().st_size
+            file.seek(offset if inside else 0)
+            data = file.read(min(length, kind.bytes)) if inside and length > 0 else b""
+    except OSError as error:
+        raise ModelError(f"cannot read '{path}': {error.strerror or error}") from None
     if len(data) != kind.bytes:
         raise ModelError(
             f"external data '{path}' is too short: constant '{tensor.name}' needs {kind.bytes}"
@@ -205,22 +240,28 @@ def _external(
     return onnx.numpy_helper.to_array(plain)
 
 
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that is too long, a folder that may not be read
+        return False
+
+
 def _node(node: Any, folder: Path) -> Node:
     attributes: dict[str, Attribute] = {}
     captures: dict[str, None] = {}
     for attribute in node.attribute:
-        attributes[attribute.name] = _attribute(attribute, folder)
+        attributes[_text(attribute.name)] = _attribute(attribute, folder)
         for graph in (attribute.g, *attribute.graphs):
             captures.update(dict.fromkeys(_captures(graph)))
-    domain = "" if node.domain == "ai.onnx" else node.domain
     return Node(
-        node.name,
-        node.op_type,
-        tuple(node.input),
-        tuple(node.output),
+        _text(node.name),
+        _text(node.op_type),
+        tuple(map(_text, node.input)),
+        tuple(map(_text, node.output)),
         attributes,
-        domain,
-        tuple(captures),
+        _domain(node),
+        tuple(map(_text, captures)),
     )
 
 

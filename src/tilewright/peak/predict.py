@@ -1,60 +1,111 @@
+"""Predict the peak activation memory of one onnxruntime run: rewrite as it does, then walk."""
+
+from collections.abc import Callable
 from dataclasses import dataclass
+
 from tilewright.graph.graph import Graph
-from tilewright.graph.types import BITS
-from tilewright.peak import _ort as o
+from tilewright.peak import fusion, layout, quantised, simplify
+from tilewright.peak.buffers import Buffers
+from tilewright.peak.network import Network
+from tilewright.peak.runtime import Runtime
+from tilewright.peak.scratch import scratch_bytes
+
+Pass = Callable[[Network], None]
+
+BASIC: tuple[Pass, ...] = (
+    simplify.fold_constants,
+    simplify.drop_no_ops,
+    simplify.merge_duplicates,
+    simplify.slices_to_split,
+    simplify.cancel_transposes,
+    simplify.fuse_pads,
+    simplify.fuse_conv_constants,
+    simplify.fuse_matmul_add,
+)
+EXTENDED: tuple[Pass, ...] = (
+    quantised.fuse_quantised,
+    fusion.fuse_layer_norm,
+    fusion.fuse_gelu,
+    fusion.fuse_gemm_activations,
+    fusion.fuse_conv_activations,
+    fusion.fuse_silu,
+    fusion.fuse_skip_layer_norm,
+    fusion.fuse_matmul_neighbours,
+)
+ALL: tuple[Pass, ...] = (
+    layout.block_layout,
+    quantised.quantised_channels_last,
+    fusion.fuse_conv_sums,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
+    """Bytes in use while a kernel runs, and the value of the graph that it makes."""
+
     value: str
     bytes: int
 
 
 @dataclass(frozen=True, slots=True)
+class Live:
+    """A value of the graph that is in memory."""
+
+    name: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Prediction:
+    """Peak bytes of a run beyond weights and inputs, once the session has run before.
+
+    `at` is the value that is made at the peak, `live` what is in memory then (largest first, with
+    that value), `scratch` what its kernel needs for itself. `trace` has one moment per kernel in
+    the order they run.
+    """
+
     peak: int
     at: str
     trace: tuple[Moment, ...]
-    live: tuple
-    scratch: int = 0
+    live: tuple[Live, ...]
+    scratch: int
 
 
-def predict_peak(graph: Graph, runtime=o.Runtime()):
-    vals = {n: o.Value(t.shape, max(1, BITS[t.dtype] // 8)) for n, t in graph.types.items()}
-    nodes = [o.Node(n.kind, n.inputs, n.outputs, n.attributes, n.domain) for n in graph.nodes]
-    g = o.Graph(nodes, vals, frozenset(graph.constants), graph.inputs, graph.outputs)
-    program = o.lower(g, runtime)
-    buffers, last = o._assign_buffers(program, runtime)
-    by_end = {}
-    for name, position in last.items():
-        by_end.setdefault(position, []).append(name)
-    heap = o._make_heap(runtime.malloc, program.largest_constant)
-    live = {}
-    trace = []
-    best = (0, "", ())
-    for position, kernel in enumerate(program.kernels):
-        for name in kernel.node.outputs:
-            if not name:
-                continue
-            b = buffers[name]
-            if b.counted and b.name not in live and b.name == name:
-                live[name] = b.bytes
-                heap.allocate(name, b.bytes)
-        s = o.scratch_bytes(kernel.node, kernel.input_values, kernel.output_values, runtime)
-        if s:
-            heap.allocate("/scratch", s)
-        r = heap.resident()
-        trace.append(Moment(next((x for x in kernel.node.outputs if x), "").split("/nchwc")[0], r))
-        if r > best[0]:
-            best = (
-                r,
-                kernel.node.outputs[0],
-                tuple(o.Live(*x) for x in sorted(live.items(), key=lambda x: -x[1])[:5]),
-            )
-        if s:
-            heap.free("/scratch")
-        for name in by_end.get(position, ()):
-            if name in live:
-                del live[name]
-                heap.free(name)
-    return Prediction(best[0] + runtime.fixed_overhead, best[1], tuple(trace), best[2])
+def predict_peak(graph: Graph, runtime: Runtime | None = None) -> Prediction:
+    """Peak activation memory of one run of the network in onnxruntime."""
+    return _walk(lower(graph, runtime or Runtime()))
+
+
+def lower(graph: Graph, runtime: Runtime) -> Network:
+    """The kernels that onnxruntime makes of the graph."""
+    network = Network(graph, runtime)
+    passes = BASIC
+    if runtime.extended:
+        passes += EXTENDED
+        if runtime.block > 1:
+            passes += ALL
+    for rewrite in passes:
+        rewrite(network)
+    return network
+
+
+def _walk(network: Network) -> Prediction:
+    """Run the kernels in order: outputs come, scratch comes and goes, what is read last goes."""
+    kernels = network.in_order()
+    buffers = Buffers(network, kernels)
+    trace: list[Moment] = []
+    peak, peak_position, peak_scratch = 0, 0, 0
+    for position, kernel in enumerate(kernels):
+        buffers.make(kernel, position)
+        scratch = scratch_bytes(kernel, network.types)
+        level = buffers.total + scratch
+        name = next(filter(None, kernel.outputs), "")
+        trace.append(Moment(network.origin.get(name, name), level))
+        if level > peak:
+            peak, peak_position, peak_scratch = level, position, scratch
+        buffers.release(kernel, position)
+    live = tuple(
+        Live(network.origin.get(name, name), size) for name, size in buffers.at(peak_position)
+    )
+    at = trace[peak_position].value if trace else ""
+    return Prediction(peak, at, tuple(trace), live, peak_scratch)

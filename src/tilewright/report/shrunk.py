@@ -1,12 +1,10 @@
-"""A shrunk model as JSON, as text, and as a picture of memory over time."""
+"""A shrunk model as JSON and as text."""
 
-from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
 from tilewright.api import ShrinkResult
-from tilewright.errors import OutputError
 from tilewright.tiling.grid import AXES_BY_RANK
 from tilewright.tiling.group import GroupTiles
 from tilewright.units import format_bytes
@@ -80,34 +78,7 @@ def summary_lines(result: ShrinkResult) -> list[str]:
             f"CPU time x{measured.cpu_ratio:.2f}"
         )
     lines.append(
-        f"same results: largest difference {result.difference.max_rel_error:.1e} of the largest output"
+        "same results: largest difference "
+        f"{result.difference.max_rel_error:.1e} of the largest output"
     )
     return lines
-
-
-def plot_memory(result: ShrinkResult, title: str, path: Path) -> None:
-    """Memory over the run, before and after, as a PNG."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(9, 4))
-    traces = (("original", result.shrunk.original), ("tiled", result.shrunk.predicted))
-    for label, prediction in traces:
-        heights = [moment.bytes / 1e6 for moment in prediction.trace]
-        heights.append(heights[-1] if heights else 0.0)
-        steps = [i / max(1, len(heights) - 1) for i in range(len(heights))]
-        axes.fill_between(steps, heights, step="post", alpha=0.35)
-        axes.step(steps, heights, where="post", label=f"{label}: {prediction.peak / 1e6:.1f} MB")
-    axes.set(xlabel="progress through the network", ylabel="activation memory, MB", title=title)
-    axes.set_xlim(0, 1)
-    axes.set_ylim(bottom=0)
-    axes.legend()
-    figure.tight_layout()
-    try:
-        figure.savefig(path, dpi=110, metadata={"Software": "tilewright"})
-    except (OSError, ValueError) as error:
-        raise OutputError(f"cannot write '{path}': {error}") from None
-    finally:
-        pyplot.close(figure)

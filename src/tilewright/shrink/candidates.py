@@ -1,6 +1,6 @@
 """One run of nodes, cut in one way: the memory it would need and the work it would add."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -79,110 +79,87 @@ class Timeline:
         return self._typed[index]
 
 
-class Segment:
-    """A run of nodes in execution order that may be cut."""
+class Pattern:
+    """What a run of nodes looks like, wherever in the network it stands. Networks repeat
+    themselves: what is learnt about one block serves all its copies."""
 
-    def __init__(self, timeline: Timeline, start: int, stop: int) -> None:
-        self.timeline, self.start, self.stop = timeline, start, stop
-        typed = [timeline.typed(index) for index in range(start, stop)]
-        self.ops = tuple(op for op in typed if op is not None)
-        self.cuttable = len(self.ops) == len(typed)
-        self.exported: Mapping[str, bool] = {}
-        if self.cuttable:
-            self.exported = exports(timeline.graph, range(start, stop))
-        self.matrix_ops = tuple(op for op in self.ops if op.spec.engine is Engine.MATRIX)
-        self._probes: dict[tuple[Split, ...], _Probe | None] = {}
+    def __init__(
+        self, graph: Graph, ops: tuple[TiledOp, ...], exported: Mapping[str, bool]
+    ) -> None:
+        self.graph, self.ops, self.exported = graph, ops, exported
+        self.matrix_ops = tuple(op for op in ops if op.spec.engine is Engine.MATRIX)
+        self.work = sum(map(_work, ops))
+        self._probes: dict[tuple[Split, ...], Probe | None] = {}
 
     @cached_property
-    def outputs(self) -> int:
-        """Bytes of what the run gives to the outside."""
-        return sum(self.timeline.bytes_of(name) for name in self.exported)
-
-    @cached_property
-    def base(self) -> int:
-        """Bytes the run cannot get rid of: what lives through it, its inputs, its outputs."""
-        return self.timeline.crossing[self.start] + self.outputs
-
-    @cached_property
-    def floor(self) -> int:
-        """No way of cutting it needs less: at its end the outputs stand beside their pieces."""
-        return max(self.base, self.timeline.crossing[self.stop] + self.outputs)
-
-    def families(self) -> Iterator[list[tuple[Split, ...]]]:
-        """Ways to cut it, each a list from few tiles to many."""
+    def families(self) -> tuple[tuple[tuple[Split, ...], ...], ...]:
+        """Ways to cut it, each a row from few tiles to many."""
         final = [name for name, inside in self.exported.items() if not inside]
-        shapes = [self.timeline.graph.types[name].shape for name in final]
+        shapes = [self.graph.types[name].shape for name in final]
         if not shapes or len({len(shape) for shape in shapes}) > 1:
-            return
+            return ()
         rank = len(shapes[0])
         extents = [min(shape[axis] for shape in shapes) for axis in range(rank)]
-        for axis in range(rank) if rank < 4 else (*range(2, rank), 0, 1):
-            line = [(Split(axis, n),) for n in LINE_PARTS if n <= extents[axis]]
-            if line:
-                yield line
+        rows: list[tuple[tuple[Split, ...], ...]] = [
+            tuple((Split(axis, n),) for n in LINE_PARTS if n <= extents[axis])
+            for axis in (range(rank) if rank < 4 else (*range(2, rank), 0, 1))
+        ]
         if rank == 4:
-            grid = [
-                (Split(2, h), Split(3, w))
-                for h, w in GRID_PARTS
-                if h <= extents[2] and w <= extents[3]
-            ]
-            if grid:
-                yield grid
+            fitting = [(h, w) for h, w in GRID_PARTS if h <= extents[2] and w <= extents[3]]
+            rows.append(tuple((Split(2, h), Split(3, w)) for h, w in fitting))
+        return tuple(row for row in rows if row)
 
-    def probe(self, splits: tuple[Split, ...]) -> "_Probe | None":
+    def probe(self, splits: tuple[Split, ...]) -> "Probe | None":
         """What one tile of this cut looks like, or None where it cannot be cut so."""
         if splits not in self._probes:
             try:
-                graph = self.timeline.graph
-                group = cut_ops(graph, self.ops, self.exported, splits, probe=True)
-                self._probes[splits] = _Probe(self, splits, group)
+                group = cut_ops(self.graph, self.ops, self.exported, splits, probe=True)
+                self._probes[splits] = Probe(self, splits, group)
             except TilingError:
                 self._probes[splits] = None
         return self._probes[splits]
 
 
-class _Probe:
-    """One inner tile of a run of nodes."""
+class Probe:
+    """One inner tile of a run of nodes; all figures are of the run alone."""
 
-    def __init__(self, segment: Segment, splits: tuple[Split, ...], group: GroupTiles) -> None:
-        self.segment, self.splits, self.group = segment, splits, group
+    def __init__(self, pattern: Pattern, splits: tuple[Split, ...], group: GroupTiles) -> None:
+        self.pattern, self.splits, self.group = pattern, splits, group
         self.tiles = prod(split.parts for split in splits)
 
-    @cached_property
-    def recompute_ratio(self) -> float:
-        """Extra work over the whole, leaving copies aside."""
-        whole = sum(_work(tiled) for tiled in self.segment.ops)
-        return self._recomputed / whole
+    @property
+    def hopeless(self) -> bool:
+        """Whether so much is computed again that more tiles cannot be worth it."""
+        return self._recomputed > HOPELESS * self.pattern.work
 
     @cached_property
     def _recomputed(self) -> float:
         extra = 0.0
-        for tiled in self.segment.ops:
+        for tiled in self.pattern.ops:
             for name in tiled.node.writes:
                 if name not in self.group.values:
                     continue
-                kind = self.segment.timeline.graph.types[name]
+                size = self.pattern.graph.types[name].size
                 times = 1 if len(self.group.values[name].once) == len(self.splits) else self.tiles
-                extra += _work(tiled) * (times * self.group.computed(name) / max(1, kind.size) - 1)
+                extra += _work(tiled) * (times * self.group.computed(name) / max(1, size) - 1)
         return max(0.0, extra)
 
     @cached_property
     def extra_work(self) -> float:
         """Recomputed work, copies in and out, and launches."""
-        graph = self.segment.timeline.graph
-        copied = sum(graph.types[name].size for name in self.segment.exported)
+        copied = sum(self.pattern.graph.types[name].size for name in self.pattern.exported)
         for cuts in self.group.inputs.values():
             if any(cut.dim is not None for cut in cuts):
                 copied += self.tiles * prod(cut.intervals[0].length for cut in cuts)
-        nodes = len(self.segment.ops) + len(self.group.inputs)
+        nodes = len(self.pattern.ops) + len(self.group.inputs)
         return self._recomputed + ELEMENT_WORK * copied + NODE_WORK * nodes * self.tiles
 
     @cached_property
-    def floor(self) -> int:
-        """Bytes below which the run's peak cannot be: a matrix operator's tile of input and
-        output stand side by side."""
+    def inner_floor(self) -> int:
+        """Bytes the inside needs at least, cheaply: a matrix operator's tile of input and output
+        stand side by side."""
         largest = 0.0
-        for tiled in self.segment.matrix_ops:
+        for tiled in self.pattern.matrix_ops:
             name = tiled.node.outputs[0]
             if name not in self.group.values:
                 continue
@@ -191,28 +168,71 @@ class _Probe:
                 if source in self.group.values:
                     total += self._bytes(source, self.group.values[source].have)
             largest = max(largest, total)
-        return max(self.segment.floor, self.segment.base + round(largest) - self._pieces)
+        written = ((name, self.group.values[name].write) for name in self.pattern.exported)
+        pieces = sum(self._bytes(name, cuts) for name, cuts in written if cuts is not None)
+        return round(largest - pieces)
 
     def _bytes(self, name: str, cuts: tuple[Cut, ...]) -> float:
-        kind = self.segment.timeline.graph.types[name]
+        kind = self.pattern.graph.types[name]
         return prod(cut.intervals[0].length for cut in cuts) * kind.bytes / max(1, kind.size)
 
     @cached_property
-    def _pieces(self) -> int:
-        written = ((name, self.group.values[name].write) for name in self.segment.exported)
-        return round(sum(self._bytes(name, cuts) for name, cuts in written if cuts is not None))
-
-    @cached_property
-    def peak(self) -> int:
-        """Bytes while the run executes tile by tile."""
+    def inner(self) -> int:
+        """Bytes the inside needs while one tile runs, beside the pieces of the outputs."""
         body = tile_body(self.group, (0,) * len(self.splits))
-        inner = predict_peak(body).peak - sum(body.types[name].bytes for name in body.outputs)
-        return max(self.segment.base + inner, self.segment.floor)
+        return predict_peak(body).peak - sum(body.types[name].bytes for name in body.outputs)
 
-    def choice(self) -> Choice:
-        """The cut with its figures."""
-        segment = self.segment
-        return Choice(segment.start, segment.stop, self.splits, self.peak, self.extra_work)
+
+class Segment:
+    """A run of nodes [start, stop) in execution order: its pattern, and what surrounds it."""
+
+    def __init__(self, timeline: Timeline, start: int, stop: int, pattern: Pattern) -> None:
+        self.start, self.stop, self.pattern = start, stop, pattern
+        outputs = sum(
+            timeline.bytes_of(name) for name in exports(timeline.graph, range(start, stop))
+        )
+        # What lives through it, its inputs and its outputs; at its end the outputs stand beside
+        # their pieces.
+        self.base = timeline.crossing[start] + outputs
+        self.floor = max(self.base, timeline.crossing[stop] + outputs)
+
+    def may_fit(self, probe: Probe, budget: int) -> bool:
+        """Whether the cheap bound of a cut is under the budget."""
+        return max(self.floor, self.base + probe.inner_floor) <= budget
+
+    def choice(self, probe: Probe) -> Choice:
+        """A cut of this run with its figures."""
+        peak = max(self.base + probe.inner, self.floor)
+        return Choice(self.start, self.stop, probe.splits, peak, probe.extra_work)
+
+
+def signature(timeline: Timeline, start: int, stop: int) -> tuple[object, ...] | None:
+    """Equal for runs of nodes that look the same; None where one of them has to run whole."""
+    graph = timeline.graph
+    number: dict[str, int] = {}
+    parts: list[object] = []
+
+    def value(name: str) -> object:
+        known = name in number
+        index = number.setdefault(name, len(number))
+        if known or not name:
+            return index
+        constant = graph.constants.get(name)
+        numbers: object = constant is not None
+        if constant is not None and constant.data is not None and constant.type.dtype == "int64":
+            numbers = constant.data.tobytes()  # shapes, axes, indices: they steer the tiles
+        return index, graph.types.get(name), numbers
+
+    for position in range(start, stop):
+        if timeline.typed(position) is None:
+            return None
+        node = graph.nodes[position]
+        attributes = tuple(sorted((k, str(v)) for k, v in node.attributes.items()))
+        reads = tuple(value(name) for name in node.inputs)
+        parts.append((node.kind, attributes, reads, tuple(value(name) for name in node.outputs)))
+    outside = exports(graph, range(start, stop))
+    parts.append(tuple((number[name], inside) for name, inside in outside.items()))
+    return tuple(parts)
 
 
 def _work(tiled: TiledOp) -> float:

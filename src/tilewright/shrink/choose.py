@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from math import inf
 
 from tilewright.graph.graph import Graph
-from tilewright.peak.predict import Prediction
-from tilewright.shrink.candidates import HOPELESS, Choice, Segment, Timeline
+from tilewright.peak.predict import Moment, Prediction
+from tilewright.shrink.candidates import Choice, Pattern, Probe, Segment, Timeline, signature
 from tilewright.tiling.grid import Split
+from tilewright.tiling.group import exports
 
 MOST_CUT_POINTS = 28
 LONGEST_RUN = 200  # nodes in one group
+WORTHWHILE = 0.97  # more tiles have to save at least this much to look at still more
 PRECISION = 0.02  # to which the smallest budget is found
 
 
@@ -28,25 +30,41 @@ class Selection:
     extra_work: float
 
 
+def silent(text: str) -> None:
+    """Progress that nobody watches."""
+
+
 class Chooser:
     """Searches one network; what it learns about a run of nodes serves all budgets."""
 
     def __init__(
-        self, graph: Graph, original: Prediction, progress: Callable[[str], None] | None = None
+        self, graph: Graph, original: Prediction, progress: Callable[[str], None] = silent
     ) -> None:
         self.timeline = Timeline(graph)
         self.original = original
-        self.progress = progress or (lambda text: None)
+        self.progress = progress
         self.levels = _node_levels(graph, original)
         self.points = _cut_points(self.timeline, original)
-        self.segments: dict[tuple[int, int], Segment] = {}
+        self._segments: dict[tuple[int, int], Segment | None] = {}
+        self._patterns: dict[tuple[object, ...], Pattern] = {}
 
-    def segment(self, start: int, stop: int) -> Segment:
-        """The run of nodes between two cut points."""
+    def segment(self, start: int, stop: int) -> Segment | None:
+        """The run of nodes between two points, or None where one of them has to run whole."""
         key = (start, stop)
-        if key not in self.segments:
-            self.segments[key] = Segment(self.timeline, start, stop)
-        return self.segments[key]
+        if key not in self._segments:
+            self._segments[key] = self._new_segment(start, stop)
+        return self._segments[key]
+
+    def _new_segment(self, start: int, stop: int) -> Segment | None:
+        look = signature(self.timeline, start, stop)
+        if look is None:
+            return None
+        if look not in self._patterns:
+            typed = [self.timeline.typed(index) for index in range(start, stop)]
+            ops = tuple(op for op in typed if op is not None)
+            outside = exports(self.timeline.graph, range(start, stop))
+            self._patterns[look] = Pattern(self.timeline.graph, ops, outside)
+        return Segment(self.timeline, start, stop, self._patterns[look])
 
     def within(self, budget: int) -> Selection | None:
         """The least extra work that stays under the budget; None if nothing does."""
@@ -94,32 +112,50 @@ class Chooser:
         return best
 
     @staticmethod
-    def _cheapest(segment: Segment, budget: int) -> Choice | None:
+    def _cheapest(segment: Segment | None, budget: int) -> Choice | None:
         """The least extra work among the ways to cut a run under the budget."""
-        if not segment.cuttable or segment.floor > budget:
+        if segment is None or segment.floor > budget:
             return None
         best: Choice | None = None
-        for family in segment.families():
-            first = _first_that_may_fit(segment, family, budget)
-            for splits in family[first:]:
-                probe = segment.probe(splits)
-                if probe is None or probe.recompute_ratio > HOPELESS:
+        for family in segment.pattern.families:
+            before: Probe | None = None
+            for splits in family[_first_that_may_fit(segment, family, budget) :]:
+                probe = segment.pattern.probe(splits)
+                if probe is None or probe.hopeless:
                     break
                 if best is not None and probe.extra_work >= best.extra_work:
                     break
-                if probe.peak <= budget:
-                    best = probe.choice()
+                if not segment.may_fit(probe, budget):
+                    continue
+                if before is not None and probe.inner > WORTHWHILE * before.inner:
                     break
+                choice = segment.choice(probe)
+                if choice.peak <= budget:
+                    best = choice
+                    break
+                before = probe
         return best
 
+    def learn(self, trace: tuple[Moment, ...], choices: tuple[Choice, ...]) -> None:
+        """Take over what a full prediction says about nodes outside the groups: a neighbour that
+        is cut may cost them a change of layout."""
+        inside = {i for c in choices for i in range(c.start, c.stop)}
+        producer = self.timeline.graph.producer
+        for moment in trace:
+            position = producer.get(moment.value)
+            if position is not None and position not in inside:
+                self.levels[position] = max(self.levels[position], moment.bytes)
 
-def _first_that_may_fit(segment: Segment, family: list[tuple[Split, ...]], budget: int) -> int:
+
+def _first_that_may_fit(
+    segment: Segment, family: tuple[tuple[Split, ...], ...], budget: int
+) -> int:
     """Index of the fewest tiles whose cheap bound is under the budget: bounds fall with tiles."""
     low, high = 0, len(family)
     while low < high:
         middle = (low + high) // 2
-        probe = segment.probe(family[middle])
-        if probe is not None and probe.floor > budget:
+        probe = segment.pattern.probe(family[middle])
+        if probe is not None and not probe.hopeless and not segment.may_fit(probe, budget):
             low = middle + 1
         else:
             high = middle

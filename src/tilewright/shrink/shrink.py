@@ -7,12 +7,12 @@ from tilewright.errors import BudgetError
 from tilewright.graph.graph import Graph
 from tilewright.graph.ops import macs_of
 from tilewright.peak.predict import Prediction, predict_peak
-from tilewright.shrink.choose import Chooser, Selection
+from tilewright.shrink.choose import Chooser, Selection, silent
 from tilewright.tiling.group import GroupTiles, cut_group
 from tilewright.tiling.rewrite import tile_graph
 from tilewright.units import format_bytes
 
-ROUNDS = 8  # the search's own estimate is corrected by the full prediction at most so often
+ROUNDS = 10  # the search estimates; so often at most the full prediction corrects it
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Shrunk:
 
 
 def shrink_graph(
-    graph: Graph, budget: int | float, progress: Callable[[str], None] | None = None
+    graph: Graph, budget: int | float, progress: Callable[[str], None] = silent
 ) -> Shrunk:
     """The network cut so that its peak stays under the budget (bytes, or a share of today's)."""
     original = predict_peak(graph)
@@ -47,8 +47,8 @@ def shrink_graph(
     if original.peak <= target:
         return Shrunk(graph, (), original, original)
     chooser = Chooser(graph, original, progress)
-    inner = target
     best: Shrunk | None = None
+    inner = target
     for _ in range(ROUNDS):
         selection = chooser.within(inner)
         if selection is None:
@@ -56,15 +56,20 @@ def shrink_graph(
         shrunk = _write(graph, original, selection)
         if shrunk.predicted.peak <= target:
             return shrunk
-        if best is None or shrunk.predicted.peak < best.predicted.peak:
-            best = shrunk
-        inner = min(round(inner * target / shrunk.predicted.peak), round(inner * 0.97))
+        best = shrunk if best is None else min(best, shrunk, key=_peak)
+        chooser.learn(shrunk.predicted.trace, selection.choices)
+        if max((choice.peak for choice in selection.choices), default=0) > 0.97 * inner:
+            inner = round(inner * max(0.9, min(0.97, target / shrunk.predicted.peak)))
     smallest = _write(graph, original, chooser.smallest(inner))
-    if smallest.predicted.peak <= target:
-        return smallest
-    if best is None or smallest.predicted.peak < best.predicted.peak:
-        best = smallest
+    uncut = Shrunk(graph, (), original, original)
+    best = min(best or uncut, smallest, uncut, key=_peak)
+    if best.predicted.peak <= target:
+        return best
     raise BudgetError(_why(target, best))
+
+
+def _peak(shrunk: Shrunk) -> int:
+    return shrunk.predicted.peak
 
 
 def _write(graph: Graph, original: Prediction, selection: Selection) -> Shrunk:

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from tilewright.frontend.normalize.collapse import collapse_idioms
-from tilewright.frontend.normalize.fold import fold_channel_affine
 from tilewright.frontend.idioms import recognise
 from tilewright.frontend.idioms.matching import Matcher
+from tilewright.frontend.normalize.collapse import collapse_idioms
+from tilewright.frontend.normalize.fold import fold_channel_affine
 from tilewright.frontend.normalize.rewrite import FreeNames, hidden_values, rebuilt
 from tilewright.graph.graph import Constant, Graph, Node, constant_of
 from tilewright.graph.verify import verify

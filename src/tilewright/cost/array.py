@@ -1,0 +1,248 @@
+"""Spatial arrays: work aligned to the array's grid, best of its modes.
+
+Dense work (convolutions, matrix products) takes
+    overhead + blocks + steps + input + soft maximum(compute, activations, weights, output);
+channelwise work (depthwise, pooling, element-wise) takes
+    overhead + columns + blocks + steps + input.
+A step is one array-full of output positions and channels; a block is what the accumulators hold.
+Every term grows with every extent and no coefficient is negative, so the cost does too; and every
+term is linear in the end, so it stays sane far beyond the calibrated range.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import inf
+
+from tilewright.cost.base import Cost, CostError, WorkKind, Workload, whole_cycles
+from tilewright.cost.energy import EnergyFigures
+from tilewright.machine.dtypes import element_bytes, nearest_class
+from tilewright.machine.machine import Engine
+from tilewright.machine.parameters import (
+    ArrayMode,
+    ArrayParameters,
+    ArrayRate,
+    ChannelwiseForm,
+    DenseForm,
+    Extent,
+)
+
+DENSE = (WorkKind.CONV, WorkKind.FIRST_CONV)
+
+
+@dataclass(frozen=True, slots=True)
+class DenseTerms:
+    """What a dense form's coefficients multiply: counts, and bytes."""
+
+    compute: float
+    activation: float
+    weight: float
+    output: float
+    input: float
+    blocks: float
+    steps: float
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelwiseTerms:
+    """What a channelwise form's coefficients multiply."""
+
+    columns: float
+    blocks: float
+    steps: float
+    input: float
+
+
+def _parts(extent: float, size: float, exact: bool) -> float:
+    """How many pieces of a size an extent takes; `exact` leaves rounding out, for the floor."""
+    return extent / size if exact else -(-extent // size)
+
+
+def dense_terms(
+    work: Workload, mode: ArrayMode, rate: ArrayRate, least_positions: int = 1, exact: bool = False
+) -> DenseTerms:
+    """The terms of one convolution without groups and batch, in one mode."""
+    unroll, block = mode.unroll, mode.block or mode.unroll
+    size = element_bytes(work.dtype)
+    least = 1 if work.kind is WorkKind.FIRST_CONV else rate.least_channels
+    channels = max(work.in_channels, least)
+    columns = _parts(work.out_width, unroll.width, exact)
+    rows = _parts(work.out_height, unroll.height, exact)
+    patches = columns * rows
+    if not exact:
+        patches = max(patches, least_positions)
+    filters = _parts(work.out_channels, unroll.out_channels, exact)
+    # A position takes rate.in_channels channels of the sum a cycle, in unroll.in_channels lanes.
+    lanes = rate.in_channels * unroll.in_channels
+    depth = channels / lanes if exact or unroll.in_channels == 1 else -(-channels // lanes)
+    taps = _parts(work.kernel_width, unroll.kernel_width, exact)
+    taps *= _parts(work.kernel_height, unroll.kernel_height, exact)
+    positions = patches * unroll.width * unroll.height
+    spatial = _parts(work.out_width, block.width, exact) * _parts(
+        work.out_height, block.height, exact
+    )
+    kernels = _parts(work.out_channels, block.out_channels, exact)
+    field = work.taps * channels * size
+    return DenseTerms(
+        compute=patches * filters * taps * depth,
+        activation=positions * field * kernels,
+        weight=spatial * filters * unroll.out_channels * field,
+        output=work.out_height * work.out_width * work.out_channels * size,
+        input=work.in_height * work.in_width * channels * size,
+        blocks=spatial * kernels,
+        steps=patches * filters,
+    )
+
+
+def dense_cycles(terms: DenseTerms, form: DenseForm, sharpness: float) -> float:
+    """A dense form applied to its terms."""
+    limits = (
+        terms.compute * form.compute,
+        terms.activation / (form.activation_bytes_per_cycle or inf),
+        terms.weight / (form.weight_bytes_per_cycle or inf),
+        terms.output / (form.output_bytes_per_cycle or inf),
+    )
+    return (
+        form.overhead
+        + terms.blocks * form.per_block
+        + terms.steps * form.per_step
+        + terms.input / (form.input_bytes_per_cycle or inf)
+        + soft_maximum(limits, sharpness)
+    )
+
+
+def soft_maximum(values: tuple[float, ...], sharpness: float) -> float:
+    """The norm of the values: at least the largest, above it where several are close."""
+    largest = max(values)
+    if largest <= 0:
+        return 0.0
+    return largest * sum((value / largest) ** sharpness for value in values) ** (1 / sharpness)
+
+
+def channelwise_terms(
+    work: Workload, block: Extent, unroll: Extent, rate: ArrayRate, exact: bool = False
+) -> ChannelwiseTerms:
+    """The terms of work whose channels do not mix; columns are not rounded to the array's width."""
+    channels = _parts(work.out_channels, rate.channel_grain, exact)
+    rows = _parts(work.out_height, unroll.height, exact)
+    columns = work.out_width / unroll.width
+    per_block = block.width * block.height / (unroll.width * unroll.height)
+    blocks = _parts(work.out_width, block.width, exact) * _parts(
+        work.out_height, block.height, exact
+    )
+    return ChannelwiseTerms(
+        columns=columns * rows * channels * work.taps,
+        blocks=blocks * per_block * channels * work.taps,
+        steps=_parts(work.out_width, unroll.width, exact) * rows * channels,
+        input=work.in_height * work.in_width * work.in_channels * element_bytes(work.dtype),
+    )
+
+
+def channelwise_cycles(terms: ChannelwiseTerms, form: ChannelwiseForm) -> float:
+    """A channelwise form applied to its terms."""
+    return (
+        form.overhead
+        + terms.columns * form.per_column
+        + terms.blocks * form.per_block
+        + terms.steps * form.per_step
+        + terms.input / (form.input_bytes_per_cycle or inf)
+    )
+
+
+class ArrayModel:
+    """Costs work on one spatial array."""
+
+    def __init__(self, engine: Engine, parameters: ArrayParameters, energy: EnergyFigures) -> None:
+        self._parameters = parameters
+        self._energy = energy
+        self._scale = engine.reference_cycles
+        self._modes = tuple(parameters.modes.values())
+        self._known: dict[Workload, Cost] = {}
+
+    def supports(self, work: Workload) -> bool:
+        """Convolutions always; channelwise work where the file gives it a form."""
+        return work.kind in DENSE or self._channelwise(work.kind, self._rate(work)) is not None
+
+    def cost(self, work: Workload) -> Cost:
+        """The best mode's cost."""
+        found = self._known.get(work)
+        if found is None:
+            found = self._known[work] = self._compute(work)
+        return found
+
+    def floor(self, work: Workload) -> float:
+        """Every term without rounding, overhead left out; halos are not counted."""
+        bare = replace(work, in_height=0, in_width=0)
+        return work.batch * self._cycles(bare, exact=True) * self._scale
+
+    def peak_macs(self, dtype: str) -> float:
+        """Multiply-accumulates per cycle of the reference clock, by the array's size."""
+        rate = self._parameters.rates[nearest_class(dtype, tuple(self._parameters.rates))]
+        return max(_lanes(mode.unroll) for mode in self._modes) * rate.in_channels / self._scale
+
+    def _compute(self, work: Workload) -> Cost:
+        cycles = whole_cycles(work.batch * self._cycles(work, exact=False) * self._scale)
+        peak = self.peak_macs(work.dtype)
+        useful = work.macs or work.out_elements
+        utilisation = min(1.0, useful / (peak * cycles))
+        return Cost(cycles, self._energy.compute(work), utilisation)
+
+    def _cycles(self, work: Workload, exact: bool) -> float:
+        """Cycles of the engine's clock for one image."""
+        rate = self._rate(work)
+        if work.kind in DENSE:
+            return self._dense(work, rate, exact)
+        form = self._channelwise(work.kind, rate)
+        if form is None:
+            raise CostError(f"the array has no form for {work.kind} in {work.dtype}")
+        mode = self._parameters.modes[form.mode] if form.mode else self._modes[0]
+        terms = channelwise_terms(work, mode.block or mode.unroll, mode.unroll, rate, exact)
+        return channelwise_cycles(terms, replace(form, overhead=0.0) if exact else form)
+
+    def _dense(self, work: Workload, rate: ArrayRate, exact: bool) -> float:
+        if work.groups > 1:
+            return self._grouped(work, rate, exact)
+        plain = replace(work, kind=WorkKind.CONV)
+        cycles = self._best(plain, rate, rate.conv, exact)
+        if work.kind is WorkKind.FIRST_CONV and rate.first_conv is not None:
+            cycles = min(cycles, self._best(work, rate, rate.first_conv, exact))
+        return cycles
+
+    def _grouped(self, work: Workload, rate: ArrayRate, exact: bool) -> float:
+        """Group by group, or as one convolution with zeros between the groups."""
+        one = replace(
+            work,
+            groups=1,
+            in_channels=work.in_channels // work.groups,
+            out_channels=work.out_channels // work.groups,
+        )
+        apart = work.groups * self._dense(one, rate, exact)
+        return min(apart, self._dense(replace(work, groups=1), rate, exact))
+
+    def _best(self, work: Workload, rate: ArrayRate, form: DenseForm, exact: bool) -> float:
+        if exact:
+            form = replace(form, overhead=0.0)
+        least = self._parameters.least_positions
+        return min(
+            dense_cycles(
+                dense_terms(work, mode, rate, least, exact), form, self._parameters.sharpness
+            )
+            for mode in self._modes
+        )
+
+    def _rate(self, work: Workload) -> ArrayRate:
+        rates: Mapping[str, ArrayRate] = self._parameters.rates
+        return rates[nearest_class(work.dtype, tuple(rates))]
+
+    @staticmethod
+    def _channelwise(kind: WorkKind, rate: ArrayRate) -> ChannelwiseForm | None:
+        forms = {
+            WorkKind.DEPTHWISE: rate.depthwise,
+            WorkKind.POOL: rate.pool,
+            WorkKind.ELTWISE: rate.eltwise,
+        }
+        return forms.get(kind)
+
+
+def _lanes(unroll: Extent) -> int:
+    spatial = unroll.width * unroll.height * unroll.out_channels
+    return spatial * unroll.in_channels * unroll.kernel_width * unroll.kernel_height

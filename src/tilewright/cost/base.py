@@ -1,0 +1,149 @@
+"""Cost of a piece of work, and the work itself as plain numbers: no graph, no names, no identity.
+
+Two tiles with the same numbers are the same work, so a model computes each once.
+"""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from math import ceil, prod
+from typing import Protocol
+
+from tilewright.errors import TilewrightError
+
+
+class CostError(TilewrightError):
+    """No engine or model can cost the work."""
+
+
+class WorkKind(StrEnum):
+    """The class of work, as engines tell them apart; a matrix product is a 1x1 convolution."""
+
+    CONV = "conv"
+    FIRST_CONV = "first_conv"  # few input channels, packed instead of padded
+    DEPTHWISE = "depthwise"  # average pooling too
+    POOL = "pool"
+    ELTWISE = "eltwise"
+    VECTOR = "vector"  # anything else, by operator class
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One tile of one operator. Pads are top, bottom, left, right. `operator` is the vector class
+    (`softmax`, `add`); a tensor that is no image puts all of its elements into the channels."""
+
+    kind: WorkKind
+    dtype: str
+    out_channels: int
+    in_channels: int = 1
+    out_height: int = 1
+    out_width: int = 1
+    in_height: int = 1
+    in_width: int = 1
+    kernel_height: int = 1
+    kernel_width: int = 1
+    stride_height: int = 1
+    stride_width: int = 1
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0)
+    batch: int = 1
+    groups: int = 1
+    operator: str = ""
+
+    @property
+    def taps(self) -> int:
+        """Kernel positions."""
+        return self.kernel_height * self.kernel_width
+
+    @property
+    def out_elements(self) -> int:
+        """Elements written."""
+        return self.batch * self.out_height * self.out_width * self.out_channels
+
+    @property
+    def in_elements(self) -> int:
+        """Elements of the (first) data input, without padding."""
+        return self.batch * self.in_height * self.in_width * self.in_channels
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates; windows that do not mix channels count their taps."""
+        if self.kind in (WorkKind.CONV, WorkKind.FIRST_CONV):
+            return self.out_elements * self.taps * (self.in_channels // self.groups)
+        if self.kind in (WorkKind.DEPTHWISE, WorkKind.POOL):
+            return self.out_elements * self.taps
+        return 0
+
+    @property
+    def weights(self) -> int:
+        """Elements of the weights."""
+        if self.kind in (WorkKind.CONV, WorkKind.FIRST_CONV):
+            return self.out_channels * self.taps * (self.in_channels // self.groups)
+        return self.out_channels * self.taps if self.kind is WorkKind.DEPTHWISE else 0
+
+    def as_view(self, height: int, width: int) -> "Workload":
+        """The same 1x1 work with its positions seen as another height and width."""
+        pointwise = self.taps == 1 and self.stride_height == self.stride_width == 1
+        if not pointwise or height * width != self.out_height * self.out_width:
+            raise CostError(f"work on {self.out_height}x{self.out_width} is not {height}x{width}")
+        return replace(self, out_height=height, out_width=width, in_height=height, in_width=width)
+
+
+def matrix_product(rows: int, inner: int, columns: int, dtype: str, batch: int = 1) -> Workload:
+    """[rows, inner] x [inner, columns] as the 1x1 convolution of one column of positions."""
+    return Workload(
+        WorkKind.CONV,
+        dtype,
+        out_channels=columns,
+        in_channels=inner,
+        out_height=rows,
+        in_height=rows,
+        batch=batch,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """One copy: `run_bytes` contiguous bytes, repeated by `repeats` (outermost first)."""
+
+    run_bytes: int
+    repeats: tuple[int, ...] = ()
+
+    @property
+    def runs(self) -> int:
+        """Contiguous pieces."""
+        return prod(self.repeats)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that arrive."""
+        return self.run_bytes * self.runs
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Cycles of the reference clock, energy, and the share of the engine's peak that is useful."""
+
+    cycles: int
+    energy_pj: float
+    utilisation: float
+
+
+class CostModel(Protocol):
+    """Costs work on one engine. `floor` is below the sum of `cost` over any tiling of the work's
+    positions and output channels: it bounds a search, alignment and overhead left out."""
+
+    def supports(self, work: Workload) -> bool:
+        """Whether the engine can run the work."""
+        ...
+
+    def cost(self, work: Workload) -> Cost:
+        """The work's cost, computed once per distinct work."""
+        ...
+
+    def floor(self, work: Workload) -> float:
+        """Cycles no tiling of the work can undercut."""
+        ...
+
+
+def whole_cycles(cycles: float) -> int:
+    """Cycles as a whole number, rounded up; the last bits of a float do not count."""
+    return max(1, ceil(round(cycles, 6)))

@@ -1,0 +1,36 @@
+"""Copies: latency, then bytes over bandwidth; short runs and many strides cost more."""
+
+from math import prod
+
+from tilewright.cost.base import Copy, Cost, whole_cycles
+from tilewright.machine.machine import Link, Machine, Route
+
+
+def moved_bytes(copy: Copy, route: Route) -> int:
+    """Bytes the bus carries: each run takes whole bursts."""
+    return -(-copy.run_bytes // route.burst) * route.burst * copy.runs
+
+
+def descriptors(copy: Copy, link: Link) -> int:
+    """How many descriptors hold the copy: levels of stride that do not fit are written out."""
+    levels = [count for count in copy.repeats if count > 1]
+    if link.stride_levels is None or len(levels) <= link.stride_levels:
+        return 1
+    return prod(levels[: len(levels) - link.stride_levels])
+
+
+def start_cycles(copy: Copy, link: Link, route: Route) -> int:
+    """Cycles before and between bytes, which no bandwidth removes: latency per descriptor, and
+    what each run costs by itself."""
+    runs = copy.runs if len(copy.repeats) else 1
+    return descriptors(copy, link) * route.latency + whole_cycles(runs * route.cycles_per_run) - 1
+
+
+def alone_cost(machine: Machine, link: Link, route: Route, copy: Copy) -> Cost:
+    """The copy's cost when nothing shares its bandwidth."""
+    rate = machine.alone_bytes_per_cycle(route)
+    cycles = start_cycles(copy, link, route) + whole_cycles(moved_bytes(copy, route) / rate)
+    source, destination = machine.memory(route.source), machine.memory(route.destination)
+    each = source.read_pj_per_byte + destination.write_pj_per_byte
+    utilisation = min(1.0, copy.bytes / (rate * cycles))
+    return Cost(cycles, copy.bytes * each, utilisation)

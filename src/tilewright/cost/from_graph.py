@@ -1,0 +1,169 @@
+"""From a tile of an operator to the work of an engine: the only part of cost that knows graphs."""
+
+from dataclasses import dataclass
+from math import prod
+
+from tilewright.cost.base import WorkKind, Workload, matrix_product
+from tilewright.geometry.access import AxisRule, Scaled, TransposedWindow, Whole, Window
+from tilewright.graph.ops.spec import Engine, Op, OpSpec, Tile
+
+_FIRST_SPATIAL = 2
+# Classes that machine files give vector rates for; what is not here has the file's default.
+_VECTOR_CLASS = {
+    "Softmax": "softmax",
+    "LogSoftmax": "softmax",
+    "Hardmax": "softmax",
+    "Exp": "exp",
+    "Log": "exp",
+    "Sqrt": "exp",
+    "Pow": "exp",
+    "Softplus": "exp",
+    "Elu": "exp",
+    "Selu": "exp",
+    "Celu": "exp",
+    "Tanh": "tanh",
+    "Sigmoid": "sigmoid",
+    "Erf": "erf",
+    "Gelu": "gelu",
+    "Mish": "swish",
+    "HardSwish": "swish",
+    "LRN": "norm",
+    "LpNormalization": "norm",
+}
+_VECTOR_CLASS_OF_FAMILY = {
+    "normalisation": "norm",
+    "reduction": "reduce",
+    "element-wise": "add",
+    "layout": "copy",
+    "resample": "copy",
+}
+_MAXIMUM = frozenset({"MaxPool", "GlobalMaxPool"})
+_ARRAY_ELTWISE = frozenset({"Add", "Sub", "Mul", "Sum"})  # two full tensors, through the array
+
+
+@dataclass(frozen=True, slots=True)
+class _Image:
+    """A tensor of batch, channels and space seen as an image: one axis is a row, more are folded
+    into the height."""
+
+    batch: int
+    channels: int
+    height: int
+    width: int
+
+    @staticmethod
+    def of(shape: tuple[int, ...]) -> "_Image":
+        space = shape[_FIRST_SPATIAL:]
+        return _Image(shape[0], shape[1], prod(space[:-1]), space[-1] if space else 1)
+
+
+def workload_of(spec: OpSpec, op: Op, tile: Tile, dtype: str | None = None) -> Workload:
+    """The work of one tile, in the planned element type where it differs from the graph's."""
+    element = dtype or op.result().dtype
+    access = spec.access(op, 0)
+    rules = access.inputs[0] if access is not None and access.inputs else None
+    if rules is None or tile.input_box(0) is None:
+        return _vector(spec, op, tile, element)
+    if len(rules) > _FIRST_SPATIAL and _has_window(spec, rules):
+        return _window(spec, op, tile, rules, element)
+    if spec.engine is Engine.MATRIX:
+        return _product(tile, rules, element)
+    return _vector(spec, op, tile, element)
+
+
+def _has_window(spec: OpSpec, rules: tuple[AxisRule, ...]) -> bool:
+    """Whether something slides over, or takes all of, the axes behind the channels."""
+    sliding = (isinstance(rule, Window | TransposedWindow | Whole) for rule in rules[2:])
+    return spec.family == "window" and any(sliding)
+
+
+def _window(spec: OpSpec, op: Op, tile: Tile, rules: tuple[AxisRule, ...], dtype: str) -> Workload:
+    reaches, source = tile.inputs[0], tile.input_box(0)
+    assert reaches is not None and source is not None
+    out, data = _Image.of(tile.output.shape), _Image.of(source.shape)
+    kind, groups = _mixing(spec, op, rules[1], out.channels)
+    kernels = tuple(map(_kernel, rules[_FIRST_SPATIAL:]))
+    strides = tuple(map(_stride, rules[_FIRST_SPATIAL:]))
+    pads = (0, 0, 0, 0)
+    if len(reaches) == _FIRST_SPATIAL + 2 and not isinstance(rules[-1], TransposedWindow):
+        rows, columns = reaches[_FIRST_SPATIAL:]
+        pads = (rows.before, rows.after, columns.before, columns.after)
+    return Workload(
+        kind,
+        dtype,
+        out_channels=out.channels,
+        in_channels=data.channels,
+        out_height=out.height,
+        out_width=out.width,
+        in_height=data.height,
+        in_width=data.width,
+        kernel_height=prod(kernels[:-1]),
+        kernel_width=kernels[-1],
+        stride_height=prod(strides[:-1]),
+        stride_width=strides[-1],
+        pads=pads,
+        batch=out.batch,
+        groups=groups,
+        operator="" if spec.engine is Engine.MATRIX else "pool",
+    )
+
+
+def _mixing(spec: OpSpec, op: Op, channel: AxisRule, channels: int) -> tuple[WorkKind, int]:
+    """The kind of window by how channels depend on each other, and the groups of the tile."""
+    if spec.engine is not Engine.MATRIX:
+        return WorkKind.POOL if op.kind in _MAXIMUM else WorkKind.DEPTHWISE, 1
+    if not isinstance(channel, Scaled):
+        return WorkKind.CONV, 1
+    if channel.numerator == 1:
+        return WorkKind.DEPTHWISE, 1
+    return WorkKind.CONV, max(1, channels // channel.denominator)
+
+
+def _kernel(rule: AxisRule) -> int:
+    """Positions of the kernel along one axis; holes of a dilated one count, since arrays run the
+    expanded filter."""
+    if isinstance(rule, Window | TransposedWindow):
+        return (rule.kernel - 1) * rule.dilation + 1
+    return rule.extent if isinstance(rule, Whole) else 1
+
+
+def _stride(rule: AxisRule) -> int:
+    """Step along one axis; a transposed convolution steps through its output."""
+    return rule.stride if isinstance(rule, Window) else 1
+
+
+def _product(tile: Tile, rules: tuple[AxisRule, ...], dtype: str) -> Workload:
+    """A matrix product: rows are positions, in one column until a view is chosen."""
+    shape = (1, *tile.output.shape)
+    rows = shape[-2]
+    inner = [rule.extent for rule in rules if isinstance(rule, Whole)][-1]
+    return matrix_product(rows, inner, shape[-1], dtype, prod(shape[:-2]))
+
+
+def _vector(spec: OpSpec, op: Op, tile: Tile, dtype: str) -> Workload:
+    shape = tile.output.shape
+    inputs = [tile.input_box(index) for index in range(len(tile.inputs))]
+    full = [box for box in inputs if box is not None and box.size == tile.output.size]
+    largest = max((box.size for box in inputs if box is not None), default=tile.output.size)
+    operator = _VECTOR_CLASS.get(op.kind) or _VECTOR_CLASS_OF_FAMILY.get(spec.family, "default")
+    if op.kind in _ARRAY_ELTWISE and len(full) == len(inputs) == 2 and len(shape) == 4:
+        image = _Image.of(shape)
+        return Workload(
+            WorkKind.ELTWISE,
+            dtype,
+            out_channels=image.channels,
+            in_channels=image.channels,
+            out_height=image.height,
+            out_width=image.width,
+            in_height=image.height,
+            in_width=image.width,
+            batch=image.batch,
+            operator=operator,
+        )
+    return Workload(
+        WorkKind.VECTOR,
+        dtype,
+        out_channels=tile.output.size,
+        in_channels=largest,
+        operator=operator,
+    )

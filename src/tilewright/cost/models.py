@@ -1,0 +1,73 @@
+"""The cost model an engine's file names, and the engine that runs a piece of work best."""
+
+from tilewright.cost.array import ArrayModel
+from tilewright.cost.base import Copy, Cost, CostError, CostModel, Workload
+from tilewright.cost.dma import alone_cost
+from tilewright.cost.energy import EnergyFigures
+from tilewright.cost.table import TableModel
+from tilewright.cost.vector import VectorModel
+from tilewright.machine.machine import Core, Engine, Machine
+from tilewright.machine.parameters import ArrayParameters, VectorParameters
+
+
+def model_for(machine: Machine, engine: Engine) -> CostModel:
+    """A new model of an engine; keep it, it remembers what it has computed."""
+    figures = EnergyFigures.of(machine.energy, machine.core(engine.core))
+    parameters = engine.parameters
+    if isinstance(parameters, ArrayParameters):
+        return ArrayModel(engine, parameters, figures)
+    if isinstance(parameters, VectorParameters):
+        return VectorModel(engine, parameters, figures)
+    return TableModel(engine, parameters, figures)
+
+
+class CostModels:
+    """The models of all engines of a machine. Equal cores share one model, so the same tile is
+    costed once however many clusters run it."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        shared: list[tuple[Engine, CostModel]] = []
+        self._models: dict[str, CostModel] = {}
+        for engine in machine.engines:
+            same = next((model for other, model in shared if _alike(machine, other, engine)), None)
+            if same is None:
+                same = model_for(machine, engine)
+                shared.append((engine, same))
+            self._models[engine.name] = same
+
+    def model(self, engine: Engine) -> CostModel:
+        """The model of an engine."""
+        return self._models[engine.name]
+
+    def best(self, core: Core, work: Workload) -> tuple[Engine, Cost]:
+        """The engine of a core that runs the work in the fewest cycles."""
+        able = [engine for engine in core.engines if self.model(engine).supports(work)]
+        if not able:
+            raise CostError(
+                f"no engine of {self.machine.name}'s {core.name} runs {work.operator or work.kind}"
+            )
+        costs = [(engine, self.model(engine).cost(work)) for engine in able]
+        return min(costs, key=lambda pair: pair[1].cycles)
+
+
+def _alike(machine: Machine, one: Engine, other: Engine) -> bool:
+    same = (one.kind, one.model, one.clock_hz) == (other.kind, other.model, other.clock_hz)
+    if not same or one.parameters != other.parameters:
+        return False
+    figures = [EnergyFigures.of(machine.energy, machine.core(e.core)) for e in (one, other)]
+    return figures[0] == figures[1]
+
+
+def best_engine(machine: Machine, core: Core, work: Workload) -> tuple[Engine, Cost]:
+    """The engine of a core that runs the work in the fewest cycles, without keeping the models."""
+    return CostModels(machine).best(core, work)
+
+
+def copy_cost(machine: Machine, source: str, destination: str, copy: Copy) -> Cost:
+    """The cheapest link's cost of a copy, when nothing shares its bandwidth."""
+    ways = list(machine.routes(source, destination))
+    if not ways:
+        raise CostError(f"machine {machine.name} has no link from {source} to {destination}")
+    costs = [alone_cost(machine, link, route, copy) for link, route in ways]
+    return min(costs, key=lambda cost: cost.cycles)

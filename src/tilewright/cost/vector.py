@@ -1,0 +1,76 @@
+"""Vector engines: cycles per element by operator class, and per call."""
+
+from tilewright.cost.base import Cost, CostError, WorkKind, Workload, whole_cycles
+from tilewright.cost.energy import EnergyFigures
+from tilewright.machine.dtypes import nearest_class
+from tilewright.machine.machine import Engine
+from tilewright.machine.parameters import VectorParameters, VectorRate
+
+_CLASS_OF_KIND = {
+    WorkKind.CONV: "mac",
+    WorkKind.FIRST_CONV: "mac",
+    WorkKind.DEPTHWISE: "mac",
+    WorkKind.POOL: "pool",
+}
+
+
+class VectorModel:
+    """Costs work on one vector engine, all of its units sharing a call."""
+
+    def __init__(self, engine: Engine, parameters: VectorParameters, energy: EnergyFigures) -> None:
+        self._parameters = parameters
+        self._energy = energy
+        self._scale = engine.reference_cycles if parameters.cycles_of == "engine" else 1.0
+        self._known: dict[Workload, Cost] = {}
+
+    def supports(self, work: Workload) -> bool:
+        """Whatever the file has a rate or a default for; multiplying needs the class `mac`."""
+        return self._rate(work) is not None
+
+    def cost(self, work: Workload) -> Cost:
+        """Elements over the units, and one call."""
+        found = self._known.get(work)
+        if found is None:
+            found = self._known[work] = self._compute(work)
+        return found
+
+    def floor(self, work: Workload) -> float:
+        """The elements alone."""
+        rate = self._rate_or_error(work)
+        share = elements_of(work) / self._parameters.units
+        return share * rate.per_element * self._factor(work) * self._scale
+
+    def _compute(self, work: Workload) -> Cost:
+        rate = self._rate_or_error(work)
+        elements = elements_of(work)
+        share = -(-elements // self._parameters.units)
+        busy = share * rate.per_element * self._factor(work)
+        call = self._parameters.per_call if rate.per_call is None else rate.per_call
+        cycles = whole_cycles((busy + call) * self._scale)
+        useful = elements / self._parameters.units * rate.per_element * self._factor(work)
+        utilisation = min(1.0, useful * self._scale / cycles)
+        return Cost(cycles, self._energy.vector(work, elements), utilisation)
+
+    def _rate(self, work: Workload) -> VectorRate | None:
+        rates = self._parameters.rates
+        name = _CLASS_OF_KIND.get(work.kind)
+        if name == "mac":
+            return rates.get("mac")
+        return rates.get(name or work.operator or "add") or rates.get("default")
+
+    def _rate_or_error(self, work: Workload) -> VectorRate:
+        rate = self._rate(work)
+        if rate is None:
+            raise CostError(f"the vector engine has no rate for {work.operator or work.kind}")
+        return rate
+
+    def _factor(self, work: Workload) -> float:
+        factors = self._parameters.dtype_factors
+        return factors[nearest_class(work.dtype, tuple(factors))] if factors else 1.0
+
+
+def elements_of(work: Workload) -> int:
+    """Element operations: taps count, and a reduction counts what it reads."""
+    if work.macs:
+        return work.macs
+    return max(work.out_elements, work.in_elements)

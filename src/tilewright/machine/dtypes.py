@@ -1,0 +1,55 @@
+"""Element types as rates know them: uint8 runs at the rate of int8, however it is spelled."""
+
+from tilewright.errors import TilewrightError
+
+_CLASSES = {
+    "int4": ("int4", "uint4", "i4", "u4"),
+    "int8": ("int8", "uint8", "i8", "u8", "bool", "float8_e4m3fn", "float8_e5m2", "fp8"),
+    "int16": ("int16", "uint16"),
+    "int32": ("int32", "uint32"),
+    "fp16": ("float16", "f16", "half"),
+    "bf16": ("bfloat16",),
+    "fp32": ("float32", "f32", "float"),
+    "fp64": ("float64", "int64", "uint64"),
+}
+_CLASS_OF = {name: kind for kind, names in _CLASSES.items() for name in (kind, *names)}
+_BITS = {
+    "int4": 4,
+    "int8": 8,
+    "int16": 16,
+    "int32": 32,
+    "fp16": 16,
+    "bf16": 16,
+    "fp32": 32,
+    "fp64": 64,
+}
+RATE_CLASSES = tuple(_BITS)
+
+
+def rate_class(dtype: str) -> str:
+    """The class whose rates an element type runs at: `uint8` and `u8` are `int8`."""
+    found = _CLASS_OF.get(dtype.lower())
+    if found is None:
+        raise TilewrightError(f"no machine computes with elements of type '{dtype}'")
+    return found
+
+
+def element_bits(dtype: str) -> int:
+    """Bits of one element."""
+    return _BITS[rate_class(dtype)]
+
+
+def element_bytes(dtype: str) -> float:
+    """Bytes of one element; half a byte for 4-bit types."""
+    return element_bits(dtype) / 8
+
+
+def nearest_class(dtype: str, offered: tuple[str, ...]) -> str:
+    """The offered class an element type runs as: itself, else the narrowest that holds it, else
+    the widest there is."""
+    wanted = rate_class(dtype)
+    if wanted in offered:
+        return wanted
+    ranked = sorted(offered, key=lambda kind: (_BITS[kind], kind))
+    wide_enough = [kind for kind in ranked if _BITS[kind] >= _BITS[wanted]]
+    return (wide_enough or ranked[-1:])[0]

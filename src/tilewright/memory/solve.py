@@ -1,0 +1,150 @@
+"""The way in: greedy first, exact search where greedy misses, and a reason where nothing fits."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilewright.memory.exact import Verdict, decide, minimise
+from tilewright.memory.greedy import greedy
+from tilewright.memory.problem import Allocation, Misfit, Problem, Reason
+from tilewright.memory.rectangles import (
+    IntArray,
+    Rectangles,
+    components,
+    live_bytes,
+    needed_bytes,
+    rectangles_of,
+)
+
+MOST_NODES = 300_000
+"""The default node limit of small problems."""
+
+MOST_WORK = 1_000_000_000
+"""The default node limit times the lifetimes of all buffers in slots, at most: about 20 s."""
+
+
+def lower_bound(problem: Problem) -> int:
+    """Bytes that no allocation can undercut: the most live at once, with alignment."""
+    if not problem.buffers:
+        return 0
+    return int(needed_bytes(rectangles_of(problem)).max())
+
+
+def default_node_limit(rectangles: Rectangles) -> int:
+    """Fewer nodes for larger problems, whose nodes take longer; none if one dive is too much."""
+    work = int((rectangles.last - rectangles.first).sum())
+    limit = min(MOST_NODES, MOST_WORK // work)
+    return limit if limit >= 2 * rectangles.count else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Solution:
+    """The best offsets found for a group; `exhausted` if no lower peak exists."""
+
+    offsets: IntArray
+    exhausted: bool
+    nodes: int
+
+
+def _solve(part: Rectangles, aim: int, capacity: int | None, node_limit: int) -> _Solution:
+    """Offsets for one group: greedy, then exact for the capacity, then exact for the aim."""
+    offsets = greedy(part, aim)
+    peak = _peak(part, offsets)
+    nodes = 0
+    if capacity is not None and peak > capacity:
+        decision = decide(part, capacity, node_limit)
+        nodes += decision.nodes
+        if decision.offsets is None:
+            return _Solution(offsets, decision.verdict is Verdict.IMPOSSIBLE, nodes)
+        offsets = decision.offsets
+        peak = _peak(part, offsets)
+    if peak <= aim:
+        return _Solution(offsets, False, nodes)
+    minimum = minimise(part, peak, aim, node_limit - nodes)
+    if minimum.offsets is not None:
+        offsets = minimum.offsets
+    exhausted = minimum.exhausted and _peak(part, offsets) > aim
+    return _Solution(offsets, exhausted, nodes + minimum.nodes)
+
+
+def _peak(rectangles: Rectangles, offsets: IntArray) -> int:
+    return int((offsets + rectangles.size).max())
+
+
+def allocate(
+    problem: Problem, *, target: int | None = None, node_limit: int | None = None
+) -> Allocation | Misfit:
+    """Offsets for all buffers within the capacity, or the window that does not fit and why.
+
+    Looks for a peak of at most `target` bytes: by default the lower bound, so the lowest peak
+    that the nodes allow. With the capacity as target it stops at the first allocation that fits.
+    `node_limit` bounds the exact search of each group of buffers that share time; without it,
+    the limit follows from the group's size.
+    """
+    if not problem.buffers:
+        return Allocation(offsets=(), peak=0, lower_bound=0, optimal=True, nodes=0)
+    rectangles = rectangles_of(problem)
+    bound = int(needed_bytes(rectangles).max())
+    capacity = problem.capacity
+    if capacity is not None and bound > capacity:
+        usage = needed_bytes(rectangles_of(problem, every_change=True))
+        return _misfit(problem, usage, capacity, proven=True, nodes=0)
+    aim = bound if target is None else max(bound, target)
+    if capacity is not None:
+        aim = min(aim, capacity)
+    offsets = greedy(rectangles, aim)
+    ends = offsets + rectangles.size
+    optimal, nodes = False, 0
+    for group in components(rectangles):
+        if int(ends[group].max()) <= aim:
+            continue
+        part = rectangles.subset(group)
+        limit = default_node_limit(part) if node_limit is None else node_limit
+        solution = _solve(part, aim, capacity, limit)
+        nodes += solution.nodes
+        offsets[group] = solution.offsets
+        peak = _peak(part, solution.offsets)
+        if capacity is not None and peak > capacity:
+            usage = _tops(rectangles_of(problem, every_change=True), offsets, group)
+            return _misfit(problem, usage, capacity, solution.exhausted, nodes)
+        if peak > aim:
+            # Later groups need not stay below a peak that is reached anyway.
+            aim, optimal = peak, solution.exhausted
+    peak = _peak(rectangles, offsets)
+    return Allocation(tuple(offsets.tolist()), peak, bound, optimal or peak == bound, nodes)
+
+
+def _tops(rectangles: Rectangles, offsets: IntArray, group: IntArray) -> IntArray:
+    """Per slot, the highest byte that buffers of the group use."""
+    tops = np.zeros(rectangles.slots, dtype=np.int64)
+    for buffer in group:
+        window = slice(rectangles.first[buffer], rectangles.last[buffer])
+        tops[window] = np.maximum(tops[window], offsets[buffer] + rectangles.size[buffer])
+    return tops
+
+
+def _misfit(problem: Problem, usage: IntArray, capacity: int, proven: bool, nodes: int) -> Misfit:
+    """Describe the time around the highest usage in which usage exceeds the capacity.
+
+    `usage` is in bytes per slot, where every start and stop of a buffer begins a slot.
+    """
+    rectangles = rectangles_of(problem, every_change=True)
+    worst = int(usage.argmax())
+    begin, end = worst, worst + 1
+    while begin > 0 and usage[begin - 1] > capacity:
+        begin -= 1
+    while usage[end] > capacity:
+        end += 1
+    live = (rectangles.first <= worst) & (worst < rectangles.last)
+    lacking = int(needed_bytes(rectangles)[worst]) > capacity
+    return Misfit(
+        start=int(rectangles.times[begin]),
+        stop=int(rectangles.times[end]),
+        capacity=capacity,
+        live_bytes=int(live_bytes(rectangles, rectangles.size)[begin:end].max()),
+        short_by=int(usage[worst]) - capacity,
+        reason=Reason.CAPACITY if lacking else Reason.FRAGMENTATION,
+        buffers=tuple(np.flatnonzero(live).tolist()),
+        proven=proven,
+        nodes=nodes,
+    )

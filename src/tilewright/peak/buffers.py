@@ -1,0 +1,99 @@
+"""Buffers: which values share memory, and when each buffer comes and goes."""
+
+from collections import Counter
+from itertools import chain
+
+from tilewright.peak.kernels import Kernel, is_alias, takes_over
+from tilewright.peak.network import Network
+
+PAGE = 4096
+UNCOUNTED = -1  # the buffer of everything the caller or the session owns
+
+
+class Buffers:
+    """The memory of a run, launch by launch. Inputs of the network and constants do not count.
+
+    A buffer is a number; the lists below hold its facts. They are lists and not objects because
+    the search walks millions of buffers.
+    """
+
+    def __init__(self, network: Network, kernels: list[Kernel]) -> None:
+        self.types = network.types
+        self.outputs = network.outputs
+        self.total = 0
+        # Reads of each value to come; being an output of the network is one that never comes.
+        self.uses = Counter(chain.from_iterable(kernel.inputs for kernel in kernels))
+        self.uses.update(network.outputs)
+        self.of: dict[str, int] = dict.fromkeys(network.graph.inputs, UNCOUNTED)
+        self.of.update(dict.fromkeys(network.constants, UNCOUNTED))
+        self.names: list[str] = []
+        self.bytes: list[int] = []
+        self.reads: list[int] = []  # to come, through any of the names that share the buffer
+        self.born: list[int] = []
+        self.died: list[int | None] = []
+
+    def make(self, kernel: Kernel, position: int) -> None:
+        """A kernel is launched: its outputs need memory."""
+        for slot, name in enumerate(kernel.outputs):
+            if not name:
+                continue
+            shared = self._shared(kernel) if slot == 0 and name not in self.outputs else None
+            if shared is None:
+                self._allocate(name, position)
+                continue
+            self.of[name] = shared
+            if shared != UNCOUNTED:
+                self.reads[shared] += self.uses[name]
+
+    def _shared(self, kernel: Kernel) -> int | None:
+        """The buffer that the first output takes over from an input, None if it needs its own."""
+        slot = takes_over(kernel)
+        buffer = None if slot is None else self.of.get(kernel.input(slot))
+        if slot is None or buffer is None or is_alias(kernel):
+            return buffer
+        if buffer == UNCOUNTED or self.reads[buffer] != 1:
+            return None
+        kind = self.types.get(kernel.inputs[slot])
+        return buffer if kind is not None and kind == self.types.get(kernel.outputs[0]) else None
+
+    def _allocate(self, name: str, position: int) -> None:
+        kind = self.types.get(name)
+        size = 0 if kind is None else kind.bytes
+        if size > PAGE:
+            size = -(-size // PAGE) * PAGE
+        self.of[name] = len(self.names)
+        self.names.append(name)
+        self.bytes.append(size)
+        self.reads.append(self.uses[name])
+        self.born.append(position)
+        self.died.append(None)
+        self.total += size
+
+    def release(self, kernel: Kernel, position: int) -> None:
+        """The kernel is done: what nothing reads any more goes."""
+        for name in kernel.inputs:
+            buffer = self.of.get(name, UNCOUNTED)
+            if buffer != UNCOUNTED:
+                self.reads[buffer] -= 1
+                if not self.reads[buffer]:
+                    self._free(buffer, position)
+        for name in kernel.outputs:
+            buffer = self.of.get(name, UNCOUNTED)
+            if buffer != UNCOUNTED and not self.reads[buffer]:
+                self._free(buffer, position)
+
+    def _free(self, buffer: int, position: int) -> None:
+        if self.died[buffer] is None:
+            self.died[buffer] = position
+            self.total -= self.bytes[buffer]
+
+    def at(self, position: int) -> list[tuple[str, int]]:
+        """Names and bytes of what is in memory at a launch, largest first."""
+        found = [
+            (name, size)
+            for name, size, born, died in zip(
+                self.names, self.bytes, self.born, self.died, strict=True
+            )
+            if size and born <= position and (died is None or position <= died)
+        ]
+        return sorted(found, key=lambda item: -item[1])

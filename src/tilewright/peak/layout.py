@@ -1,0 +1,228 @@
+"""The blocked layout NCHWc of optimisation level ALL.
+
+Convolutions, pools and what lies between them compute on channels in blocks; a reorder stands at
+every border between the layouts. Channels are rounded up to the block.
+"""
+
+from dataclasses import dataclass
+
+from tilewright.peak.kernels import BLOCKED_CONV_ACTIVATIONS, MICROSOFT, NCHWC, Kernel
+from tilewright.peak.network import Network, Shape
+
+ACTIVATIONS = frozenset(
+    {"Relu", "Sigmoid", "Tanh", "HardSigmoid", "Gelu", "QuickGelu", "HardSwish"}
+)
+LINEAR_TRANSFORMS = ("asymmetric", "align_corners", "half_pixel")
+
+
+def conv_is_blocked(weight: Shape, group: int, block: int) -> bool:
+    """Whether a float convolution with constant weights (OIHW) moves to the blocked layout."""
+    if block <= 1 or len(weight) != 4:
+        return False
+    outputs, inputs = weight[:2]
+    if group == 1:
+        return inputs < block or inputs % 4 == 0
+    if outputs % 4:
+        return False
+    if inputs == 1 and outputs == group:
+        return True
+    return inputs % block == 0 and outputs % group == 0 and (outputs // group) % block == 0
+
+
+def reads_plain(weight: Shape, group: int, block: int) -> bool:
+    """Whether a blocked convolution reads the plain tensor itself: it has few input channels."""
+    return group == 1 and weight[1] < block
+
+
+def block_layout(network: Network) -> None:
+    """Move the network to the blocked layout where onnxruntime does."""
+    if network.has("Conv", "FusedConv", "MaxPool", "AveragePool"):
+        _BlockedLayout(network).run()
+
+
+@dataclass(slots=True)
+class _Blocked:
+    """A value that exists in the blocked layout, and how many readers still want it plain."""
+
+    token: str
+    producer: Kernel
+    uses: int
+    plain_uses: int
+    channels: int
+
+
+class _BlockedLayout:
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.block = network.runtime.block
+        self.blocked: dict[str, _Blocked] = {}
+        self.reordered: dict[str, str] = {}  # plain value -> its blocked copy
+
+    def run(self) -> None:
+        network = self.network
+        for kernel in network.in_order():
+            if kernel.single:
+                self._visit(kernel)
+        for name, value in self.blocked.items():
+            if value.plain_uses > 0:
+                network.add("ReorderOutput", NCHWC, [value.token], [name])
+        network.relink()
+
+    def _visit(self, kernel: Kernel) -> None:
+        kind = kernel.kind
+        if kind in ("Conv", "FusedConv"):
+            if kernel.domain in ("", MICROSOFT):
+                self._conv(kernel)
+        elif kind in ("MaxPool", "AveragePool"):
+            self._pool(kernel)
+        elif kernel.input(0) not in self.blocked:
+            return
+        elif kind in ("Add", "Sum", "Mul"):
+            self._binary(kernel)
+        elif kind == "Concat":
+            self._concat(kernel)
+        elif kind in ACTIVATIONS:
+            self._activation(kernel)
+        elif kind == "BatchNormalization":
+            self._batch_norm(kernel)
+        elif kind in ("Resize", "Upsample"):
+            self._resize(kernel)
+        elif kind in ("GlobalMaxPool", "GlobalAveragePool"):
+            self._pool(kernel)
+        elif kind == "Transpose" and kernel.integers("perm") == (0, 2, 3, 1):
+            source = self._read(kernel, 0)
+            kernel.inputs = (source.token,)
+            self.network.become(kernel, "ReorderOutput", NCHWC)
+
+    # One rule per kind of kernel.
+
+    def _conv(self, kernel: Kernel) -> None:
+        network = self.network
+        weight = network.types.get(kernel.input(1))
+        group = kernel.integer("group", 1)
+        if weight is None or kernel.inputs[1] not in network.constants or not self._spatial(kernel):
+            return
+        if weight.dtype != "float32" or not conv_is_blocked(weight.shape, group, self.block):
+            return
+        if not network.is_constant(kernel.input(2)):
+            return
+        network.become(kernel, "Conv", NCHWC)
+        if not reads_plain(weight.shape, group, self.block):
+            self._take_input(kernel)
+        self._make_output(kernel, weight.shape[0])
+
+    def _pool(self, kernel: Kernel) -> None:
+        if not self._spatial(kernel):
+            return
+        value = self.network.types[kernel.inputs[0]]
+        if value.dtype != "float32" or value.shape[1] % self.block:
+            return
+        self.network.become(kernel, kernel.kind, NCHWC)
+        self._take_input(kernel)
+        self._make_output(kernel, value.shape[1])
+
+    def _binary(self, kernel: Kernel) -> None:
+        if not self._all_blocked(kernel):
+            return
+        if len({self.network.shape(name) for name in kernel.inputs}) != 1:
+            return
+        operands = [self._read(kernel, slot) for slot in range(len(kernel.inputs))]
+        if kernel.kind in ("Add", "Sum") and len(operands) == 2:
+            for own, other in (operands, operands[::-1]):
+                conv = own.producer
+                if self._open(own) and len(conv.inputs) < 4:
+                    conv.inputs += (*("",) * (3 - len(conv.inputs)), other.token)
+                    self._fuse_output(kernel, own)
+                    return
+        self._make_output(kernel, operands[0].channels)
+
+    def _concat(self, kernel: Kernel) -> None:
+        if kernel.integer("axis", 0) != 1 or not self._all_blocked(kernel):
+            return
+        if any(self.blocked[name].channels % self.block for name in kernel.inputs):
+            return
+        operands = [self._read(kernel, slot) for slot in range(len(kernel.inputs))]
+        self._make_output(kernel, sum(operand.channels for operand in operands))
+
+    def _activation(self, kernel: Kernel) -> None:
+        source = self._read(kernel, 0)
+        if self._open(source) and kernel.kind in BLOCKED_CONV_ACTIVATIONS:
+            source.producer.activation = kernel.kind
+            self._fuse_output(kernel, source)
+        else:
+            self._make_output(kernel, source.channels)
+
+    def _batch_norm(self, kernel: Kernel) -> None:
+        source = self._read(kernel, 0)
+        kernel.inputs, kernel.attributes = kernel.inputs[:3], {}
+        self.network.become(kernel, "Conv", NCHWC)
+        self._make_output(kernel, source.channels)
+
+    def _resize(self, kernel: Kernel) -> None:
+        small, large = (self.network.shape(n) for n in (kernel.inputs[0], kernel.outputs[0]))
+        if small is None or large is None or len(small) != len(large) or small[:2] != large[:2]:
+            return
+        if any(after % before for before, after in zip(small, large, strict=True) if before):
+            return
+        transform = kernel.text("coordinate_transformation_mode", "half_pixel")
+        if kernel.text("mode", "nearest") == "nearest":
+            rounding = kernel.text("nearest_mode", "round_prefer_floor")
+            if (transform, rounding) != ("asymmetric", "floor"):
+                return
+        elif kernel.text("mode", "") != "linear" or transform not in LINEAR_TRANSFORMS:
+            return
+        source = self._read(kernel, 0)
+        kernel.inputs = (source.token,)
+        self.network.become(kernel, "Upsample", NCHWC)
+        self._make_output(kernel, source.channels)
+
+    # Borders.
+
+    def _spatial(self, kernel: Kernel) -> bool:
+        shapes = (self.network.shape(kernel.input(0)), self.network.shape(kernel.output))
+        return all(shape is not None and len(shape) == 4 for shape in shapes)
+
+    def _all_blocked(self, kernel: Kernel) -> bool:
+        return all(name in self.blocked for name in kernel.inputs)
+
+    def _open(self, value: _Blocked) -> bool:
+        """Whether the convolution that makes a value can still take in what follows it."""
+        conv = value.producer
+        is_conv = conv.kind == "Conv" and conv.domain == NCHWC
+        return is_conv and value.uses == 1 and not conv.activation
+
+    def _read(self, kernel: Kernel, slot: int) -> _Blocked:
+        value = self.blocked[kernel.inputs[slot]]
+        value.plain_uses -= 1
+        kernel.read(slot, value.token)
+        return value
+
+    def _token(self, name: str, channels: int) -> str:
+        batch, _, *space = self.network.types[name].shape
+        rounded = -(-channels // self.block) * self.block
+        return self.network.invent(name, "nchwc", (batch, rounded, *space))
+
+    def _take_input(self, kernel: Kernel) -> None:
+        name = kernel.inputs[0]
+        if name in self.blocked:
+            self._read(kernel, 0)
+            return
+        if name not in self.reordered:
+            self.reordered[name] = self._token(name, self.network.types[name].shape[1])
+            self.network.add("ReorderInput", NCHWC, [name], [self.reordered[name]])
+        kernel.read(0, self.reordered[name])
+
+    def _make_output(self, kernel: Kernel, channels: int) -> None:
+        name = kernel.outputs[0]
+        uses = self.network.uses(name)
+        token = self._token(name, channels)
+        kernel.outputs = (token, *kernel.outputs[1:])
+        self.blocked[name] = _Blocked(token, kernel, uses, uses, channels)
+
+    def _fuse_output(self, kernel: Kernel, into: _Blocked) -> None:
+        """The kernel disappears: the convolution writes its output."""
+        name = kernel.outputs[0]
+        uses = self.network.uses(name)
+        kernel.gone = True
+        self.network.origin[into.token] = name
+        self.blocked[name] = _Blocked(into.token, into.producer, uses, uses, into.channels)

@@ -1,0 +1,223 @@
+"""Network: a graph while it turns into the kernels that onnxruntime runs."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from math import prod
+
+import numpy as np
+
+from tilewright.graph.graph import Array, Attribute, Graph
+from tilewright.graph.types import TensorType
+from tilewright.peak.kernels import Kernel
+from tilewright.peak.order import backward_order
+from tilewright.peak.runtime import Runtime
+
+Shape = tuple[int, ...]
+
+
+class Network:
+    """Kernels, who makes and who reads each value, and the types of values that rewrites made up.
+
+    Every change goes through a method, so that producers and readers stay true. `origin` leads
+    from a made-up value to the one of the graph that it holds.
+    """
+
+    def __init__(self, graph: Graph, runtime: Runtime) -> None:
+        self.graph = graph
+        self.runtime = runtime
+        self.types: dict[str, TensorType] = dict(graph.types)
+        self.constants: set[str] = set(graph.constants)
+        self.outputs: set[str] = set(graph.outputs)
+        self.origin: dict[str, str] = {}
+        self.kernels = [
+            Kernel(
+                index,
+                node.kind,
+                "" if node.domain == "ai.onnx" else node.domain,
+                node.inputs + node.captures,
+                node.outputs,
+                node.attributes,
+            )
+            for index, node in enumerate(graph.nodes)
+        ]
+        self.kinds: set[str] = {kernel.kind for kernel in self.kernels}
+        self.next_index = len(self.kernels)
+        self._order: list[Kernel] | None = None
+        self._producer: dict[str, Kernel] = {}
+        self._readers: dict[str, list[Kernel]] = {}
+        self._linked = False
+
+    # What is there.
+
+    @property
+    def producer(self) -> dict[str, Kernel]:
+        """Value -> the kernel that makes it."""
+        if not self._linked:
+            self._link()
+        return self._producer
+
+    @property
+    def readers(self) -> dict[str, list[Kernel]]:
+        """Value -> the kernels that read it, as often as they do."""
+        if not self._linked:
+            self._link()
+        return self._readers
+
+    def _link(self) -> None:
+        self._linked = True
+        self._producer, readers = {}, defaultdict[str, list[Kernel]](list)
+        for kernel in self.kernels:
+            if kernel.gone:
+                continue
+            for name in kernel.outputs:
+                self._producer[name] = kernel
+            for name in kernel.inputs:
+                readers[name].append(kernel)
+        self._producer.pop("", None)
+        readers.pop("", None)
+        self._readers = dict(readers)
+
+    def has(self, *kinds: str) -> bool:
+        """Whether any of these kinds was ever there: a pass without work costs nothing."""
+        return not self.kinds.isdisjoint(kinds)
+
+    def in_order(self, *kinds: str) -> list[Kernel]:
+        """The kernels, all or those of some kinds, in the order they would run now."""
+        if kinds and self.kinds.isdisjoint(kinds):
+            return []
+        if self._order is None:
+            kernels = sorted((k for k in self.kernels if not k.gone), key=lambda k: k.index)
+            position = {
+                name: number for number, kernel in enumerate(kernels) for name in kernel.outputs
+            }
+            position.pop("", None)
+            sources: list[list[int]] = []
+            for kernel in kernels:
+                above = [position[name] for name in kernel.inputs if name in position]
+                sources.append(sorted(set(above)) if len(above) > 1 else above)
+            self._order = [kernels[number] for number in backward_order(sources)]
+            self.kernels = kernels
+        if not kinds:
+            return self._order
+        return [kernel for kernel in self._order if kernel.kind in kinds]
+
+    def uses(self, name: str) -> int:
+        """How often a value is read; being an output of the network counts."""
+        return len(self.readers.get(name, ())) + (name in self.outputs)
+
+    def sole_reader(self, name: str) -> Kernel | None:
+        """The one kernel that reads a value once, where nothing else needs it."""
+        readers = self.readers.get(name, ())
+        return readers[0] if len(readers) == 1 and name not in self.outputs else None
+
+    def shape(self, name: str) -> Shape | None:
+        """Shape of a value, None where it is unknown."""
+        kind = self.types.get(name)
+        return None if kind is None else kind.shape
+
+    def size(self, name: str) -> int | None:
+        """Elements of a value, None where they are unknown."""
+        shape = self.shape(name)
+        return None if shape is None else prod(shape)
+
+    def numbers(self, name: str) -> Array | None:
+        """The numbers of a constant, flat, where they are known."""
+        constant = self.graph.constants.get(name)
+        return None if constant is None or constant.data is None else np.ravel(constant.data)
+
+    def scalar(self, name: str) -> float | None:
+        """The number of a constant of one element, where it is known."""
+        data = self.numbers(name)
+        if data is None or data.size != 1 or data.dtype.kind not in "biuf":
+            return None
+        return float(data[0])
+
+    def is_constant(self, name: str) -> bool:
+        """Whether the value is absent or does not depend on the inputs."""
+        return not name or name in self.constants
+
+    # Changes.
+
+    def relink(self) -> None:
+        """Inputs and outputs of kernels were changed directly: find the links anew when needed."""
+        self._order = None
+        self._linked = False
+
+    def add(
+        self,
+        kind: str,
+        domain: str,
+        inputs: Iterable[str],
+        outputs: Iterable[str],
+        attributes: Mapping[str, Attribute] | None = None,
+    ) -> Kernel:
+        """A new kernel, with the next free index."""
+        kernel = Kernel(
+            self.next_index, kind, domain, tuple(inputs), tuple(outputs), attributes or {}
+        )
+        self._order = None
+        self.next_index += 1
+        self.kinds.add(kind)
+        self.kernels.append(kernel)
+        for name in kernel.outputs:
+            self.producer[name] = kernel
+        for name in kernel.inputs:
+            if name:
+                self.readers.setdefault(name, []).append(kernel)
+        return kernel
+
+    def remove(self, *kernels: Kernel) -> None:
+        """Kernels whose work is done elsewhere, or not needed."""
+        self._order = None
+        for kernel in kernels:
+            if kernel.gone:
+                continue
+            kernel.gone = True
+            for name in set(kernel.inputs):
+                readers = self.readers.get(name)
+                if readers:
+                    self.readers[name] = [other for other in readers if other is not kernel]
+            for name in kernel.outputs:
+                if self.producer.get(name) is kernel:
+                    del self.producer[name]
+
+    def become(self, kernel: Kernel, kind: str, domain: str) -> None:
+        """The rewrite puts a new node in the kernel's place, which gets the next free index."""
+        self._order = None
+        kernel.kind, kernel.domain = kind, domain
+        self.kinds.add(kind)
+        kernel.index = self.next_index
+        self.next_index += 1
+
+    def absorb(self, head: Kernel, tail: Kernel) -> None:
+        """`head` now computes what `tail` did too, and writes under its name."""
+        self.remove(tail)
+        del self.producer[head.outputs[0]]
+        head.outputs = (tail.outputs[0], *head.outputs[1:])
+        self.producer[head.outputs[0]] = head
+
+    def bypass(self, kernel: Kernel, source: str) -> None:
+        """Readers of the kernel's first output read the source; the kernel goes."""
+        self.remove(kernel)
+        self.redirect(kernel.outputs[0], source)
+
+    def redirect(self, old: str, new: str) -> None:
+        """All readers of one value read another."""
+        self._order = None
+        for reader in self.readers.pop(old, []):
+            reader.inputs = tuple(new if name == old else name for name in reader.inputs)
+            self.readers.setdefault(new, []).append(reader)
+
+    def rewire(self, kernel: Kernel, old: str, new: str) -> None:
+        """One kernel reads another value."""
+        self._order = None
+        kernel.inputs = tuple(new if name == old else name for name in kernel.inputs)
+        self.readers[old] = [other for other in self.readers.get(old, []) if other is not kernel]
+        self.readers.setdefault(new, []).append(kernel)
+
+    def invent(self, name: str, label: str, shape: Shape) -> str:
+        """A value that holds another one in a different layout."""
+        token = f"{name}/{label}{len(self.origin)}"
+        self.types[token] = self.types[name].with_shape(shape)
+        self.origin[token] = self.origin.get(name, name)
+        return token

@@ -1,0 +1,31 @@
+"""Runtime: the session settings and machine facts that change memory."""
+
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+CPU_FACTS = Path("/proc/cpuinfo")
+
+
+@cache
+def native_block() -> int:
+    """Channels per block of onnxruntime's blocked layout on this processor."""
+    try:
+        facts = CPU_FACTS.read_text(errors="replace")
+    except OSError:
+        return 8
+    return 16 if "avx512f" in facts else 8
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """How onnxruntime runs the model.
+
+    Freed blocks are taken to leave the process at once: arena and memory reuse are off and malloc
+    maps every block from 64 KiB on its own. docs/onnxruntime-memory.md says why.
+    """
+
+    block: int = field(default_factory=native_block)
+    """Channels per block of the NCHWc layout; 1 means no layouts (optimisation level EXTENDED)."""
+    extended: bool = True
+    """Fusions of level EXTENDED; False is level BASIC, which has no layouts either."""

@@ -1,0 +1,81 @@
+"""Bytes that a kernel allocates for itself while it runs (the pages it touches)."""
+
+from collections.abc import Mapping
+from math import prod
+
+from tilewright.graph.types import TensorType
+from tilewright.peak.kernels import MICROSOFT, NCHWC, Kernel, is_pointwise
+
+CONV_SEGMENT = 64 * 1024  # the piece of the im2col matrix that one thread works on
+LRN_SHARE = 2.26  # of the output, measured
+CUBIC_SHARE = 0.34
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}  # products of the whole sequence, each like the output
+SCRATCH_KINDS = frozenset(
+    {
+        *("Conv", "FusedConv", "ConvTranspose", "QLinearConv", "Softmax", "LogSoftmax", "LRN"),
+        *("Where", "GroupNormalization", "Mish", "HardSwish", "Resize"),
+        *GATES,
+    }
+)
+
+
+def scratch_bytes(kernel: Kernel, types: Mapping[str, TensorType]) -> int:
+    """Scratch of one launch; 0 where types are unknown."""
+    if kernel.kind not in SCRATCH_KINDS or kernel.domain == NCHWC:
+        return 0
+    x, out = types.get(kernel.input(0)), types.get(kernel.output)
+    if x is None or out is None or not x.shape:
+        return 0
+    match kernel.kind:
+        case "ConvTranspose":
+            return _conv_transpose(x, types.get(kernel.input(1)))
+        case "Conv" | "FusedConv":
+            return _conv(kernel, x, types.get(kernel.input(1)), out)
+        case "QLinearConv":
+            return _quantised_conv(kernel, x, types.get(kernel.input(3)), out)
+        case "Softmax" | "LogSoftmax":
+            # Another axis than the last is moved to the end and back.
+            axis = kernel.integer("axis", -1) % len(x.shape)
+            return 2 * out.bytes if prod(x.shape[axis + 1 :]) > 1 else 0
+        case "LRN":
+            return round(LRN_SHARE * out.bytes)
+        case "Where" | "GroupNormalization" | "Mish" | "HardSwish":
+            return out.bytes  # the last three run as several nodes
+        case "Resize":
+            return round(CUBIC_SHARE * out.bytes) if kernel.text("mode", "") == "cubic" else 0
+        case _:
+            return GATES.get(kernel.kind, 0) * out.bytes
+
+
+def _conv_transpose(x: TensorType, weight: TensorType | None) -> int:
+    """The column buffer of one group, before its columns are added up."""
+    if weight is None:
+        return 0
+    return weight.with_shape((*weight.shape[1:], *x.shape[2:])).bytes
+
+
+def _conv(kernel: Kernel, x: TensorType, weight: TensorType | None, out: TensorType) -> int:
+    """The im2col matrix: a segment of it, or all where there are more filters than positions."""
+    if weight is None or is_pointwise(kernel, weight.shape[2:]):
+        return 0
+    group = max(1, kernel.integer("group", 1))
+    positions = prod(out.shape[2:])
+    whole = x.with_shape((positions, *weight.shape[1:])).bytes
+    return whole if weight.shape[0] // group > positions else min(CONV_SEGMENT, whole)
+
+
+def _quantised_conv(
+    kernel: Kernel, x: TensorType, weight: TensorType | None, out: TensorType
+) -> int:
+    """A pointer per tap and position, or an im2col matrix and sums of 32 bits."""
+    if weight is None or len(weight.shape) < 2 or not weight.shape[0]:
+        return 0
+    filters, channels, *window = weight.shape
+    group = kernel.integer("group", 1)
+    positions = out.size // filters
+    pointwise = is_pointwise(kernel, weight.shape[2:])
+    # Outside the channels-last layout the kernel transposes what it reads and writes.
+    moved = 0 if kernel.domain == MICROSOFT else x.bytes + out.bytes
+    if (group == 1 and channels % 4 == 0) or (channels == 1 and filters == group):
+        return moved + (0 if pointwise else 8 * prod(window) * positions)
+    return moved + positions * (4 * filters + (0 if pointwise else channels * prod(window)))

@@ -1,0 +1,79 @@
+"""The command line as a person meets it: arguments in; exit code, standard output, errors out."""
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tilewright.cli import main
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Standard output, which has to be JSON and nothing else."""
+        return json.loads(self.out)
+
+
+Command = Callable[..., Outcome]
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """`command("tile", "rn50_stem", ...)` runs the program's own entry point in this process."""
+
+    def run(*arguments: object) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["tilewright", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        captured = capsys.readouterr()
+        return Outcome(int(stopped.value.code or 0), captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def succeeds(command: Command) -> Command:
+    """A command that has to end with exit code 0."""
+
+    def run(*arguments: object) -> Outcome:
+        outcome = command(*arguments)
+        assert outcome.code == 0, outcome.err
+        return outcome
+
+    return run
+
+
+@pytest.fixture
+def refused(command: Command, tmp_path: Path) -> Callable[..., str]:
+    """A command that has to end with exit code 2, one line of error, and no new file; that line."""
+
+    def run(*arguments: object) -> str:
+        before = _files(tmp_path)
+        outcome = command(*arguments)
+        assert outcome.code == 2, outcome.out + outcome.err
+        assert outcome.out == ""
+        lines = outcome.err.splitlines()
+        assert len(lines) == 1, outcome.err
+        assert lines[0].startswith("tilewright: ")
+        assert "Traceback" not in outcome.err
+        assert _files(tmp_path) == before, "something was left behind"
+        return lines[0].removeprefix("tilewright: ")
+
+    return run
+
+
+def _files(folder: Path) -> dict[str, int]:
+    return {str(path): path.stat().st_size for path in sorted(folder.rglob("*")) if path.is_file()}

@@ -1,0 +1,48 @@
+"""Printed graphs compared with the files beside this one.
+
+After a change that is meant: `TILEWRIGHT_GOLDEN=write pytest tests/golden`, then read the diff.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from support.builder import GraphBuilder
+from tilewright.graph.graph import Graph
+from tilewright.graph.text import print_graph
+from tilewright.tiling.grid import Halo, Split
+from tilewright.tiling.group import cut_group
+from tilewright.tiling.rewrite import tile_graph
+
+pytestmark = pytest.mark.quick
+FOLDER = Path(__file__).parent
+
+
+def compare(name: str, text: str) -> None:
+    """The text is the golden file's; with TILEWRIGHT_GOLDEN=write it becomes so."""
+    path = FOLDER / f"{name}.txt"
+    if os.environ.get("TILEWRIGHT_GOLDEN") == "write":
+        path.write_text(text)
+    assert text == path.read_text(), f"{path.name} differs; see the head of this file"
+
+
+def residual_block() -> Graph:
+    """Two convolutions and the input added to their result."""
+    b = GraphBuilder()
+    x = b.input(1, 2, 8, 4, name="x")
+    y = b.add("Conv", x, b.weight(4, 2, 3, 3), b.weight(4), pads=[1] * 4, name="first")
+    y = b.add("Conv", y, b.weight(2, 4, 3, 3), pads=[1] * 4, name="second")
+    b.add("Add", y, x, name="sum")
+    return b.graph()
+
+
+def test_residual_block_untiled() -> None:
+    compare("residual_block", print_graph(residual_block()))
+
+
+@pytest.mark.parametrize("halo", list(Halo), ids=lambda halo: halo.value)
+def test_residual_block_in_two_tiles(halo: Halo) -> None:
+    graph = residual_block()
+    tiles = cut_group(graph, range(3), (Split(2, 2, halo),))
+    compare(f"residual_block_h2_{halo.value}", print_graph(tile_graph(graph, [tiles])))

@@ -1,0 +1,114 @@
+"""The array model on shipped machines."""
+
+from dataclasses import replace
+
+import pytest
+
+from tilewright.cost import CostModels, WorkKind, Workload
+from tilewright.cost.array import soft_maximum
+from tilewright.cost.base import CostError, matrix_product
+from tilewright.machine import load_machine
+
+NPU = CostModels(load_machine("npu-2.7"))
+NEWER = CostModels(load_machine("npu-4.0"))
+
+
+def cycles(models: CostModels, work: Workload) -> int:
+    """Cycles on the array of the first core."""
+    engine = models.machine.cores[0].engine("matrix")
+    assert engine is not None
+    return models.model(engine).cost(work).cycles
+
+
+@pytest.mark.parametrize(
+    ("dtype", "column", "by_four", "by_sixteen"),
+    [("fp16", 113664, 41339, 43441), ("int8", 69893, 18700, 18478)],
+)
+def test_implicit_reshape(dtype: str, column: int, by_four: int, by_sixteen: int) -> None:
+    work = matrix_product(2048, 48, 256, dtype)
+    views = [work, work.as_view(512, 4), work.as_view(128, 16)]
+    found = [cycles(NPU, view) for view in views]
+    assert found[0] >= 2.5 * min(found[1:])
+    for mine, predictor in zip(found, (column, by_four, by_sixteen), strict=True):
+        assert mine == pytest.approx(predictor, rel=0.2)
+
+
+def test_a_view_keeps_the_positions() -> None:
+    work = matrix_product(2048, 48, 256, "fp16")
+    assert work.as_view(128, 16).macs == work.macs
+    with pytest.raises(CostError, match="is not 100x16"):
+        work.as_view(100, 16)
+    with pytest.raises(CostError):
+        replace(work, kernel_height=3).as_view(128, 16)
+
+
+def test_first_convolution_packs_its_channels() -> None:
+    stem = Workload(WorkKind.FIRST_CONV, "fp16", 64, 3, 28, 112, 59, 224, 7, 7, 2, 2)
+    padded = replace(stem, kind=WorkKind.CONV, in_channels=16)
+    assert cycles(NPU, stem) == pytest.approx(73784, rel=0.2)
+    assert cycles(NPU, padded) == pytest.approx(162062, rel=0.2)
+    assert cycles(NPU, replace(stem, in_channels=16)) <= cycles(NPU, padded)
+
+
+def test_batch_groups_and_unaligned_channels() -> None:
+    work = Workload(WorkKind.CONV, "fp16", 64, 64, 28, 28, 28, 28, 3, 3)
+    one = cycles(NPU, work)
+    assert cycles(NPU, replace(work, batch=4)) == pytest.approx(4 * one, rel=1e-3)
+    assert cycles(NPU, replace(work, groups=4)) <= one
+    assert cycles(NPU, replace(work, out_channels=60)) <= one
+    assert cycles(NPU, replace(work, in_channels=3)) == pytest.approx(
+        cycles(NPU, replace(work, in_channels=16)), rel=0.02
+    )
+
+
+def test_beyond_the_calibrated_range_cost_stays_linear() -> None:
+    for models in (NPU, NEWER):
+        for dtype in ("fp16", "int8"):
+            work = Workload(WorkKind.CONV, dtype, 1024, 1024, 14, 14, 14, 14)
+            for name in ("in_channels", "out_channels"):
+                ratio = cycles(models, replace(work, **{name: 8192})) / cycles(models, work)
+                assert 7 < ratio <= 8.05, (name, ratio)
+            deep = replace(work, kind=WorkKind.DEPTHWISE, kernel_height=3, kernel_width=3)
+            wide = replace(deep, in_channels=8192, out_channels=8192)
+            assert cycles(models, wide) / cycles(models, deep) == pytest.approx(8, rel=0.02)
+
+
+def test_peak_is_what_the_array_has() -> None:
+    for dtype, peak in (("fp16", 1024), ("u8", 2048)):
+        work = Workload(WorkKind.CONV, dtype, 512, 512, 32, 32, 34, 34, 3, 3)
+        assert work.macs / peak == pytest.approx(cycles(NPU, work), rel=0.15)
+
+
+def test_energy_and_utilisation() -> None:
+    core = NPU.machine.cores[0]
+    work = Workload(WorkKind.CONV, "fp16", 64, 64, 56, 56, 56, 56, 3, 3)
+    engine, cost = NPU.best(core, work)
+    assert engine.name == "cluster0.dpu"
+    assert 0.9 < cost.utilisation <= 1
+    operands = (2 * 56 * 56 * 64 + 64 * 64 * 9) * 2 * 1.75
+    assert cost.energy_pj == pytest.approx(work.macs * 0.5 + operands)
+    _, small = NPU.best(core, replace(work, dtype="int8"))
+    assert small.energy_pj < cost.energy_pj / 2
+
+
+def test_costs_are_remembered_and_shared_by_equal_cores() -> None:
+    first, second = NPU.machine.cores
+    work = Workload(WorkKind.CONV, "fp16", 64, 64, 56, 56, 56, 56, 3, 3)
+    one, other = first.engines[0], second.engines[0]
+    assert NPU.model(one) is NPU.model(other)
+    assert NPU.model(one).cost(work) is NPU.model(other).cost(replace(work))
+
+
+def test_three_cores_give_the_published_row_costs() -> None:
+    models = CostModels(load_machine("three-core-bus"))
+    row = Workload(WorkKind.CONV, "int8", 8, 8, 1, 56, 3, 56, 3, 3)
+    found = [models.best(core, row)[1].cycles for core in models.machine.cores]
+    assert found[:2] == [514, 146]
+    assert found[2] == pytest.approx(120, rel=0.1)
+
+
+def test_soft_maximum_lies_between_maximum_and_sum() -> None:
+    assert soft_maximum((3.0, 4.0, 0.0), 2) == pytest.approx(5)
+    assert soft_maximum((0.0, 0.0), 3) == 0
+    assert soft_maximum((5.0, 5.0), 1) == 10
+    assert 5 <= soft_maximum((5.0, 4.0), 64) < 5.01

@@ -1,0 +1,493 @@
+"""Every pass makes the graph plainer and keeps its numbers."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import sqrt
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+
+from support.builder import GraphBuilder
+from tilewright.frontend.idioms import recognise
+from tilewright.frontend.load import load_onnx
+from tilewright.frontend.normalize import PASSES, merge_views, normalize, remove_no_ops
+from tilewright.frontend.normalize.collapse import collapse_idioms
+from tilewright.frontend.normalize.fold import fold_channel_affine
+from tilewright.frontend.proto import infer_types, model_proto
+from tilewright.graph.graph import Array, Constant, Graph, Node
+from tilewright.graph.verify import verify
+
+ROOT = Path(__file__).resolve().parents[3]
+MODELS = ROOT.parent / "shared" / "data" / "models"
+LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+
+Pass = Callable[[Graph], Graph]
+
+
+def run(graph: Graph) -> list[Array]:
+    """The network's outputs in onnxruntime, on seeded inputs."""
+    random = np.random.default_rng(7)
+    feeds = {
+        name: random.standard_normal(graph.types[name].shape).astype(graph.types[name].dtype)
+        for name in graph.inputs
+    }
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = ort.InferenceSession(model_proto(graph, {}).SerializeToString(), options)
+    return [np.asarray(result) for result in session.run(None, feeds)]
+
+
+def check_structure(before: Graph, after: Graph) -> None:
+    """A valid graph with the same inputs and outputs, its types those that inference finds."""
+    verify(after)
+    assert (after.inputs, after.outputs) == (before.inputs, before.outputs)
+    assert {node.name for node in after.nodes} <= {node.name for node in before.nodes}
+    read = {name for node in after.nodes for name in node.reads} | set(after.outputs)
+    assert set(after.constants) <= read
+    for name, constant in after.constants.items():
+        assert after.types[name] == constant.type
+        if constant.data is not None:
+            assert (str(constant.data.dtype), constant.data.shape) == (
+                constant.type.dtype,
+                constant.type.shape,
+            )
+    for node in after.nodes:
+        found = infer_types(node, after.types, after.constants, after.opsets)
+        for name, kind in found.items():
+            assert after.types[name] == kind, f"{node.kind} {name}"
+
+
+def same_numbers(graph: Graph, run_pass: Pass) -> Graph:
+    """The graph after the pass, once it is shown to give the numbers of before."""
+    after = run_pass(graph)
+    check_structure(graph, after)
+    for got, want in zip(run(after), run(graph), strict=True):
+        assert got.shape == want.shape
+        assert got.dtype == want.dtype
+        loose = 4e-3 if want.dtype == np.float16 else 1e-5
+        np.testing.assert_allclose(got, want, rtol=loose, atol=loose * np.abs(want).max())
+    assert kinds(run_pass(after)) == kinds(after)
+    return after
+
+
+def kinds(graph: Graph) -> list[str]:
+    return [node.kind for node in graph.nodes]
+
+
+def without_numbers(graph: Graph) -> Graph:
+    """The graph as a file with cleared weights gives it."""
+    cleared = {
+        name: Constant(c.type, None) if c.type.dtype.startswith("float") else c
+        for name, c in graph.constants.items()
+    }
+    return replace(graph, constants=cleared)
+
+
+def positive(b: GraphBuilder, *shape: int) -> str:
+    return b.constant(b.random.uniform(0.5, 2.0, shape), "float32")
+
+
+def uneven(b: GraphBuilder, *shape: int) -> str:
+    return b.constant(b.random.uniform(-1.0, 1.0, shape), "float32")
+
+
+def batch_norm(b: GraphBuilder, x: str, channels: int) -> str:
+    weights = (uneven(b, channels), uneven(b, channels), uneven(b, channels), positive(b, channels))
+    return b.add("BatchNormalization", x, *weights, epsilon=1e-3)
+
+
+# Nodes that do nothing
+
+
+def test_copies_are_removed() -> None:
+    b = GraphBuilder()
+    x = b.add("Relu", b.input(2, 3, 1, 4))
+    x = b.add("Identity", x)
+    x = b.add("Dropout", x, b.constant(0.5, "float32"), outputs=2)
+    x = b.add("Cast", x, to=1)
+    x = b.add("Transpose", x, perm=[0, 1, 2, 3])
+    x = b.add("Reshape", x, b.constant([2, 3, -1, 4], "int64"))
+    x = b.add("Concat", b.add("Expand", x, b.constant([1], "int64")), axis=1)
+    y = b.add("Sigmoid", x)
+    assert kinds(same_numbers(b.graph(y), remove_no_ops)) == ["Relu", "Sigmoid"]
+
+
+def test_a_transpose_that_only_moves_axes_of_one_element_is_removed() -> None:
+    b = GraphBuilder()
+    x = b.add("Relu", b.input(1, 1, 3, 4))
+    b.add("Sigmoid", b.add("Transpose", x, perm=[1, 0, 2, 3]))
+    assert kinds(same_numbers(b.graph(), remove_no_ops)) == ["Relu", "Sigmoid"]
+
+
+def test_what_does_something_stays() -> None:
+    b = GraphBuilder()
+    x = b.add("Transpose", b.input(3, 3), perm=[1, 0])
+    x = b.add("Cast", b.add("Reshape", x, b.constant([9], "int64")), to=11)
+    b.add("Relu", x)
+    graph = b.graph()
+    assert remove_no_ops(graph) is graph
+
+
+def test_outputs_keep_their_names() -> None:
+    b = GraphBuilder()
+    x = b.add("Relu", b.input(2, 3))
+    first = b.add("Identity", x, name="first")
+    second = b.add("Identity", x, name="second")
+    third = b.add("Sigmoid", x)
+    after = same_numbers(b.graph(first, second, third), remove_no_ops)
+    assert kinds(after) == ["Relu", "Identity", "Sigmoid"]
+    assert after.nodes[0].outputs == ("first",)
+    assert after.nodes[2].inputs == ("first",)
+
+
+def test_an_input_or_a_constant_that_is_an_output_is_still_copied() -> None:
+    b = GraphBuilder()
+    x = b.input(2, 3)
+    y = b.add("Identity", b.add("Dropout", x))
+    z = b.add("Identity", b.add("Relu", x))
+    after = same_numbers(b.graph(y, z), remove_no_ops)
+    assert kinds(after) == ["Identity", "Relu"]
+
+
+def test_a_dropout_that_trains_or_whose_mask_is_read_stays() -> None:
+    b = GraphBuilder()
+    training = b.add("Dropout", b.input(2, 3), b.constant(0.0, "float32"), b.constant(True))
+    masked = b.add("Dropout", b.input(2, 3), outputs=2)
+    graph = b.graph(b.add("Relu", training), b.add("Relu", masked), f"{masked}.1")
+    assert kinds(remove_no_ops(graph)).count("Dropout") == 2
+
+
+def test_a_value_that_a_subgraph_reads_keeps_its_name() -> None:
+    b = GraphBuilder()
+    x = b.add("Relu", b.input(2, 3))
+    copy = b.add("Identity", x)
+    loop = Node("loop", "Scan", (copy,), ("y",), {}, captures=(copy,))
+    b.nodes.append(loop)
+    graph = b.graph("y")
+    assert remove_no_ops(graph) is graph
+
+
+def test_views_of_views_become_one() -> None:
+    b = GraphBuilder()
+    x = b.input(2, 3, 4, 5)
+    x = b.add("Transpose", b.add("Transpose", x, perm=[0, 2, 3, 1]), perm=[0, 3, 1, 2])
+    x = b.add("Transpose", b.add("Transpose", x, perm=[1, 0, 2, 3]), perm=[3, 0, 1, 2])
+    x = b.add("Relu", x)
+    x = b.add("Reshape", b.add("Flatten", x, axis=2), b.constant([0, 4, 2], "int64"))
+    graph = b.graph(x)
+    after = same_numbers(graph, lambda g: remove_no_ops(merge_views(g)))
+    assert kinds(after) == ["Transpose", "Relu", "Reshape"]
+    assert after.nodes[0].attributes["perm"] == (3, 1, 0, 2)
+
+
+def test_a_view_that_others_read_is_not_merged() -> None:
+    b = GraphBuilder()
+    inner = b.add("Transpose", b.input(2, 3, 4), perm=[0, 2, 1])
+    outer = b.add("Transpose", inner, perm=[2, 1, 0])
+    graph = b.graph(outer, b.add("Relu", inner))
+    assert merge_views(graph) is graph
+
+
+def test_the_reshapes_of_a_group_norm_are_not_merged_away() -> None:
+    b = GraphBuilder(opset=17)
+    image = b.add("Reshape", b.input(2, 4, 9), b.constant([2, 4, 3, 3], "int64"))
+    y = b.add("Reshape", group_norm(b, image), b.constant([2, 4, 9], "int64"))
+    after = same_numbers(b.graph(b.add("Identity", y)), normalize)
+    assert [idiom.kind for idiom in recognise(after)] == ["group_norm"]
+
+
+# Folding into weights
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("kind", ["Conv", "ConvTranspose"])
+def test_batch_norm_and_what_follows_goes_into_a_convolution(
+    kind: str, bias: bool, groups: int
+) -> None:
+    b = GraphBuilder()
+    x = b.input(2, 4, 6, 5)
+    shape = (6, 4 // groups, 3, 3) if kind == "Conv" else (4, 6 // groups, 3, 3)
+    weights = (uneven(b, *shape), uneven(b, 6)) if bias else (uneven(b, *shape),)
+    x = b.add(kind, x, *weights, group=groups, pads=[1, 1, 1, 1], strides=[2, 1])
+    name = b.nodes[-1].name
+    x = batch_norm(b, x, 6)
+    x = b.add("Add", b.add("Mul", uneven(b, 6, 1, 1), x), uneven(b, 1, 6, 1, 1))
+    y = b.add("Relu", x)
+    after = same_numbers(b.graph(y), fold_channel_affine)
+    assert kinds(after) == [kind, "Relu"]
+    assert after.nodes[0].name == name
+    empty = fold_channel_affine(without_numbers(b.graph(y)))
+    check_structure(b.graph(y), empty)
+    assert kinds(empty) == [kind, "Relu"]
+    assert all(constant.data is None for constant in empty.constants.values())
+    assert {n: c.type for n, c in empty.constants.items()} == {
+        n: c.type for n, c in after.constants.items()
+    }
+
+
+@pytest.mark.parametrize("transposed", [0, 1])
+@pytest.mark.parametrize("bias", [None, (), (6,), (1, 6)])
+def test_batch_norm_goes_into_a_matrix_product(
+    bias: tuple[int, ...] | None, transposed: int
+) -> None:
+    b = GraphBuilder()
+    weight = uneven(b, 6, 4) if transposed else uneven(b, 4, 6)
+    extra = () if bias is None else (uneven(b, *bias),)
+    x = b.add("Gemm", b.input(3, 4), weight, *extra, alpha=0.5, beta=2.0, transB=transposed)
+    y = b.add("Sub", batch_norm(b, x, 6), uneven(b, 6))
+    assert kinds(same_numbers(b.graph(y), fold_channel_affine)) == ["Gemm"]
+
+
+def test_a_bias_per_row_is_not_one_per_channel() -> None:
+    b = GraphBuilder()
+    x = b.add("Gemm", b.input(3, 4), uneven(b, 4, 6), uneven(b, 3, 1))
+    y = b.add("Mul", x, uneven(b, 6))
+    graph = b.graph(y)
+    assert fold_channel_affine(graph) is graph
+
+
+@pytest.mark.parametrize("kind", ["Mul", "Div", "Add", "Sub"])
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("shape", [(), (1,), (6, 1, 1), (1, 6, 1, 1)])
+def test_arithmetic_with_a_constant_goes_into_a_convolution(
+    kind: str, first: bool, shape: tuple[int, ...]
+) -> None:
+    b = GraphBuilder()
+    x = b.add("Conv", b.input(1, 4, 5, 5), uneven(b, 6, 4, 3, 3), uneven(b, 6))
+    operands = (x, positive(b, *shape)) if first else (positive(b, *shape), x)
+    y = b.add(kind, *operands)
+    if kind == "Div" and not first:
+        assert kinds(fold_channel_affine(b.graph(y))) == ["Conv", "Div"]
+    else:
+        after = same_numbers(b.graph(y), fold_channel_affine)
+        assert kinds(after) == ["Conv"]
+        assert after.outputs == (y,)
+
+
+def test_what_varies_along_other_axes_is_not_folded() -> None:
+    b = GraphBuilder()
+    x = b.add("Conv", b.input(1, 4, 5, 5), uneven(b, 6, 4, 3, 3))
+    x = b.add("Add", x, uneven(b, 1, 6, 3, 1))
+    x = b.add("Conv", x, uneven(b, 1, 6, 3, 3))
+    x = b.add("Mul", x, uneven(b, 1, 8, 1, 1))  # grows the channels
+    graph = b.graph(x)
+    assert fold_channel_affine(graph) is graph
+
+
+def test_a_convolution_that_others_read_is_left_alone() -> None:
+    b = GraphBuilder()
+    x = b.add("Conv", b.input(1, 4, 5, 5), uneven(b, 6, 4, 3, 3))
+    y = batch_norm(b, x, 6)
+    z = b.add("Relu", x)
+    graph = b.graph(y, z)
+    assert fold_channel_affine(graph) is graph
+    assert fold_channel_affine(b.graph(y, x)).nodes == graph.nodes
+
+
+def test_scale_and_bias_go_into_a_batch_norm_that_stands_alone() -> None:
+    b = GraphBuilder()
+    x = batch_norm(b, b.input(2, 4, 3, 3), 4)
+    y = b.add("Add", b.add("Mul", x, uneven(b, 4, 1, 1)), uneven(b, 4, 1, 1))
+    assert kinds(same_numbers(b.graph(y), fold_channel_affine)) == ["BatchNormalization"]
+
+
+def test_half_precision_folds_in_its_own_type() -> None:
+    b = GraphBuilder()
+    x = b.input(1, 4, 5, 5, dtype="float16")
+    weight = b.constant(b.random.uniform(-1, 1, (6, 4, 3, 3)), "float16")
+    y = b.add(
+        "Mul", b.add("Conv", x, weight), b.constant(b.random.uniform(1, 2, (6, 1, 1)), "float16")
+    )
+    after = fold_channel_affine(b.graph(y))
+    check_structure(b.graph(y), after)
+    assert {constant.type.dtype for constant in after.constants.values()} == {"float16"}
+
+
+# Idioms become single nodes
+
+
+def gelu(b: GraphBuilder, x: str) -> str:
+    erf = b.add("Erf", b.add("Div", x, b.constant(sqrt(2), "float32")))
+    one = b.add("Add", erf, b.constant(1.0, "float32"))
+    return b.add("Mul", b.add("Mul", x, one), b.constant(0.5, "float32"))
+
+
+def hard_swish(b: GraphBuilder, x: str) -> str:
+    six = b.constant(6.0, "float32")
+    shifted = b.add("Add", x, b.constant(3.0, "float32"))
+    clipped = b.add("Clip", shifted, b.constant(0.0, "float32"), six)
+    return b.add("Div", b.add("Mul", x, clipped), six)
+
+
+def mean(b: GraphBuilder, x: str) -> str:
+    if b.inference.opsets[""] >= 18:
+        return b.add("ReduceMean", x, b.constant([-1], "int64"))
+    return b.add("ReduceMean", x, axes=[-1])
+
+
+def layer_norm(b: GraphBuilder, x: str, *weights: str, centre: bool = True) -> str:
+    deviation = b.add("Sub", x, mean(b, x)) if centre else x
+    squared = b.add("Pow", deviation, b.constant(2.0, "float32"))
+    root = b.add("Sqrt", b.add("Add", mean(b, squared), b.constant(1e-5, "float32")))
+    y = b.add("Div", deviation, root)
+    for kind, weight in zip(("Mul", "Add"), weights, strict=False):
+        y = b.add(kind, y, weight)
+    return y
+
+
+def group_norm(b: GraphBuilder, x: str, *weights: str) -> str:
+    grouped = b.add("Reshape", x, b.constant([0, 2, -1], "int64"))
+    ones, zeros = b.constant([1.0] * 2, "float32"), b.constant([0.0] * 2, "float32")
+    y = b.add("InstanceNormalization", grouped, ones, zeros, epsilon=1e-4)
+    y = b.add("Reshape", y, b.constant(b.shape(x), "int64"))
+    for kind, weight in zip(("Mul", "Add"), weights, strict=False):
+        y = b.add(kind, y, weight)
+    return y
+
+
+@pytest.mark.parametrize(
+    ("write", "since", "kind"),
+    [(gelu, 20, "Gelu"), (hard_swish, 14, "HardSwish"), (group_norm, 21, "GroupNormalization")],
+)
+def test_an_idiom_becomes_one_node_once_the_operator_set_has_it(
+    write: Callable[[GraphBuilder, str], str], since: int, kind: str
+) -> None:
+    for opset in (since - 1, since):
+        b = GraphBuilder(opset=opset)
+        y = write(b, b.add("Relu", b.input(2, 4, 3, 3)))
+        last = b.nodes[-1].name
+        graph = b.graph(b.add("Sigmoid", y))
+        if opset < since:
+            assert collapse_idioms(graph) is graph
+            continue
+        after = same_numbers(graph, collapse_idioms)
+        assert kinds(after) == ["Relu", kind, "Sigmoid"]
+        assert after.nodes[1].name == last
+
+
+@pytest.mark.parametrize("shape", [(8,), (1, 8), (1, 1, 8)])
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_layer_norm_becomes_one_node(shape: tuple[int, ...], count: int) -> None:
+    b = GraphBuilder(opset=17)
+    y = layer_norm(b, b.input(2, 5, 8), *(uneven(b, *shape) for _ in range(count)))
+    after = same_numbers(b.graph(y), collapse_idioms)
+    assert kinds(after) == ["LayerNormalization"]
+    assert after.types[after.nodes[0].inputs[1]].shape == (8,)
+
+
+def test_group_norm_with_weights_becomes_one_node() -> None:
+    b = GraphBuilder(opset=21)
+    y = group_norm(b, b.input(2, 4, 3, 3), uneven(b, 4, 1, 1), uneven(b, 1, 4, 1, 1))
+    after = same_numbers(b.graph(y), collapse_idioms)
+    assert kinds(after) == ["GroupNormalization"]
+    assert [after.types[name].shape for name in after.nodes[0].inputs[1:]] == [(4,), (4,)]
+
+
+def test_weights_without_numbers_stay_without() -> None:
+    b = GraphBuilder(opset=21)
+    y = group_norm(b, b.input(2, 4, 3, 3), uneven(b, 4, 1, 1), uneven(b, 4, 1, 1))
+    graph = b.graph(y)
+    after = collapse_idioms(without_numbers(graph))
+    check_structure(graph, after)
+    assert kinds(after) == ["GroupNormalization"]
+    assert all(constant.data is None for constant in after.constants.values())
+
+
+def test_half_precision_layer_norm_takes_its_casts_along() -> None:
+    b = GraphBuilder(opset=17)
+    y = layer_norm(b, b.add("Cast", b.input(2, 5, 8, dtype="float16"), to=1))
+    y = b.add("Mul", b.add("Cast", y, to=10), b.weight(8, dtype="float16"))
+    assert kinds(same_numbers(b.graph(y), collapse_idioms)) == ["LayerNormalization"]
+
+
+def test_a_weight_of_another_type_keeps_the_norm_written_out() -> None:
+    b = GraphBuilder(opset=17)
+    weight = b.add("Relu", b.constant(np.zeros((1, 1, 8)), "float32"))
+    y = layer_norm(b, b.input(2, 5, 8), weight)
+    graph = without_numbers(b.graph(y))
+    assert kinds(collapse_idioms(b.graph(y))) == ["LayerNormalization"]
+    assert kinds(collapse_idioms(graph)) == kinds(graph)
+
+
+def test_rms_norm_becomes_one_node() -> None:
+    b = GraphBuilder(opset=23)
+    y = layer_norm(b, b.input(2, 5, 8), uneven(b, 8), centre=False)
+    assert kinds(same_numbers(b.graph(y), collapse_idioms)) == ["RMSNormalization"]
+
+
+def test_attention_and_silu_stay_as_they_are() -> None:
+    b = GraphBuilder(opset=21)
+    q, k, v = b.input(3, 5, 4), b.input(3, 4, 6), b.input(3, 6, 4)
+    y = b.add("MatMul", b.add("Softmax", b.add("MatMul", q, k), axis=-1), v)
+    graph = b.graph(b.add("Mul", y, b.add("Sigmoid", y)))
+    assert collapse_idioms(graph) is graph
+
+
+# All together
+
+
+def test_all_passes_together() -> None:
+    b = GraphBuilder(opset=21)
+    x = b.add("Conv", b.add("Identity", b.input(1, 4, 8, 8)), uneven(b, 8, 4, 3, 3))
+    x = b.add("Dropout", batch_norm(b, x, 8))
+    x = group_norm(b, hard_swish(b, x), uneven(b, 8, 1, 1), uneven(b, 8, 1, 1))
+    x = b.add("Reshape", b.add("Flatten", x, axis=2), b.constant([1, 8, -1], "int64"))
+    x = b.add("Identity", gelu(b, layer_norm(b, x, uneven(b, 36), uneven(b, 36))))
+    after = same_numbers(b.graph(x), normalize)
+    assert kinds(after) == [
+        "Conv",
+        "HardSwish",
+        "GroupNormalization",
+        "Reshape",
+        "LayerNormalization",
+        "Gelu",
+    ]
+
+
+def test_every_pass_says_what_it_does() -> None:
+    assert [run_pass.__name__ for run_pass in PASSES] == [
+        "remove_no_ops",
+        "merge_views",
+        "remove_no_ops",
+        "collapse_idioms",
+        "fold_channel_affine",
+    ]
+    assert all(run_pass.__doc__ for run_pass in PASSES)
+
+
+FOLDED = {
+    "light_densenet121": 668 - 301,
+    "light_inception_v2": 371 - 207,
+    "light_resnet50": 176 - 53,
+    "light_shufflenet": 203 - 49,
+    "light_squeezenet": 66 - 1,
+    "light_vgg19": 46 - 2,
+}
+
+
+@pytest.mark.parametrize("model", FOLDED)
+def test_old_networks_lose_their_batch_norms_and_dropouts(model: str) -> None:
+    graph = load_onnx(LIGHT / f"{model}.onnx").graph
+    after = normalize(graph)
+    check_structure(graph, after)
+    assert len(after.nodes) == FOLDED[model]
+
+
+def test_an_old_network_keeps_its_numbers() -> None:
+    same_numbers(load_onnx(LIGHT / "light_shufflenet.onnx").graph, normalize)
+
+
+@pytest.mark.parametrize("model", ["bert", "vit_b_16", "sd15_unet", "efficientnet_b0"])
+def test_real_models_stay_valid(model: str) -> None:
+    path = MODELS / f"{model}.onnx"
+    if not path.exists():
+        pytest.skip(f"{path} is not there")
+    graph = load_onnx(path).graph
+    after = normalize(graph)
+    verify(after)
+    assert after.outputs == graph.outputs
+    assert len(after.nodes) <= len(graph.nodes)

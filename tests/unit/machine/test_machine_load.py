@@ -1,0 +1,170 @@
+"""Machine files: what ships, what is refused and how it is said."""
+
+from pathlib import Path
+
+import pytest
+
+from tilewright.errors import TilewrightError
+from tilewright.machine import list_machines, load_machine
+from tilewright.machine.text import machine_text
+
+SHIPPED = [
+    "mcu",
+    "npu-2.7",
+    "npu-2.7-legacy-kernels",
+    "npu-4.0",
+    "npu-4.0-2",
+    "npu-4.0-4",
+    "npu-4.0-6",
+    "three-core-bus",
+    "tpu-like",
+    "trn1",
+    "trn2",
+]
+
+
+def test_shipped_machines() -> None:
+    assert set(SHIPPED) <= set(list_machines())
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_machine_loads_and_can_move_data(name: str) -> None:
+    machine = load_machine(name)
+    assert machine.name == name
+    main = machine.main_memory.name
+    for core in machine.cores:
+        assert core.engine("matrix") is not None and core.engine("vector") is not None
+        assert 0 < core.memory.usable <= core.memory.capacity
+        assert list(machine.routes(main, core.memory.name))
+        assert list(machine.routes(core.memory.name, main))
+    for link in machine.links:
+        for route in link.routes:
+            assert machine.memory(route.source) != machine.memory(route.destination)
+            assert machine.alone_bytes_per_cycle(route) > 0
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_block_has_a_source(name: str) -> None:
+    machine = load_machine(name)
+    places = {place for place, _ in machine.sources}
+    assert all(text.strip() for _, text in machine.sources)
+    for prefix in ("cores.", "memories.", "links.", "limits", "energy"):
+        assert any(place.startswith(prefix) for place in places), prefix
+
+
+def test_npu_figures_are_those_of_the_sources() -> None:
+    machine = load_machine("npu-2.7")
+    assert [core.name for core in machine.cores] == ["cluster0", "cluster1"]
+    assert machine.cores[0].memory.usable == 1936 * 1024
+    (link, route), (other, _) = machine.routes("ddr", "cluster0.cmx")
+    assert (link.name, other.name) == ("dma0", "dma1")
+    assert route.latency == 1243 and route.multicast
+    assert machine.alone_bytes_per_cycle(route) == pytest.approx(20.77, abs=0.01)
+    assert 2 * route.bytes_per_cycle > machine.group_bytes_per_cycle("ddr")
+    _, local = next(machine.routes("cluster0.cmx", "cluster1.cmx"))
+    assert local.latency == 22 and local.bytes_per_cycle == pytest.approx(12)
+    assert machine.limits.kernel == 11 and machine.limits.pad_half_kernel
+    assert machine.seconds(1_300_000) == pytest.approx(1e-3)
+
+
+def test_newer_npu_extends_the_older() -> None:
+    machine = load_machine("npu-4.0")
+    assert [len(load_machine(f"npu-4.0-{n}").cores) for n in (2, 4, 6)] == [2, 4, 6]
+    assert len(machine.cores) == 6
+    _, route = next(machine.routes("ddr", "cluster5.cmx"))
+    assert route.latency == 510
+    assert machine.alone_bytes_per_cycle(route) == pytest.approx(36.6, abs=0.1)
+    _, local = next(machine.routes("cluster0.cmx", "cluster1.cmx"))
+    assert (local.latency, round(local.bytes_per_cycle, 1)) == (15, 18.4)
+
+
+def test_variants_for_sweeps() -> None:
+    machine = load_machine("npu-2.7")
+    small = machine.with_memory(384 * 1024)
+    assert {core.memory.usable for core in small.cores} == {384 * 1024}
+    assert small.cores[0].memory.capacity == (384 + 112) * 1024
+    assert load_machine("npu-2.7").cores[0].memory.usable == 1936 * 1024
+    fast = machine.with_bandwidth("ddr", 54e9)
+    assert fast.group_bytes_per_cycle("ddr") == pytest.approx(54 / 1.3)
+    assert fast.main_memory.bytes_per_cycle == fast.group_bytes_per_cycle("ddr")
+    with pytest.raises(TilewrightError, match="no bandwidth 'noc'"):
+        machine.with_bandwidth("noc", 1e9)
+    with pytest.raises(TilewrightError, match="cannot set memory l9"):
+        machine.with_memory(1024, "l9")
+
+
+def write(folder: Path, text: str, name: str = "mine.yaml") -> Path:
+    """A machine file of one's own."""
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def test_own_file_extends_a_shipped_one(tmp_path: Path) -> None:
+    path = write(tmp_path, "extends: npu-2.7\ncores: {cluster: {count: 3}}\n")
+    machine = load_machine(path)
+    assert machine.name == "mine" and len(machine.cores) == 3
+    second = write(
+        tmp_path, "extends: mine.yaml\nmemories: {ddr: {bandwidth: 13 GB/s}}\n", "b.yaml"
+    )
+    assert load_machine(second).main_memory.bytes_per_cycle == pytest.approx(10)
+
+
+WRONG = {
+    "memories: {ddr: {bandwidth: fast}}": "memories.ddr.bandwidth: 'fast' is not a bandwidth",
+    "memories: {ddr: {colour: red}}": "memories.ddr.colour: Extra inputs are not permitted",
+    "cores: {cluster: {count: 0}}": "cores.cluster.count: .*greater than 0",
+    "cores: {cluster: {memories: {cmx: {usable: 3 MiB}}}}": "memories.cmx: usable is more",
+    "cores: {cluster: {engines: {dpu: {model: magic}}}}": "cores.cluster.engines.dpu: .*magic",
+    "cores: {cluster: {engines: {dpu: {parameters: {rates: {fp16: {conv: {compute: -1}}}}}}}}": (
+        "cores.cluster.engines.dpu.parameters.rates.fp16.conv.compute: .*greater than 0"
+    ),
+    "cores: {cluster: {engines: {dpu: {parameters: {rates: {fp16: {pool: {mode: x}}}}}}}}": (
+        "engines.dpu.parameters.rates.fp16: no mode 'x'"
+    ),
+    "links: {dma: {routes: {ddr: {to: moon}}}}": "links.dma.routes.ddr: 'ddr' to 'moon' names no",
+    "links: {dma: {routes: {ddr: {groups: [noc]}}}}": "routes.ddr.groups: no bandwidth 'noc'",
+    "limits: {source: null}": "limits.source: Field required",
+    "memories: {ddr: {source: {capacity: null}}}": "memories.ddr: no source for capacity",
+    "clock: 0 MHz": "clock: Input should be greater than 0",
+    "dtype: fp17": "no machine computes with elements of type 'fp17'",
+    "extends: npu-9": "extends: no machine 'npu-9'",
+    "[1, 2]": "a machine file is a mapping",
+    "a: [": "not YAML",
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_a_wrong_file_is_one_line_that_names_file_and_key(tmp_path: Path, text: str) -> None:
+    head = "extends: npu-2.7\n" if ":" in text and "extends" not in text else ""
+    path = write(tmp_path, head + text)
+    with pytest.raises(TilewrightError, match=WRONG[text]) as caught:
+        load_machine(path)
+    assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_unknown_names_say_what_there_is(tmp_path: Path) -> None:
+    with pytest.raises(TilewrightError, match=r"no machine 'npu-3'.*npu-2\.7"):
+        load_machine("npu-3")
+    with pytest.raises(TilewrightError, match="no such machine file"):
+        load_machine(tmp_path / "none.yaml")
+    with pytest.raises(TilewrightError, match="has no memory 'l2'"):
+        load_machine("mcu").memory("l2")
+    loop = write(tmp_path, "extends: mine.yaml\n")
+    with pytest.raises(TilewrightError, match="extends itself"):
+        load_machine(loop)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_text_is_stable_and_names_every_part(name: str) -> None:
+    machine = load_machine(name)
+    text = machine_text(machine, sources=True)
+    assert text == machine_text(machine, sources=True)
+    for part in (*machine.memories, *machine.engines, *machine.links, *machine.cores):
+        assert part.name in text
+
+
+def test_text_of_an_npu() -> None:
+    text = machine_text(load_machine("npu-2.7"))
+    assert "ddr -> cluster0.cmx and 3 more: 1243 cycles + bytes / 20.8, shares ddr" in text
+    assert "(estimate)" in text

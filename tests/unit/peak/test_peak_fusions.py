@@ -1,0 +1,188 @@
+"""Which nodes become one kernel, as in the graphs that onnxruntime saves."""
+
+import pytest
+
+from support.builder import GraphBuilder
+from tilewright.graph.graph import Graph
+from tilewright.peak import Runtime
+from tilewright.peak.predict import lower
+
+pytestmark = pytest.mark.quick
+
+
+def kinds(graph: Graph, block: int = 1, extended: bool = True) -> list[str]:
+    """Kinds of the kernels in execution order."""
+    return [kernel.kind for kernel in lower(graph, Runtime(block, extended)).in_order()]
+
+
+def conv(b: GraphBuilder, x: str, channels: int = 8) -> str:
+    return b.add("Conv", x, b.weight(channels, b.shape(x)[1], 3, 3), pads=[1, 1, 1, 1])
+
+
+def cut(b: GraphBuilder, x: str, *bounds: list[int]) -> str:
+    return b.add("Slice", x, *(b.constant(bound, "int64") for bound in bounds))
+
+
+@pytest.mark.parametrize("kind", ["Relu", "Sigmoid", "Tanh", "LeakyRelu", "Clip", "HardSigmoid"])
+def test_conv_takes_in_its_activation(kind: str) -> None:
+    b = GraphBuilder()
+    b.add(kind, conv(b, b.input(1, 8, 16, 16)))
+    assert kinds(b.graph()) == ["FusedConv"]
+    assert kinds(b.graph(), extended=False) == ["Conv", kind]
+
+
+def test_conv_leaves_what_it_cannot_compute_or_somebody_else_reads() -> None:
+    b = GraphBuilder()
+    b.add("PRelu", conv(b, b.input(1, 8, 16, 16)), b.weight(8, 1, 1))
+    assert kinds(b.graph()) == ["Conv", "PRelu"]
+    b = GraphBuilder()
+    x = conv(b, b.input(1, 8, 16, 16))
+    b.add("Concat", x, b.add("Relu", x), axis=1)
+    assert kinds(b.graph()) == ["Conv", "Relu", "Concat"]
+
+
+def test_constants_per_channel_go_into_the_weights() -> None:
+    b = GraphBuilder()
+    x = conv(b, b.input(1, 8, 16, 16))
+    x = b.add("BatchNormalization", x, *(b.weight(8) for _ in range(4)))
+    b.add("Add", b.add("Mul", x, b.weight(1, 8, 1, 1)), b.weight(8, 1, 1))
+    assert kinds(b.graph(), extended=False) == ["Conv"]
+
+
+def test_conv_transpose_takes_in_a_norm_but_no_activation() -> None:
+    b = GraphBuilder()
+    x = b.add("ConvTranspose", b.input(1, 8, 16, 16), b.weight(8, 8, 2, 2), strides=[2, 2])
+    b.add("Relu", b.add("BatchNormalization", x, *(b.weight(8) for _ in range(4))))
+    assert kinds(b.graph()) == ["ConvTranspose", "Relu"]
+
+
+def test_a_pad_with_zeros_becomes_the_convolutions() -> None:
+    b = GraphBuilder()
+    pads = b.constant([0, 0, 1, 1, 0, 0, 1, 1], "int64")
+    conv(b, b.add("Pad", b.input(1, 8, 16, 16), pads))
+    assert kinds(b.graph(), extended=False) == ["Conv"]
+    b = GraphBuilder()
+    pads = b.constant([0, 0, 1, 1, 0, 0, 1, 1], "int64")
+    conv(b, b.add("Pad", b.input(1, 8, 16, 16), pads, mode="reflect"))
+    assert kinds(b.graph()) == ["Pad", "Conv"]
+
+
+def test_matrix_products_take_in_bias_scale_and_transpose() -> None:
+    b = GraphBuilder()
+    x = b.add("MatMul", b.input(4, 8), b.weight(8, 16))
+    b.add("Relu", b.add("Add", x, b.weight(16)))
+    assert kinds(b.graph()) == ["FusedGemm"]
+    b = GraphBuilder()
+    q, k = b.input(2, 4, 8), b.input(2, 4, 8)
+    scores = b.add("MatMul", q, b.add("Transpose", k, perm=[0, 2, 1]))
+    b.add("Softmax", b.add("Mul", scores, b.constant(0.25, "float32")))
+    assert kinds(b.graph()) == ["FusedMatMul", "Softmax"]
+    assert kinds(b.graph(), extended=False) == ["Transpose", "MatMul", "Mul", "Softmax"]
+
+
+def test_silu_is_one_kernel() -> None:
+    b = GraphBuilder()
+    x = b.add("Abs", b.input(4, 8))
+    b.add("Mul", x, b.add("Sigmoid", x))
+    assert kinds(b.graph()) == ["Abs", "QuickGelu"]
+
+
+@pytest.mark.parametrize("half_first", [False, True])
+def test_gelu_is_one_kernel(half_first: bool) -> None:
+    b = GraphBuilder()
+    x, half = b.add("Abs", b.input(4, 8)), b.constant(0.5, "float32")
+    erf = b.add("Erf", b.add("Div", x, b.constant(1.4142, "float32")))
+    plus = b.add("Add", erf, b.constant(1.0, "float32"))
+    if half_first:
+        b.add("Mul", b.add("Mul", x, half), plus)
+    else:
+        b.add("Mul", b.add("Mul", x, plus), half)
+    assert kinds(b.graph()) == ["Abs", "Gelu"]
+
+
+def test_layer_norm_is_one_kernel_with_the_sum_before_it() -> None:
+    b = GraphBuilder()
+    x = b.add("Add", b.input(1, 4, 8), b.input(1, 4, 8))
+    axes = b.constant([-1], "int64")
+    centred = b.add("Sub", x, b.add("ReduceMean", x, axes))
+    square = b.add("Pow", centred, b.constant(2.0, "float32"))
+    variance = b.add("Add", b.add("ReduceMean", square, axes), b.constant(1e-5, "float32"))
+    scaled = b.add("Mul", b.add("Div", centred, b.add("Sqrt", variance)), b.weight(8))
+    b.add("Add", scaled, b.weight(8))
+    assert kinds(b.graph()) == ["SkipLayerNormalization"]
+
+
+def test_slices_of_one_axis_that_cover_it_become_a_split() -> None:
+    """All tiles then exist at once: the tile writer gives its slices a second axis."""
+    b = GraphBuilder()
+    x = b.add("Abs", b.input(1, 1, 8, 8))
+    parts = [b.add("Exp", cut(b, x, [a], [a + 4], [2])) for a in (0, 4)]
+    b.add("Concat", *parts, axis=2)
+    assert kinds(b.graph(), extended=False) == ["Abs", "Split", "Exp", "Exp", "Concat"]
+    b = GraphBuilder()
+    x = b.add("Abs", b.input(1, 1, 8, 8))
+    parts = [b.add("Exp", cut(b, x, [a, 0], [a + 4, 8], [2, 3])) for a in (0, 4)]
+    b.add("Concat", *parts, axis=2)
+    assert kinds(b.graph()) == ["Abs", "Slice", "Exp", "Slice", "Exp", "Concat"]
+
+
+def test_slices_that_overlap_stay() -> None:
+    b = GraphBuilder()
+    x = b.input(1, 1, 8, 8)
+    parts = [b.add("Exp", cut(b, x, [a], [a + 5], [2])) for a in (0, 3)]
+    b.add("Concat", *parts, axis=2)
+    assert kinds(b.graph()) == ["Slice", "Exp", "Slice", "Exp", "Concat"]
+
+
+def test_equal_nodes_run_once() -> None:
+    b = GraphBuilder()
+    x = b.input(1, 1, 8, 8)
+    parts = [b.add("Exp", cut(b, x, [1, 0], [4, 8], [2, 3])) for _ in range(2)]
+    b.add("Concat", *parts, axis=2)
+    names = {name: b.graph().constants[name].data for name in b.graph().constants}
+    assert len(names) == 6  # lists of several numbers are compared by name
+    assert kinds(b.graph()) == ["Slice", "Exp", "Slice", "Exp", "Concat"]
+    b = GraphBuilder()
+    x = b.input(4)
+    b.add("Concat", b.add("Exp", x), b.add("Exp", x), axis=0)
+    assert kinds(b.graph(), extended=False) == ["Exp", "Concat"]
+
+
+def test_a_transpose_and_its_inverse_cancel() -> None:
+    b = GraphBuilder()
+    x = b.add("Transpose", b.add("Abs", b.input(2, 3, 4)), perm=[1, 2, 0])
+    b.add("Exp", b.add("Transpose", x, perm=[2, 0, 1]))
+    assert kinds(b.graph(), extended=False) == ["Abs", "Exp"]
+
+
+def test_copies_and_constant_nodes_vanish() -> None:
+    b = GraphBuilder()
+    b.add("Exp", b.add("Identity", b.add("Abs", b.input(4))))
+    assert kinds(b.graph(), extended=False) == ["Abs", "Exp"]
+
+
+def test_bytes_stay_bytes_between_quantised_operators() -> None:
+    b = GraphBuilder()
+    scale, zero = b.constant(0.1, "float32"), b.constant(0, "uint8")
+
+    def real(x: str) -> str:
+        return b.add("DequantizeLinear", x, scale, zero)
+
+    weight = real(b.constant(b.random.integers(0, 3, (8, 8, 3, 3)), "uint8"))
+    x = real(b.input(1, 8, 16, 16, dtype="uint8"))
+    x = b.add("Relu", b.add("Conv", x, weight, pads=[1, 1, 1, 1]))
+    x = b.add("QuantizeLinear", x, scale, zero)
+    b.add("QuantizeLinear", b.add("Add", real(x), real(x)), scale, zero)
+    found = kinds(b.graph())
+    assert [kind for kind in found if kind != "DequantizeLinear"] == ["QLinearConv", "QLinearAdd"]
+    last = kinds(b.graph(), block=8)
+    assert last.count("Transpose") == 2  # channels-last in between
+
+
+def test_a_sum_goes_into_a_plain_convolution_with_its_activation() -> None:
+    """Odd channels keep the convolution out of the blocked layout."""
+    b = GraphBuilder()
+    x = b.add("Abs", b.input(1, 9, 16, 16))
+    b.add("Relu", b.add("Add", conv(b, x, 9), x))
+    assert kinds(b.graph(), block=8) == ["Abs", "FusedConv"]
+    assert kinds(b.graph(), block=1) == ["Abs", "Conv", "Add", "Relu"]
