@@ -26,7 +26,7 @@ from tilewright.tiling.rewrite import tile_graph
 
 MODELS = (
     *("fsrcnn@540x960", "mobilenet_v2@1024x1024", "unet@512x512", "resnet50", "resnet18", "vgg16"),
-    *("efficientnet_b0", "bert", "vit_b_16"),
+    *("vit_b16", "bert_base", "sd15_down_block", "rn50_stem"),
 )
 SHARES = (0.5, 0.7, 0.85, 0.95)
 

@@ -1,4 +1,4 @@
-"""`tilewright shrink`: budgets of every kind, JSON as agreed, refusals, the same result every time."""
+"""`tilewright shrink`: budgets of every kind, JSON as agreed, refusals, always the same result."""
 
 import json
 import re

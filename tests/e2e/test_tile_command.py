@@ -1,4 +1,4 @@
-"""`tilewright tile`: the tables of SYSTEM.md to the digit, JSON as agreed, groups, 2-D, line buffers."""
+"""`tilewright tile`: the tables of SYSTEM.md to the digit, JSON as agreed, groups, line buffers."""
 
 import re
 import subprocess
@@ -116,7 +116,7 @@ def test_cache_recomputes_nothing_and_reports_line_buffers(succeeds: Command) ->
     arguments = ("tile", "four_convs", "--from", "conv1", "--to", "conv4", "--split", "H=56")
     cached = succeeds(*arguments, "--halo", "cache", "--json").json
     assert cached["recompute_ratio"] == 0
-    # Two rows of 8 channels and 56 columns wait between the tiles of each of the three inner values.
+    # Two rows of 8 channels and 56 columns of each inner value wait between the tiles.
     assert cached["line_buffer_bytes"] == 3 * 2 * 8 * 56 * 4
     assert covered(cached["tiles"], "conv1") == 8 * 56 * 56
     text = succeeds(*arguments, "--halo", "H=cache").out

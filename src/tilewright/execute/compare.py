@@ -25,7 +25,9 @@ def compare(
     """Compare outputs: integers must be equal, floats within the tolerance. Raises if not."""
     worst_abs = worst_rel = 0.0
     for name, reference in expected.items():
-        result = actual[name]
+        result = actual.get(name)
+        if result is None:
+            raise VerificationError(f"output '{name}' of the original is not there")
         if result.shape != reference.shape:
             raise VerificationError(
                 f"output '{name}' has shape {result.shape}, the original's is {reference.shape}"
@@ -37,10 +39,12 @@ def compare(
                 raise VerificationError(f"output '{name}' differs from the original's")
             continue
         a, b = result.astype(np.float64), reference.astype(np.float64)
-        if not np.array_equal(np.isfinite(a), np.isfinite(b)):
-            raise VerificationError(f"output '{name}' is not finite where the original's is")
         finite = np.isfinite(b)
-        absolute = float(np.max(np.abs(a - b), where=finite, initial=0.0))
+        if not np.array_equal(np.isfinite(a), finite):
+            raise VerificationError(f"output '{name}' is not finite where the original's is")
+        if not np.array_equal(a[~finite], b[~finite], equal_nan=True):
+            raise VerificationError(f"output '{name}' has other infinities than the original's")
+        absolute = float(np.max(np.abs(a[finite] - b[finite]), initial=0.0))
         largest = float(np.max(np.abs(b), where=finite, initial=0.0))
         relative = absolute / largest if largest else absolute
         if relative > tolerance:

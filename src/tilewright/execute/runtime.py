@@ -16,7 +16,9 @@ from tilewright.graph.graph import Array
 Feeds = Mapping[str, Array]
 
 # What onnxruntime puts around its reasons: error codes, source lines with C++ signatures.
-_NOISE = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : |\S*\.(?:cc|h):\d+ [^()]*\([^()]*\)(?: const)?")
+_NOISE = re.compile(
+    r"\[ONNXRuntimeError\] : \d+ : \w+ : |\S*\.(?:cc|h):\d+ [^()]*\([^()]*\)(?: const)?"
+)
 
 
 def session(

@@ -38,7 +38,7 @@ class Inference:
         if folded is not None:
             for name, array in zip(node.outputs, folded, strict=False):
                 if name:
-                    self.constant(name, constant_of(array))
+                    self.constant(name, _folded(array))
             return False
         self._check_parameters(node)
         found = {} if node.domain else self._corrected(node)
@@ -49,7 +49,25 @@ class Inference:
                 if prod(kind.shape) > proto.LARGEST:
                     raise ModelError(f"node '{node.name}': result {kind} is too large")
                 self.types[name] = kind
+        fault = "" if node.domain else self._fault(node)
+        if fault:
+            raise ModelError(f"node '{node.name}' ({node.kind}) is not valid: {fault}")
         return True
+
+    def _fault(self, node: Node) -> str:
+        """What onnx's own inference lets pass, and no runtime would."""
+        kinds = [self.types.get(name) for name in (*node.inputs[:1], *node.outputs[:1])]
+        data, result = kinds if len(kinds) == 2 else (None, None)
+        groups = node.attributes.get("group", 1)
+        channels = [kind.shape[1] for kind in kinds if kind and len(kind.shape) > 1]
+        if not isinstance(groups, int) or groups < 1 or any(c % groups for c in channels):
+            return f"{' and '.join(map(str, channels))} channels in {groups} groups"
+        if node.kind == "Reshape" and data and result and data.size != result.size:
+            return f"{data} has not as many elements as {result}"
+        parameters = [self.types.get(name) for name in node.inputs[1:] if name]
+        if node.kind == "Slice" and any(kind and len(kind.shape) != 1 for kind in parameters):
+            return "starts, ends, axes and steps are lists"
+        return ""
 
     def _corrected(self, node: Node) -> dict[str, TensorType]:
         """Results that onnx does not infer, or infers wrongly."""
@@ -121,6 +139,13 @@ class Inference:
                     f"the numbers of '{name}' are not in the file, and the shape of node "
                     f"'{node.name}' ({node.kind}) depends on them: put the external data beside it"
                 )
+
+
+def _folded(array: Array) -> Constant:
+    """A constant that was worked out; numpy has no type of its own for text of any length."""
+    if array.dtype.kind not in "OSU":
+        return constant_of(array)
+    return Constant(TensorType("string", array.shape), array.astype(object))
 
 
 def _shape(node: Node, shape: tuple[int, ...]) -> Array:

@@ -105,7 +105,9 @@ def fuse_silu(network: Network) -> None:
         if kernel.gone or tail is None:
             continue
         other = next((name for name in tail.inputs if name != kernel.outputs[0]), "")
-        source = kernel.inputs[0]
+        source = kernel.input(0)
+        if not source or not other:
+            continue
         if source != other:
             above = network.producer.get(source)
             if above is None or scaled(network, above) != other or network.uses(source) != 1:

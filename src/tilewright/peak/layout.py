@@ -17,7 +17,7 @@ LINEAR_TRANSFORMS = ("asymmetric", "align_corners", "half_pixel")
 
 def conv_is_blocked(weight: Shape, group: int, block: int) -> bool:
     """Whether a float convolution with constant weights (OIHW) moves to the blocked layout."""
-    if block <= 1 or len(weight) != 4:
+    if block <= 1 or len(weight) != 4 or group < 1:
         return False
     outputs, inputs = weight[:2]
     if group == 1:
@@ -75,7 +75,7 @@ class _BlockedLayout:
                 self._conv(kernel)
         elif kind in ("MaxPool", "AveragePool"):
             self._pool(kernel)
-        elif kernel.input(0) not in self.blocked:
+        elif kernel.input(0) not in self.blocked or not self._spatial(kernel):
             return
         elif kind in ("Add", "Sum", "Mul"):
             self._binary(kernel)

@@ -106,9 +106,11 @@ class Network:
         return len(self.readers.get(name, ())) + (name in self.outputs)
 
     def sole_reader(self, name: str) -> Kernel | None:
-        """The one kernel that reads a value once, where nothing else needs it."""
+        """The one kernel that reads a value, where nothing else needs it and it makes one value."""
         readers = self.readers.get(name, ())
-        return readers[0] if len(readers) == 1 and name not in self.outputs else None
+        if len(readers) != 1 or name in self.outputs or not readers[0].single:
+            return None
+        return readers[0]
 
     def shape(self, name: str) -> Shape | None:
         """Shape of a value, None where it is unknown."""

@@ -56,7 +56,7 @@ def _conv_transpose(x: TensorType, weight: TensorType | None) -> int:
 
 def _conv(kernel: Kernel, x: TensorType, weight: TensorType | None, out: TensorType) -> int:
     """The im2col matrix: a segment of it, or all where there are more filters than positions."""
-    if weight is None or is_pointwise(kernel, weight.shape[2:]):
+    if weight is None or not weight.shape or is_pointwise(kernel, weight.shape[2:]):
         return 0
     group = max(1, kernel.integer("group", 1))
     positions = prod(out.shape[2:])
@@ -67,15 +67,22 @@ def _conv(kernel: Kernel, x: TensorType, weight: TensorType | None, out: TensorT
 def _quantised_conv(
     kernel: Kernel, x: TensorType, weight: TensorType | None, out: TensorType
 ) -> int:
-    """A pointer per tap and position, or an im2col matrix and sums of 32 bits."""
-    if weight is None or len(weight.shape) < 2 or not weight.shape[0]:
+    """A pointer per tap and position, or an im2col matrix, and sums of 32 bits."""
+    if weight is None or len(weight.shape) < 2 or not out.size:
         return 0
     filters, channels, *window = weight.shape
     group = kernel.integer("group", 1)
-    positions = out.size // filters
-    pointwise = is_pointwise(kernel, weight.shape[2:])
+    positions = out.size // max(1, filters)
+    depthwise = channels == 1 and filters == group
+    # Kernels for signed weights around zero; they need no sums.
+    aligned = filters % 16 == 0 and (depthwise or channels % 4 == 0)
+    alone = depthwise or group == 1
+    symmetric = alone and aligned and (x.dtype, weight.dtype) == ("uint8", "int8")
+    needed = 0 if symmetric else 4 * filters
+    if depthwise or (symmetric and not is_pointwise(kernel, weight.shape[2:])):
+        needed += 8 * prod(window)
+    elif not is_pointwise(kernel, weight.shape[2:]):
+        needed += channels * prod(window)
     # Outside the channels-last layout the kernel transposes what it reads and writes.
     moved = 0 if kernel.domain == MICROSOFT else x.bytes + out.bytes
-    if (group == 1 and channels % 4 == 0) or (channels == 1 and filters == group):
-        return moved + (0 if pointwise else 8 * prod(window) * positions)
-    return moved + positions * (4 * filters + (0 if pointwise else channels * prod(window)))
+    return moved + positions * needed

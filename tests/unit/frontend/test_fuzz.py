@@ -32,7 +32,7 @@ from tilewright.frontend.save import serialize
 from tilewright.frontend.weights import seeded
 from tilewright.graph.graph import Graph
 
-SHARED = Path(__file__).parents[4] / "shared" / "data" / "models"
+SHARED = Path(__file__).resolve().parents[4] / "shared" / "data" / "models"
 IN_SUITE = 400
 SECONDS = 20  # for one mutant, on a loaded machine; a sound file takes milliseconds
 MEMORY = 6 * 2**30

@@ -62,12 +62,27 @@ def test_where_needs_a_copy_of_its_output() -> None:
     assert scratch(b) == 4 * KIB
 
 
-def test_quantised_conv_needs_pointers_or_sums() -> None:
-    """Outside the channels-last layout the input and the output are transposed as well."""
-    for channels, expected in ((8, 8 * 9), (3, 4 * 8 + 3 * 9)):
-        b = GraphBuilder()
-        scale, zero = b.constant(0.1, "float32"), b.constant(0, "uint8")
-        weight = b.constant(b.random.integers(0, 3, (8, channels, 3, 3)), "uint8")
-        x = b.input(1, channels, 16, 16, dtype="uint8")
-        b.add("QLinearConv", x, scale, zero, weight, scale, zero, scale, zero, pads=[1, 1, 1, 1])
-        assert scratch(b) == (expected + channels + 8) * 256
+@pytest.mark.parametrize(
+    ("filters", "channels", "group", "weights", "per_position"),
+    [
+        (16, 8, 1, "int8", 8 * 9),  # a pointer per tap
+        (16, 8, 1, "uint8", 4 * 16 + 8 * 9),  # sums and im2col
+        (16, 6, 1, "int8", 4 * 16 + 6 * 9),
+        (20, 8, 1, "int8", 4 * 20 + 8 * 9),
+        (16, 1, 16, "int8", 8 * 9),
+        (12, 1, 12, "int8", 4 * 12 + 8 * 9),
+        (16, 4, 4, "int8", 4 * 16 + 4 * 9),
+    ],
+)
+def test_quantised_conv_needs_pointers_or_sums(
+    filters: int, channels: int, group: int, weights: str, per_position: int
+) -> None:
+    b = GraphBuilder()
+    scale, zero = b.constant(0.1, "float32"), b.constant(0, "uint8")
+    weight = b.constant(b.random.integers(0, 3, (filters, channels, 3, 3)), weights)
+    x = b.input(1, channels * group, 16, 16, dtype="uint8")
+    middle = b.constant(0, weights)
+    settings = {"group": group, "pads": [1, 1, 1, 1]}
+    b.add("QLinearConv", x, scale, zero, weight, scale, middle, scale, zero, **settings)
+    # Outside the channels-last layout the input and the output are transposed as well.
+    assert scratch(b) == (per_position + channels * group + filters) * 256

@@ -20,6 +20,7 @@ UNARY = (
     "Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Tan Tanh ThresholdedRelu"
 ).split()
 MOVES = frozenset({"Identity", "Cast"})
+FOLDED = frozenset({"Relu", "Clip", "LeakyRelu", "PRelu"})  # piecewise linear
 BROADCAST = (
     "Add And BitShift BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less "
     "LessOrEqual Max Mean Min Mod Mul Or PRelu Pow Sub Sum Where Xor"
@@ -80,10 +81,16 @@ SPECS = (
             Engine.MOVE if kind in MOVES else Engine.VECTOR,
             "all",
             _unary_access,
+            folds=kind in FOLDED,
         )
         for kind in UNARY
     ),
-    *(OpSpec(kind, "element-wise", Engine.VECTOR, "all", _broadcast_access) for kind in BROADCAST),
+    *(
+        OpSpec(
+            kind, "element-wise", Engine.VECTOR, "all", _broadcast_access, folds=kind in FOLDED
+        )
+        for kind in BROADCAST
+    ),
     OpSpec("Dropout", "element-wise", Engine.MOVE, "all", _dropout_access),
     OpSpec("QuantizeLinear", "element-wise", Engine.VECTOR, "all", _quantise_access),
     OpSpec("DequantizeLinear", "element-wise", Engine.VECTOR, "all", _quantise_access),

@@ -145,7 +145,8 @@ class OpSpec:
 
     `access` gives the access relation of an output, or None where this very node cannot be cut
     (it then runs whole). `tile` writes a tile as operators. `macs` counts multiply-accumulates of
-    an output box. `axes` says how a person splits it: the table of `show ops`.
+    an output box. `axes` says how a person splits it: the table of `show ops`. `folds` marks
+    activations that arrays apply on the way out.
     """
 
     kind: str
@@ -156,6 +157,7 @@ class OpSpec:
     tile: TileFunction = same_operator
     macs: CountFunction = no_macs
     domains: tuple[str, ...] = field(default=("",))
+    folds: bool = False
 
 
 def whole_rules(shape: tuple[int, ...]) -> tuple[AxisRule, ...]:

@@ -1,0 +1,109 @@
+"""The virtual machine: runs a placed program at its addresses, in its scheduled order.
+
+One byte array per memory. Values are held in float32 whatever the planned element size: four host
+bytes stand behind every planned byte, so overlaps stay overlaps. A task poisons its destination
+when it starts and writes when it ends; a wrong address, a missing edge or a halo off by one gives
+wrong numbers.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilewright.graph.graph import Array
+from tilewright.graph.kernels import run_step
+from tilewright.graph.types import FLOATS
+from tilewright.machine.machine import Machine
+from tilewright.program.place import Placed
+from tilewright.program.program import Compute, Task, View
+
+HOST_BYTES = 4  # behind every planned byte
+POISON = 0xAA
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """Outputs of the network, and what was counted on the way."""
+
+    outputs: Mapping[str, Array]
+    tasks: int
+    read_bytes: Mapping[str, int]
+    write_bytes: Mapping[str, int]
+
+
+class VirtualMachine:
+    """Memories as byte arrays, and the program that runs on them."""
+
+    def __init__(self, placed: Placed, machine: Machine, opset: int) -> None:
+        self.placed, self.machine, self.opset = placed, machine, opset
+        self.program = placed.program
+        self.memory = {
+            name: np.full(max(1, peak) * HOST_BYTES, POISON, np.uint8)
+            for name, peak in placed.peaks
+        }
+        self.reads = dict.fromkeys(self.memory, 0)
+        self.writes = dict.fromkeys(self.memory, 0)
+
+    def run(self, feeds: Mapping[str, Array], weights: Mapping[str, Array]) -> Executed:
+        """Execute every task and read the outputs."""
+        for name, view in self.program.inputs:
+            self.array(view)[...] = feeds[name]
+        for name, view in self.program.constants:
+            self.array(view)[...] = weights[name]
+        schedule = self.placed.schedule
+        # At one time, ends come before starts: what is written is there for who starts then.
+        events = [(int(t), 0, i) for i, t in enumerate(schedule.end)]
+        events += [(int(t), 1, i) for i, t in enumerate(schedule.start)]
+        pending: dict[int, list[Array]] = {}
+        for _, starts, number in sorted(events):
+            task = self.program.tasks[number]
+            if starts:
+                pending[number] = self._begin(task)
+                if schedule.start[number] == schedule.end[number]:
+                    self._finish(task, pending.pop(number))
+            elif number in pending:
+                self._finish(task, pending.pop(number))
+        outputs = {name: self.array(view).copy() for name, view in self.program.outputs}
+        return Executed(outputs, len(self.program.tasks), self.reads, self.writes)
+
+    def array(self, view: View) -> Array:
+        """The host array behind a view."""
+        buffer = self.program.buffers[view.buffer]
+        host = np.dtype(np.float32 if view.dtype in FLOATS else view.dtype)
+        base = (self.placed.address[view.buffer] + view.offset) * HOST_BYTES
+        strides = tuple(stride * HOST_BYTES for stride in view.strides)
+        return np.ndarray(view.shape, host, self.memory[buffer.memory].data, base, strides)
+
+    def _begin(self, task: Task) -> list[Array]:
+        """Read operands, poison the destination, compute."""
+        operands = [self.array(view).copy() for view in task.reads]
+        for view in task.reads:
+            self.reads[self.program.buffers[view.buffer].memory] += view.bytes
+        for view in task.writes:
+            target = self.array(view)
+            target[...] = np.nan if np.issubdtype(target.dtype, np.floating) else 0
+        if isinstance(task.work, Compute):
+            return self._compute(task.work, operands, len(task.writes))
+        return [operands[0]] * len(task.writes)
+
+    def _compute(self, work: Compute, operands: list[Array], count: int) -> list[Array]:
+        local: dict[str, Array] = {}
+        results: dict[int, Array] = {}
+        for step in work.steps:
+            inputs = [
+                operands[i] if isinstance(i, int) else (local[i] if isinstance(i, str) else i)
+                for i in step.inputs
+            ]
+            made = run_step(step.kind, step.attributes, inputs, self.opset, len(step.outputs))
+            for place, array in zip(step.outputs, made, strict=True):
+                if isinstance(place, int):
+                    results[place] = array
+                else:
+                    local[place] = array
+        return [results[i] for i in range(count)]
+
+    def _finish(self, task: Task, results: list[Array]) -> None:
+        for view, array in zip(task.writes, results, strict=True):
+            self.array(view)[...] = array
+            self.writes[self.program.buffers[view.buffer].memory] += view.bytes

@@ -1,0 +1,176 @@
+"""Convolutions as matrix products; depthwise ones tap by tap."""
+
+from math import prod
+
+import numpy as np
+
+from tilewright.graph.graph import Array
+from tilewright.graph.kernels.blocks import blocks, lengths, product
+from tilewright.graph.kernels.call import Call
+from tilewright.graph.kernels.geometry import LEADING, Window, window_of
+from tilewright.graph.kernels.quantised import along, exact_float, saturated, without_zero
+
+_CACHED_BYTES = 1 << 18  # of a depthwise result that is added to tap after tap
+
+
+def conv(call: Call) -> Array:
+    """Conv."""
+    return _convolve(call, call.array(0), call.array(1), call.optional(2))
+
+
+def conv_integer(call: Call) -> Array:
+    """ConvInteger: exact sums, in int32."""
+    sums = _quantised_sums(
+        call, call.array(0), call.array(1), call.optional(2), call.optional(3), None
+    )
+    return sums.astype(np.int64).astype(np.int32)
+
+
+def qlinear_conv(call: Call) -> Array:
+    """QLinearConv: exact sums, scaled in float32, rounded and saturated."""
+    x, weight, zero = call.array(0), call.array(3), call.array(7)
+    sums = _quantised_sums(call, x, weight, call.array(2), call.array(5), call.optional(8))
+    scale = call.array(1).reshape(()) * call.array(4) / call.array(6).reshape(())
+    return saturated(
+        sums.astype(np.float32) * along(scale, x.ndim, 1), zero.reshape(()), zero.dtype
+    )
+
+
+def _quantised_sums(
+    call: Call,
+    x: Array,
+    weight: Array,
+    x_zero: Array | None,
+    weight_zero: Array | None,
+    bias: Array | None,
+) -> Array:
+    """The convolution of quantised numbers: exact, as whole floats."""
+    dtype = exact_float(prod(weight.shape[1:]))
+    x_zero = None if x_zero is None else x_zero.reshape(())
+    weight_zero = None if weight_zero is None else along(weight_zero, weight.ndim, 0)
+    sums = _convolve(
+        call, without_zero(x, x_zero, dtype), without_zero(weight, weight_zero, dtype), None
+    )
+    return sums if bias is None else sums.astype(np.float64) + along(bias, x.ndim, 1)
+
+
+def _convolve(call: Call, x: Array, weight: Array, bias: Array | None) -> Array:
+    window = window_of(call, x.shape[LEADING:], weight.shape[LEADING:])
+    groups = call.int_of("group", 1)
+    padded = window.padded(x, 0)
+    if weight.shape[1] == 1 and groups > 1:
+        result = _depthwise(padded, weight, window, groups)
+    else:
+        result = _by_columns(padded, weight, window, groups)
+    if bias is not None:
+        result += along(bias, x.ndim, 1)
+    return result
+
+
+def _by_columns(padded: Array, weight: Array, window: Window, groups: int) -> Array:
+    """One product per group of the filters with the columns: every window, written out."""
+    batch, depth = padded.shape[0], prod(weight.shape[1:])
+    filters = weight.shape[0] // groups
+    matrix = weight.reshape(groups, filters, depth)
+    columns = window.columns(padded)
+    taps = (slice(None),) * (1 + len(window.kernel))
+    result = np.empty((batch, groups, filters, *window.result), dtype=padded.dtype)
+    for region in blocks((batch, *window.result), groups * depth * padded.itemsize):
+        count, *extents = lengths(region)
+        part = columns[(region[0], *taps, *region[1:])]
+        # Strides of a plain 1x1 convolution need no copy here.
+        part = part.reshape(count, groups, depth, prod(extents))
+        made = product(matrix, part).reshape(count, groups, filters, *extents)
+        if made.shape == result.shape:
+            result = made
+        else:
+            result[(region[0], slice(None), slice(None), *region[1:])] = made
+    return result.reshape(batch, groups * filters, *window.result)
+
+
+def _depthwise(padded: Array, weight: Array, window: Window, groups: int) -> Array:
+    """Tap by tap, over as many channels at a time as stay in the cache."""
+    batch, multiplier = padded.shape[0], weight.shape[0] // groups
+    factors = weight.reshape(groups, multiplier, *window.kernel)
+    result = np.empty((batch, groups, multiplier, *window.result), dtype=padded.dtype)
+    step = max(1, _CACHED_BYTES // max(1, result.nbytes // max(1, groups)))
+    ones = (1,) * len(window.result)
+    for start in range(0, groups, step):
+        channels = slice(start, start + step)
+        total = result[:, channels]
+        term = np.empty_like(total)
+        for index, (tap, places) in enumerate(window.taps()):
+            data = padded[(slice(None), channels, *places)][:, :, None]
+            factor = factors[(channels, slice(None), *tap)]
+            factor = factor.reshape(1, *factor.shape, *ones)
+            np.multiply(data, factor, out=term if index else total)
+            if index:
+                total += term
+    return result.reshape(batch, groups * multiplier, *window.result)
+
+
+def _transposed_window(call: Call, extents: tuple[int, ...], kernel: tuple[int, ...]) -> Window:
+    """The window of a transposed convolution: its result extents follow from its pads, or its
+    pads from the extents that are asked for."""
+    rank = len(extents)
+    strides = call.ints_of("strides") or (1,) * rank
+    dilations = call.ints_of("dilations") or (1,) * rank
+    extra = call.ints_of("output_padding") or (0,) * rank
+    pads = call.ints_of("pads") or (0,) * (2 * rank)
+    mode = call.str_of("auto_pad", "NOTSET")
+    full = tuple(
+        s * (extent - 1) + e + (k - 1) * d + 1
+        for s, extent, e, k, d in zip(strides, extents, extra, kernel, dilations, strict=True)
+    )
+    wanted = call.ints_of("output_shape")
+    if wanted is None and mode.startswith("SAME"):
+        wanted = tuple(extent * s for extent, s in zip(extents, strides, strict=True))
+    if wanted is not None:
+        result = wanted[-rank:]
+        totals = [max(0, f - r) for f, r in zip(full, result, strict=True)]
+        upper = mode == "SAME_UPPER"
+        before = tuple(t // 2 if upper else t - t // 2 for t in totals)
+        after = tuple(t - b for t, b in zip(totals, before, strict=True))
+        return Window(kernel, strides, dilations, before, after, result)
+    before, after = (pads[:rank], pads[rank:]) if mode == "NOTSET" else ((0,) * rank, (0,) * rank)
+    result = tuple(f - b - a for f, b, a in zip(full, before, after, strict=True))
+    return Window(kernel, strides, dilations, before, after, result)
+
+
+def conv_transpose(call: Call) -> Array:
+    """ConvTranspose: one product gives every tap of every position, which are then added up."""
+    x, weight, bias = call.array(0), call.array(1), call.optional(2)
+    groups, extents = call.int_of("group", 1), x.shape[LEADING:]
+    window = _transposed_window(call, extents, weight.shape[LEADING:])
+    batch, depth, filters = x.shape[0], x.shape[1] // groups, weight.shape[1]
+    taps = prod(window.kernel)
+    matrix = weight.reshape(groups, depth, filters * taps).swapaxes(1, 2)
+    canvas = tuple(
+        max(b + r, s * (extent - 1) + (k - 1) * d + 1)
+        for b, r, s, extent, k, d in zip(
+            window.before,
+            window.result,
+            window.strides,
+            extents,
+            window.kernel,
+            window.dilations,
+            strict=True,
+        )
+    )
+    result = np.zeros((batch, groups, filters, *canvas), dtype=x.dtype)
+    for region in blocks((batch, *extents), groups * filters * taps * x.itemsize):
+        count, *inner = lengths(region)
+        data = x[(region[0], slice(None), *region[1:])].reshape(count, groups, depth, prod(inner))
+        made = product(matrix, data).reshape(count, groups, filters, *window.kernel, *inner)
+        for tap in np.ndindex(*window.kernel):
+            places = tuple(
+                slice(t * d + part.start * s, t * d + (part.stop - 1) * s + 1, s)
+                for t, d, s, part in zip(
+                    tap, window.dilations, window.strides, region[1:], strict=True
+                )
+            )
+            part = (slice(None), slice(None), slice(None))
+            result[(region[0], *part[1:], *places)] += made[(*part, *tap)]
+    kept = tuple(slice(b, b + r) for b, r in zip(window.before, window.result, strict=True))
+    cropped = result.reshape(batch, groups * filters, *canvas)[(slice(None), slice(None), *kept)]
+    return cropped if bias is None else cropped + along(bias, x.ndim, 1)

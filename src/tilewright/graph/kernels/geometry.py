@@ -1,0 +1,103 @@
+"""The window of one call: its padding resolved, its padded input, its taps as views."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from tilewright.graph.graph import Array
+from tilewright.graph.kernels.call import Call
+
+LEADING = 2  # batch and channels come before the spatial axes
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Kernel, strides, dilations, pads and result extents of the spatial axes."""
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    result: tuple[int, ...]
+
+    @property
+    def reach(self) -> tuple[int, ...]:
+        """Extents that the windows cover, padding included."""
+        return tuple(
+            max(0, (out - 1) * s + (k - 1) * d + 1) if out > 0 else 0
+            for out, s, k, d in zip(
+                self.result, self.strides, self.kernel, self.dilations, strict=True
+            )
+        )
+
+    def padded(self, x: Array, fill: float) -> Array:
+        """What the windows cover: the input with `fill` around it, or a part of the input."""
+        inside: list[slice] = [slice(None)] * LEADING
+        target: list[slice] = [slice(None)] * LEADING
+        whole = True
+        for before, reach, extent in zip(self.before, self.reach, x.shape[LEADING:], strict=True):
+            skipped, start = max(0, -before), max(0, before)
+            length = max(0, min(extent - skipped, reach - start))
+            inside.append(slice(skipped, skipped + length))
+            target.append(slice(start, start + length))
+            whole = whole and length == reach
+        if whole:
+            return x[tuple(inside)]
+        result = np.full((*x.shape[:LEADING], *self.reach), fill, dtype=x.dtype)
+        result[tuple(target)] = x[tuple(inside)]
+        return result
+
+    def columns(self, padded: Array) -> Array:
+        """All windows as a view: batch, channels, taps per axis, positions per axis."""
+        steps = padded.strides[LEADING:]
+        strides = (
+            *padded.strides[:LEADING],
+            *(step * d for step, d in zip(steps, self.dilations, strict=True)),
+            *(step * s for step, s in zip(steps, self.strides, strict=True)),
+        )
+        shape = (*padded.shape[:LEADING], *self.kernel, *self.result)
+        return as_strided(padded, shape, strides, writeable=False)
+
+    def taps(self) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...]]]:
+        """Each tap of the kernel, and where all windows read it in the padded input."""
+        for tap in np.ndindex(*self.kernel):
+            yield (
+                tap,
+                tuple(
+                    slice(t * d, t * d + (out - 1) * s + 1, s)
+                    for t, d, out, s in zip(
+                        tap, self.dilations, self.result, self.strides, strict=True
+                    )
+                ),
+            )
+
+
+def window_of(
+    call: Call, extents: tuple[int, ...], kernel: tuple[int, ...], *, ceil: bool = False
+) -> Window:
+    """The window that a convolution or a pool slides over an input of these spatial extents."""
+    rank = len(extents)
+    strides = call.ints_of("strides") or (1,) * rank
+    dilations = call.ints_of("dilations") or (1,) * rank
+    pads = call.ints_of("pads") or (0,) * (2 * rank)
+    mode = call.str_of("auto_pad", "NOTSET")
+    if mode == "VALID":
+        pads = (0,) * (2 * rank)
+    before, after, result = list(pads[:rank]), list(pads[rank:]), [0] * rank
+    for axis, (extent, k, s, d) in enumerate(zip(extents, kernel, strides, dilations, strict=True)):
+        covered = (k - 1) * d + 1
+        if mode.startswith("SAME"):
+            result[axis] = -(-extent // s)
+            total = max(0, (result[axis] - 1) * s + covered - extent)
+            before[axis] = total // 2 if mode == "SAME_UPPER" else total - total // 2
+            after[axis] = total - before[axis]
+            continue
+        room = extent + before[axis] + after[axis] - covered
+        result[axis] = max(0, (-(-room // s) if ceil else room // s) + 1)
+        # A window that ceil mode adds has to start in the input or the padding before it.
+        if ceil and (result[axis] - 1) * s >= extent + before[axis]:
+            result[axis] -= 1
+    return Window(kernel, strides, dilations, tuple(before), tuple(after), tuple(result))

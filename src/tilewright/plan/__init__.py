@@ -1,0 +1,1 @@
+"""Plans: all that a search decides, and all that a person may write by hand."""

@@ -1,0 +1,115 @@
+"""Plan: which operators run together, how they are cut, and on which cores; YAML in and out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+
+from tilewright.errors import TilewrightError
+from tilewright.tiling.grid import Halo, Split
+
+
+class PlanError(TilewrightError):
+    """A plan file that cannot be used; the text names the file and the key."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlan:
+    """Operators that run tile by tile. The first dimension of the grid is the outermost loop;
+    `spread` is the dimension whose tiles go to the cores in turn (None: all to the first)."""
+
+    nodes: tuple[str, ...]
+    splits: tuple[Split, ...]
+    spread: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Decisions only: what follows from them is the Program's."""
+
+    model: str
+    machine: str
+    dtype: str
+    groups: tuple[GroupPlan, ...]
+
+
+def plan_text(plan: Plan) -> str:
+    """The plan as YAML, stable and readable."""
+    groups: list[dict[str, Any]] = []
+    for group in plan.groups:
+        entry: dict[str, Any] = {"nodes": list(group.nodes)}
+        if group.splits:
+            entry["splits"] = [
+                {"axis": s.axis, "parts": s.parts, "halo": s.halo.value} for s in group.splits
+            ]
+        if group.spread is not None:
+            entry["spread"] = group.spread
+        groups.append(entry)
+    document = {
+        "model": plan.model,
+        "machine": plan.machine,
+        "dtype": plan.dtype,
+        "groups": groups,
+    }
+    return yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=100)
+
+
+def read_plan(path: Path) -> Plan:
+    """A plan from a YAML file."""
+    try:
+        document: Any = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise PlanError(f"cannot read '{path}': {error.strerror or error}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        first = str(error).splitlines()[0]
+        raise PlanError(f"'{path}' is not YAML: {first}") from None
+    top = _mapping(document, path, "the file")
+    groups = top.get("groups")
+    if not isinstance(groups, list):
+        raise PlanError(f"'{path}': 'groups' has to be a list")
+    return Plan(
+        _text(top, "model", path),
+        _text(top, "machine", path),
+        _text(top, "dtype", path),
+        tuple(
+            _group(_mapping(entry, path, f"groups[{i}]"), path, f"groups[{i}]")
+            for i, entry in enumerate(cast(list[Any], groups))
+        ),
+    )
+
+
+def _mapping(value: Any, path: Path, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise PlanError(f"'{path}': {where} has to be a mapping")
+    return cast(Mapping[str, Any], value)
+
+
+def _text(top: Mapping[str, Any], key: str, path: Path) -> str:
+    value = top.get(key)
+    if not isinstance(value, str):
+        raise PlanError(f"'{path}': '{key}' has to be text")
+    return value
+
+
+def _group(entry: Mapping[str, Any], path: Path, where: str) -> GroupPlan:
+    nodes = entry.get("nodes")
+    if not isinstance(nodes, list) or not nodes:
+        raise PlanError(f"'{path}': {where}.nodes has to be a list of node names")
+    splits: list[Split] = []
+    for position, raw in enumerate(cast(list[Any], entry.get("splits") or [])):
+        at = f"{where}.splits[{position}]"
+        item = _mapping(raw, path, at)
+        axis, parts = item.get("axis"), item.get("parts")
+        if not isinstance(axis, int) or not isinstance(parts, int) or parts < 1 or axis < 0:
+            raise PlanError(f"'{path}': {at} needs axis and parts as whole numbers")
+        try:
+            halo = Halo(item.get("halo", "recompute"))
+        except ValueError:
+            raise PlanError(f"'{path}': {at}.halo is recompute or cache") from None
+        splits.append(Split(axis, parts, halo))
+    spread = entry.get("spread")
+    if spread is not None and (not isinstance(spread, int) or not 0 <= spread < len(splits)):
+        raise PlanError(f"'{path}': {where}.spread has to be the number of a split")
+    return GroupPlan(tuple(str(node) for node in cast(list[Any], nodes)), tuple(splits), spread)

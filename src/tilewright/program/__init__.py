@@ -1,0 +1,1 @@
+"""The lowered program: tasks that know their engine, tensors that know their memory."""

@@ -1,0 +1,1 @@
+"""One module per pass; `program/pipeline.py` lists them."""

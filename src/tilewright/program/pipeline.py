@@ -1,0 +1,40 @@
+"""The compiler's table of contents: the passes, in order."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tilewright.machine.machine import Machine
+from tilewright.program.passes.duplicates import remove_duplicate_copies
+from tilewright.program.passes.fold import fold_activations
+from tilewright.program.passes.prefetch import prefetch
+from tilewright.program.program import Program
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A step from program to program."""
+
+    name: str
+    run: Callable[[Program, Machine], Program]
+
+    @property
+    def description(self) -> str:
+        """The first line of its documentation."""
+        return (self.run.__doc__ or "").splitlines()[0]
+
+
+PASSES = (
+    Pass("fold-activations", fold_activations),
+    Pass("duplicate-copies", remove_duplicate_copies),
+    Pass("prefetch", prefetch),
+)
+
+
+def run_passes(
+    program: Program, machine: Machine, without: frozenset[str] = frozenset()
+) -> Program:
+    """The program after all passes, except those switched off."""
+    for step in PASSES:
+        if step.name not in without:
+            program = step.run(program, machine)
+    return program

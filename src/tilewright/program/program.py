@@ -1,0 +1,108 @@
+"""Program: buffers in memories, views of them, and tasks on engines. Complete in itself: it can be
+simulated, validated, executed and printed without the plan it came from."""
+
+from dataclasses import dataclass
+from math import prod
+
+from tilewright.cost.base import Workload
+from tilewright.graph.ops.spec import Step
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Bytes in one memory. `value` names the tensor of the network it holds (a part of)."""
+
+    name: str
+    memory: str
+    size: int
+    alignment: int
+    value: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A tensor laid into a buffer: byte offset, shape, and byte strides per axis."""
+
+    buffer: int
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: str
+    item: int
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of its elements."""
+        return self.size * self.item
+
+    def runs(self) -> tuple[int, tuple[int, ...]]:
+        """Contiguous bytes, and how often they repeat at each level of stride, outermost first."""
+        axes = sorted(
+            (abs(stride), extent)
+            for stride, extent in zip(self.strides, self.shape, strict=True)
+            if extent > 1
+        )
+        run = self.item
+        levels: list[tuple[int, int]] = []
+        for stride, extent in axes:
+            if not levels and stride == run:
+                run *= extent
+            elif levels and stride == levels[-1][0] * levels[-1][1]:
+                levels[-1] = (levels[-1][0], levels[-1][1] * extent)
+            else:
+                levels.append((stride, extent))
+        return run, tuple(extent for _, extent in reversed(levels))
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """Steps on an engine: an operator's tile and what is folded into it. Operands of the steps are
+    numbers of the task's reads; results are numbers of its writes."""
+
+    steps: tuple[Step, ...]
+    workload: Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """A copy on a link: one read, one write or more (multicast)."""
+
+    route: tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Work on one engine. `cycles` is its time (the latency of a transfer), `moved` the bytes a
+    transfer moves; `after` are earlier tasks it waits for. `node`, `group` and `tile` say what of
+    the network and of the plan it belongs to."""
+
+    name: str
+    engine: str
+    work: Compute | Transfer
+    reads: tuple[View, ...]
+    writes: tuple[View, ...]
+    cycles: int
+    moved: int = 0
+    energy_pj: float = 0.0
+    after: tuple[int, ...] = ()
+    node: str = ""
+    group: int = 0
+    tile: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Tasks in order, the buffers they use, and where the network's inputs, weights and outputs
+    are to be found before and after."""
+
+    machine: str
+    tasks: tuple[Task, ...]
+    buffers: tuple[Buffer, ...]
+    inputs: tuple[tuple[str, View], ...]
+    constants: tuple[tuple[str, View], ...]
+    outputs: tuple[tuple[str, View], ...]

@@ -1,0 +1,89 @@
+"""Predictions against real runs of onnxruntime, each in a process of its own.
+
+Memory is deterministic under the settings of `execute`, so these compare numbers, not times.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from support.builder import GraphBuilder, feeds_of
+from tilewright import api
+from tilewright.execute.memory_settings import high_water_mark
+from tilewright.frontend.save import save_onnx
+from tilewright.frontend.weights import seeded
+from tilewright.graph.graph import Graph
+from tilewright.peak import predict_peak
+from tilewright.shrink.measure import measure_peak
+from tilewright.tiling.grid import Split
+from tilewright.tiling.group import cut_group
+from tilewright.tiling.rewrite import tile_graph
+
+WITHIN = 0.15
+
+
+pytestmark = pytest.mark.skipif(
+    high_water_mark(reset=True) is None, reason="this system does not report peaks"
+)
+
+
+def check(graph: Graph, folder: Path) -> None:
+    """Predict, save, run, compare."""
+    model, inputs = folder / "model.onnx", folder / "inputs.npz"
+    save_onnx(graph, model)
+    api.save_arrays(feeds_of(graph), inputs)
+    measured = measure_peak(model, inputs)
+    assert predict_peak(graph).peak == pytest.approx(measured, rel=WITHIN)
+
+
+def cut(graph: Graph, stop: int, *parts: tuple[int, int]) -> Graph:
+    """The first nodes of a network in tiles: (axis, parts) of each axis."""
+    splits = tuple(Split(axis, count) for axis, count in parts)
+    return tile_graph(graph, [cut_group(graph, range(stop), splits)])
+
+
+def test_a_network_in_the_blocked_layout_whole_and_tiled(tmp_path: Path) -> None:
+    graph = seeded(api.load("mobilenet_v2@384x384").graph, 0)
+    check(graph, tmp_path)
+    check(cut(graph, graph.producer["features.3.add"] + 1, (2, 4), (3, 2)), tmp_path)
+
+
+def test_scratch_of_transposed_convolutions(tmp_path: Path) -> None:
+    graph = seeded(api.load("fsrcnn@180x320").graph, 0)
+    check(graph, tmp_path)
+    check(cut(graph, len(graph.nodes), (2, 6), (3, 4)), tmp_path)
+
+
+def test_matrix_products_and_norms(tmp_path: Path) -> None:
+    """Attention over 512 positions: scores of 8 MiB, in place through the softmax."""
+    b = GraphBuilder(opset=18)
+    x = b.input(1, 512, 256)
+
+    def heads(name: str) -> str:
+        y = b.add("Add", b.add("MatMul", name, b.weight(256, 256)), b.weight(256))
+        y = b.add("Reshape", y, b.constant([1, 512, 8, 32], "int64"))
+        return b.add("Transpose", y, perm=[0, 2, 1, 3])
+
+    q, k, v = (heads(x) for _ in range(3))
+    scores = b.add("MatMul", q, b.add("Transpose", k, perm=[0, 1, 3, 2]))
+    shares = b.add("Softmax", b.add("Div", scores, b.constant(32.0**0.5, "float32")), axis=-1)
+    y = b.add("Transpose", b.add("MatMul", shares, v), perm=[0, 2, 1, 3])
+    b.add("Reshape", y, b.constant([1, 512, 256], "int64"))
+    check(b.graph(), tmp_path)
+
+
+def test_quantised_convolutions(tmp_path: Path) -> None:
+    b = GraphBuilder()
+    scale, zero = b.constant(0.1, "float32"), b.constant(0, "uint8")
+
+    def real(x: str) -> str:
+        return b.add("DequantizeLinear", x, scale, zero)
+
+    x = b.add("QuantizeLinear", b.input(1, 8, 256, 256), scale, zero)
+    for channels in (32, 32, 24):
+        shape = (channels, b.shape(x)[1], 3, 3)
+        weight = real(b.constant(b.random.integers(0, 3, shape), "uint8"))
+        y = b.add("Relu", b.add("Conv", real(x), weight, pads=[1, 1, 1, 1]))
+        x = b.add("QuantizeLinear", y, scale, zero)
+    b.add("ReduceMax", real(x), keepdims=0)
+    check(b.graph(), tmp_path)

@@ -1,0 +1,95 @@
+"""Shrinking a graph: the budget is kept, the numbers stay, refusals name a budget that works."""
+
+import re
+
+import pytest
+
+from support.builder import GraphBuilder
+from support.compare import run_graph
+from tilewright.errors import BudgetError
+from tilewright.execute.compare import compare
+from tilewright.frontend import zoo
+from tilewright.frontend.weights import seeded_inputs
+from tilewright.graph.graph import Graph
+from tilewright.graph.verify import verify
+from tilewright.peak.predict import predict_peak
+from tilewright.shrink.shrink import shrink_graph
+from tilewright.units import parse_bytes
+
+
+def wide_middle() -> Graph:
+    """A narrow network whose inner values are large: what shrinking is for."""
+    b = GraphBuilder()
+    x = b.input(1, 4, 96, 96)
+    y = b.add("Conv", x, b.weight(64, 4, 3, 3), pads=[1] * 4, name="grow")
+    y = b.add("Relu", y, name="relu")
+    y = b.add("Conv", y, b.weight(64, 64, 3, 3), pads=[1] * 4, name="middle")
+    b.add("Conv", y, b.weight(4, 64, 3, 3), pads=[1] * 4, name="shrink")
+    return b.graph()
+
+
+@pytest.mark.parametrize("share", [0.7, 0.5, 0.35])
+def test_peak_stays_under_the_budget_and_numbers_stay(share: float) -> None:
+    graph = wide_middle()
+    original = predict_peak(graph)
+    result = shrink_graph(graph, share)
+    assert result.original.peak == original.peak
+    assert result.predicted.peak <= share * original.peak
+    assert predict_peak(result.graph).peak == result.predicted.peak
+    verify(result.graph)
+    assert result.graph.outputs == graph.outputs
+    feeds = seeded_inputs(graph)
+    assert compare(run_graph(graph, feeds), run_graph(result.graph, feeds)).max_rel_error <= 1e-5
+
+
+def test_a_smaller_budget_never_needs_more() -> None:
+    graph = wide_middle()
+    peaks = [shrink_graph(graph, share).predicted.peak for share in (0.8, 0.6, 0.4)]
+    assert peaks == sorted(peaks, reverse=True)
+
+
+@pytest.mark.quick
+def test_a_model_within_the_budget_is_left_alone() -> None:
+    graph = wide_middle()
+    for budget in (1.0, predict_peak(graph).peak, 10**12):
+        result = shrink_graph(graph, budget)
+        assert result.graph is graph
+        assert result.groups == ()
+        assert result.recompute_ratio == 0
+
+
+def test_groups_do_not_overlap() -> None:
+    result = shrink_graph(zoo.build("fsrcnn@64x96"), 0.4)
+    names = [tiled.node.name for group in result.groups for tiled in group.ops]
+    assert len(names) == len(set(names)) > 0
+
+
+def test_refusal_names_a_budget_that_can_be_met() -> None:
+    graph = wide_middle()
+    with pytest.raises(BudgetError) as refusal:
+        shrink_graph(graph, 1000)
+    named = re.search(r"smallest[^.]*? is ([\d.]+ [kMG]?B)", str(refusal.value))
+    assert named is not None, refusal.value
+    assert shrink_graph(graph, parse_bytes(named[1])).predicted.peak <= parse_bytes(named[1])
+
+
+def test_refusal_is_the_same_for_every_budget_out_of_reach() -> None:
+    """The smallest peak is a property of the model, not of the wish."""
+    graph = zoo.build("fsrcnn@48x64")
+    found: list[float] = []
+    for budget in (1000, 60_000):
+        with pytest.raises(BudgetError) as refusal:
+            shrink_graph(graph, budget)
+        named = re.search(r"smallest[^.]*? is ([\d.]+ [kMG]?B)", str(refusal.value))
+        assert named is not None
+        found.append(parse_bytes(named[1]))
+    assert max(found) <= 1.1 * min(found)
+
+
+def test_what_cannot_be_cut_is_refused_with_its_name() -> None:
+    b = GraphBuilder()
+    x = b.input(1, 4, 64, 64)
+    y = b.add("Relu", x, name="relu")
+    b.add("GlobalAveragePool", b.add("Softmax", y, axis=2, name="soft"), name="pool")
+    with pytest.raises(BudgetError, match="cannot be met"):
+        shrink_graph(b.graph(), 0.01)
