@@ -16,7 +16,6 @@ from tilewright.frontend import proto, zoo
 from tilewright.frontend.save import serialize
 from tilewright.frontend.weights import seeded
 
-pytestmark = pytest.mark.quick
 Refused = Callable[..., str]
 F = onnx.TensorProto.FLOAT
 BELOW_A_FILE = "/proc/version/x"  # where not even root can write
@@ -86,6 +85,7 @@ def test_no_model(
     assert str(path) in line
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.999])
 def test_truncated(refused: Refused, sound: Path, share: float) -> None:
     data = sound.read_bytes()
@@ -114,6 +114,7 @@ def test_shape_for_a_zoo_network(refused: Refused) -> None:
 # --- what is in it -------------------------------------------------------------------------------
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "made, words",
     [
@@ -161,6 +162,7 @@ def test_names_that_are_no_text(refused: Refused, tmp_path: Path) -> None:
     assert "not text" in refused("show", "model", path)
 
 
+@pytest.mark.quick
 def test_open_dimensions_say_which_and_how(refused: Refused, tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"
     path.write_bytes(model([relu()], shape=("batch", 2, None, 8)).SerializeToString())
@@ -203,6 +205,7 @@ def conv_with(tensor: Any) -> bytes:
 WEIGHT = np.ones((4, 2, 3, 3), np.float32)
 
 
+@pytest.mark.quick
 def test_missing_weights_do_not_hinder_tiling(
     command: Any, refused: Refused, tmp_path: Path
 ) -> None:
@@ -248,6 +251,7 @@ def test_missing_numbers_that_decide_a_shape(refused: Refused, tmp_path: Path) -
 # --- splits, halos, budgets ----------------------------------------------------------------------
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "node, split, words",
     [
@@ -352,6 +356,7 @@ def test_wrong_usage_points_to_help(refused: Refused, arguments: tuple[str, ...]
 # --- outputs -------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "target", ["missing/o.onnx", BELOW_A_FILE, ".", "/proc/o.onnx", "/dev/null"]
 )

@@ -6,7 +6,7 @@ from typing import NoReturn, cast
 import typer
 
 from tilewright import __version__
-from tilewright.cli import show, shrink, tile
+from tilewright.cli import plan, show, shrink, tile
 from tilewright.errors import TilewrightError
 
 app = typer.Typer(
@@ -14,7 +14,8 @@ app = typer.Typer(
     help="Exact fused, tiled execution of neural networks.\n\n"
     "tile: every tile of an operator or a fused run of operators, with its exact halo and "
     "padding.\n\n"
-    "shrink: an ordinary ONNX model with the same results in a fraction of the memory.",
+    "shrink: an ordinary ONNX model with the same results in a fraction of the memory.\n\n"
+    "plan: how a network runs on a machine, to the cycle and the byte, proved by executing it.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -23,6 +24,8 @@ app = typer.Typer(
 app.command("tile")(tile.tile)
 app.command("shrink")(shrink.shrink)
 app.command("run")(shrink.run)
+app.command("plan")(plan.with_switches(plan.plan))
+app.command("verify")(plan.verify)
 app.add_typer(show.app, name="show")
 
 

@@ -8,9 +8,11 @@ wrong numbers.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from tilewright.errors import VerificationError
 from tilewright.graph.graph import Array
 from tilewright.graph.kernels import run_step
 from tilewright.graph.types import FLOATS
@@ -19,7 +21,7 @@ from tilewright.program.place import Placed
 from tilewright.program.program import Compute, Task, View
 
 HOST_BYTES = 4  # behind every planned byte
-POISON = 0xAA
+POISON = 0xFF  # in every byte: not a number for floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,10 @@ class VirtualMachine:
         host = np.dtype(np.float32 if view.dtype in FLOATS else view.dtype)
         base = (self.placed.address[view.buffer] + view.offset) * HOST_BYTES
         strides = tuple(stride * HOST_BYTES for stride in view.strides)
-        return np.ndarray(view.shape, host, self.memory[buffer.memory].data, base, strides)
+        try:
+            return np.ndarray(view.shape, host, self.memory[buffer.memory].data, base, strides)
+        except (TypeError, ValueError):
+            raise VerificationError(f"a view of '{buffer.name}' leaves {buffer.memory}") from None
 
     def _begin(self, task: Task) -> list[Array]:
         """Read operands, poison the destination, compute."""
@@ -82,7 +87,7 @@ class VirtualMachine:
             self.reads[self.program.buffers[view.buffer].memory] += view.bytes
         for view in task.writes:
             target = self.array(view)
-            target[...] = np.nan if np.issubdtype(target.dtype, np.floating) else 0
+            target[...] = _poison(target.dtype)
         if isinstance(task.work, Compute):
             return self._compute(task.work, operands, len(task.writes))
         return [operands[0]] * len(task.writes)
@@ -95,7 +100,12 @@ class VirtualMachine:
                 operands[i] if isinstance(i, int) else (local[i] if isinstance(i, str) else i)
                 for i in step.inputs
             ]
-            made = run_step(step.kind, step.attributes, inputs, self.opset, len(step.outputs))
+            try:
+                made = run_step(step.kind, step.attributes, inputs, self.opset, len(step.outputs))
+            except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+                raise VerificationError(
+                    f"{step.kind} cannot run on its operands: {error}"
+                ) from None
             for place, array in zip(step.outputs, made, strict=True):
                 if isinstance(place, int):
                     results[place] = array
@@ -105,5 +115,14 @@ class VirtualMachine:
 
     def _finish(self, task: Task, results: list[Array]) -> None:
         for view, array in zip(task.writes, results, strict=True):
+            if array.shape != view.shape:
+                raise VerificationError(f"{task.name}: gives {array.shape} for {view.shape}")
             self.array(view)[...] = array
             self.writes[self.program.buffers[view.buffer].memory] += view.bytes
+
+
+def _poison(kind: "np.dtype[Any]") -> float | int | bool:
+    """A value no network computes with: wrong where it is used, and loud as an index."""
+    if np.issubdtype(kind, np.floating):
+        return np.nan
+    return np.iinfo(kind).max if np.issubdtype(kind, np.integer) else True

@@ -4,9 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from math import prod
 
-import numpy as np
-
-from tilewright.graph.graph import Array, Attribute, Graph
+from tilewright.graph.graph import Attribute, Graph
 from tilewright.graph.types import TensorType
 from tilewright.peak.kernels import Kernel
 from tilewright.peak.order import backward_order
@@ -58,7 +56,7 @@ class Network:
 
     @property
     def readers(self) -> dict[str, list[Kernel]]:
-        """Value -> the kernels that read it, as often as they do."""
+        """Value -> the kernels that read it, as often as they do; constants are left out."""
         if not self._linked:
             self._link()
         return self._readers
@@ -72,7 +70,8 @@ class Network:
             for name in kernel.outputs:
                 self._producer[name] = kernel
             for name in kernel.inputs:
-                readers[name].append(kernel)
+                if name not in self.constants:
+                    readers[name].append(kernel)
         self._producer.pop("", None)
         readers.pop("", None)
         self._readers = dict(readers)
@@ -122,17 +121,13 @@ class Network:
         shape = self.shape(name)
         return None if shape is None else prod(shape)
 
-    def numbers(self, name: str) -> Array | None:
-        """The numbers of a constant, flat, where they are known."""
-        constant = self.graph.constants.get(name)
-        return None if constant is None or constant.data is None else np.ravel(constant.data)
-
     def scalar(self, name: str) -> float | None:
         """The number of a constant of one element, where it is known."""
-        data = self.numbers(name)
-        if data is None or data.size != 1 or data.dtype.kind not in "biuf":
+        constant = self.graph.constants.get(name)
+        if constant is None or constant.data is None or constant.data.size != 1:
             return None
-        return float(data[0])
+        number = constant.data.item()
+        return float(number) if isinstance(number, int | float) else None
 
     def is_constant(self, name: str) -> bool:
         """Whether the value is absent or does not depend on the inputs."""
@@ -175,10 +170,10 @@ class Network:
             if kernel.gone:
                 continue
             kernel.gone = True
-            for name in set(kernel.inputs):
+            for name in kernel.inputs:
                 readers = self.readers.get(name)
-                if readers:
-                    self.readers[name] = [other for other in readers if other is not kernel]
+                if readers is not None and kernel in readers:
+                    readers.remove(kernel)
             for name in kernel.outputs:
                 if self.producer.get(name) is kernel:
                     del self.producer[name]
@@ -213,9 +208,10 @@ class Network:
     def rewire(self, kernel: Kernel, old: str, new: str) -> None:
         """One kernel reads another value."""
         self._order = None
+        times = kernel.inputs.count(old)
         kernel.inputs = tuple(new if name == old else name for name in kernel.inputs)
         self.readers[old] = [other for other in self.readers.get(old, []) if other is not kernel]
-        self.readers.setdefault(new, []).append(kernel)
+        self.readers.setdefault(new, []).extend([kernel] * times)
 
     def invent(self, name: str, label: str, shape: Shape) -> str:
         """A value that holds another one in a different layout."""

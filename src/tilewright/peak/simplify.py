@@ -13,8 +13,9 @@ def fold_constants(network: Network) -> None:
             kernel.inputs and all(network.is_constant(name) for name in kernel.inputs)
         ):
             network.constants.update(kernel.outputs)
-            network.remove(kernel)
+            kernel.gone = True
     network.constants.discard("")
+    network.relink()
 
 
 def drop_no_ops(network: Network) -> None:
@@ -31,13 +32,10 @@ def drop_no_ops(network: Network) -> None:
 def merge_duplicates(network: Network) -> None:
     """Kernels of one kind that read the same values with the same attributes become one."""
     seen: dict[tuple[object, ...], Kernel] = {}
+    readers, nobody = network.readers, ()
     for kernel in network.in_order():
         # Duplicates share all their inputs: one that nobody else reads settles it.
-        if any(
-            len(network.readers[name]) < 2
-            for name in kernel.inputs
-            if name and name not in network.constants
-        ):
+        if any(len(readers.get(name, nobody)) == 1 for name in kernel.inputs):
             continue
         if kernel.kind in RANDOM or any(name in network.outputs for name in kernel.outputs):
             continue

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,6 +16,15 @@ class PlanError(TilewrightError):
     """A plan file that cannot be used; the text names the file and the key."""
 
 
+class Place(StrEnum):
+    """Where a group runs: on the cores; in the main memory, by copies alone; or nowhere, because
+    its result is a view of what is there already."""
+
+    CORES = "cores"
+    MAIN = "main"
+    VIEW = "view"
+
+
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
     """Operators that run tile by tile. The first dimension of the grid is the outermost loop;
@@ -23,6 +33,7 @@ class GroupPlan:
     nodes: tuple[str, ...]
     splits: tuple[Split, ...]
     spread: int | None = None
+    place: Place = Place.CORES
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +57,8 @@ def plan_text(plan: Plan) -> str:
             ]
         if group.spread is not None:
             entry["spread"] = group.spread
+        if group.place is not Place.CORES:
+            entry["place"] = group.place.value
         groups.append(entry)
     document = {
         "model": plan.model,
@@ -112,4 +125,9 @@ def _group(entry: Mapping[str, Any], path: Path, where: str) -> GroupPlan:
     spread = entry.get("spread")
     if spread is not None and (not isinstance(spread, int) or not 0 <= spread < len(splits)):
         raise PlanError(f"'{path}': {where}.spread has to be the number of a split")
-    return GroupPlan(tuple(str(node) for node in cast(list[Any], nodes)), tuple(splits), spread)
+    try:
+        place = Place(entry.get("place", "cores"))
+    except ValueError:
+        raise PlanError(f"'{path}': {where}.place is cores, main or view") from None
+    names = tuple(str(node) for node in cast(list[Any], nodes))
+    return GroupPlan(names, tuple(splits), spread, place)

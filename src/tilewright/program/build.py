@@ -14,13 +14,21 @@ from tilewright.cost.models import CostModels
 from tilewright.errors import TilewrightError
 from tilewright.geometry.box import Box
 from tilewright.graph.graph import Graph
-from tilewright.graph.ops.spec import Step, StepInput, Tile
+from tilewright.graph.ops.spec import Engine, Step, StepInput, Tile, op_of
 from tilewright.machine.machine import Core, Machine
-from tilewright.plan.plan import GroupPlan, Plan
-from tilewright.program.layout import Layouts, part
-from tilewright.program.link import linked
+from tilewright.plan.plan import GroupPlan, Place, Plan
+from tilewright.program.layout import Layouts, dense_strides, part
+from tilewright.program.link import linked, span
 from tilewright.program.program import Buffer, Compute, Program, Task, Transfer, View
-from tilewright.tiling.group import GroupTiles, TiledOp, cut_ops, exports, typed_group
+from tilewright.program.views import concat_parts, view_of
+from tilewright.tiling.group import (
+    GroupTiles,
+    TiledOp,
+    cut_ops,
+    exports,
+    typed_group,
+    whole_tile,
+)
 
 
 class LoweringError(TilewrightError):
@@ -38,7 +46,7 @@ class Builder:
 
     def __init__(self, graph: Graph, machine: Machine, plan: Plan) -> None:
         self.graph, self.machine, self.plan = graph, machine, plan
-        self.layouts = Layouts(machine, plan.dtype)
+        self.layouts = Layouts.of(graph, machine, plan.dtype)
         self.models = CostModels(machine)
         self.buffers: list[Buffer] = []
         self.main: dict[str, View] = {}
@@ -48,6 +56,7 @@ class Builder:
         """All groups in order, as one program."""
         for name in (*self.graph.inputs, *self.graph.constants):
             self._main_view(name)
+        self._lay_out_concats()
         for number, group in enumerate(self.plan.groups):
             self._group(number, group)
         return Program(
@@ -62,13 +71,12 @@ class Builder:
     def _main_view(self, name: str) -> View:
         """A tensor in the main memory; inner ones have their channels aligned."""
         if name not in self.main:
-            kind = self.graph.types[name]
-            outer = {*self.graph.inputs, *self.graph.outputs, *self.graph.constants}
-            aligned = name not in outer
             memory = self.machine.main_memory
-            size = self.layouts.bytes(kind, kind.shape, aligned=aligned)
+            view = self.layouts.main_view(len(self.buffers), name)
+            size = max(1, span(view)[1])
+            if name in self.layouts.images:
+                size = view.shape[0] * view.strides[0]
             self.buffers.append(Buffer(name, memory.name, size, memory.alignment, name))
-            view = self.layouts.whole(len(self.buffers) - 1, kind, aligned=aligned)
             if name in self.graph.constants:
                 view = self._weight_view(name, view)
             self.main[name] = view
@@ -77,12 +85,7 @@ class Builder:
     def _weight_view(self, name: str, view: View) -> View:
         """Constants lie row by row, matrices column by column: parts of output channels are then
         contiguous."""
-        strides: list[int] = []
-        step = view.item
-        for extent in reversed(view.shape):
-            strides.append(step)
-            step *= max(1, extent)
-        ordered = tuple(reversed(strides))
+        ordered = dense_strides(view.shape, view.item)
         if len(view.shape) == 2 and self._is_right_operand(name):
             ordered = (view.item, view.shape[0] * view.item)
         return View(view.buffer, 0, view.shape, ordered, view.dtype, view.item)
@@ -99,11 +102,73 @@ class Builder:
             raise LoweringError(f"the plan names node '{missing[0]}', which the network lacks")
         members = sorted(self.graph.index[name] for name in plan.nodes)
         ops = typed_group(self.graph, members)
+        if plan.place is Place.VIEW:
+            self._views(ops)
+            return
+        if plan.place is Place.MAIN:
+            for tiled in ops:
+                self._in_main_memory(number, tiled)
+            return
         group = cut_ops(self.graph, ops, exports(self.graph, members), plan.splits)
         for name in group.outputs:
             self._main_view(name)
         for tile in range(prod(group.counts)):
             _TileBuilder(self, group, plan.spread, number, tile).build()
+
+    def _lay_out_concats(self) -> None:
+        """Inputs of a concat that is no work are written where they belong in its result."""
+        for group in self.plan.groups:
+            if group.place is not Place.VIEW:
+                continue
+            for name in group.nodes:
+                node = self.graph.nodes[self.graph.index[name]]
+                op = op_of(self.graph, node)
+                if op is None or op.kind != "Concat":
+                    continue
+                for source, view in zip(
+                    node.inputs, concat_parts(op, self._main_view(node.outputs[0])), strict=True
+                ):
+                    if source in self.main:
+                        raise LoweringError(f"'{name}' cannot be a view: '{source}' lies elsewhere")
+                    self.main[source] = view
+
+    def _views(self, ops: tuple[TiledOp, ...]) -> None:
+        """Results that are views of what is there."""
+        for tiled in ops:
+            for position, name in enumerate(tiled.node.outputs):
+                if not name or name in self.main:
+                    continue
+                view = view_of(tiled.op, self.main[tiled.node.inputs[0]], position)
+                if view is None or name in self.graph.outputs:
+                    raise LoweringError(f"'{tiled.node.name}' ({tiled.node.kind}) cannot be a view")
+                self.main[name] = view
+
+    def _in_main_memory(self, number: int, tiled: TiledOp) -> None:
+        """Data movement by copies within the main memory."""
+        if tiled.spec.engine is not Engine.MOVE:
+            raise LoweringError(f"'{tiled.node.name}' ({tiled.node.kind}) has to run on a core")
+        main, core = self.machine.main_memory, self.machine.cores[0]
+        link, route = next(self.machine.routes(main.name, core.memory.name))
+        boxes = tuple(Box.whole(k.shape) if k is not None else None for k in tiled.op.outputs)
+        steps = tiled.spec.tile(tiled.op, whole_tile(tiled))
+        numbers: dict[int, int] = {}
+        reads: list[View] = []
+        for operand in sorted({i for step in steps for i in step.inputs if isinstance(i, int)}):
+            numbers[operand] = len(reads)
+            reads.append(self.main[tiled.node.inputs[operand]])
+        writes = tuple(self._main_view(name) for name in tiled.node.writes)
+        places = {k: n for n, k in enumerate(k for k, box in enumerate(boxes) if box is not None)}
+        work = Compute(
+            tuple(_renumbered(step, numbers, places) for step in steps),
+            workload_of(tiled.spec, tiled.op, whole_tile(tiled), self.plan.dtype),
+        )
+        copies = [Copy(*view.runs()) for view in writes]
+        moved = 2 * sum(moved_bytes(copy, route) for copy in copies)
+        cycles = sum(start_cycles(copy, link, route) for copy in copies)
+        energy = sum(c.bytes for c in copies) * (main.read_pj_per_byte + main.write_pj_per_byte)
+        title = f"move {tiled.node.name}"
+        task = Task(title, link.name, work, tuple(reads), writes, cycles, moved, energy)
+        self.tasks.append(replace(task, node=tiled.node.name, group=number))
 
     def new_buffer(self, name: str, core: Core, size: int, value: str) -> int:
         """A buffer in a core's memory."""
@@ -194,11 +259,10 @@ class _TileBuilder:
 
     def _local(self, name: str, box: Box) -> View:
         """Room for a region in the core's memory."""
-        kind, layouts = self.builder.graph.types[name], self.builder.layouts
-        size = layouts.bytes(kind, box.shape, aligned=True)
+        layouts = self.builder.layouts
+        size = layouts.bytes(name, box.shape, aligned=True)
         buffer = self.builder.new_buffer(f"{name}@{self.label}", self.core, size, name)
-        strides = layouts.strides(kind, box.shape, aligned=True)
-        return View(buffer, 0, box.shape, strides, kind.dtype, layouts.item(kind))
+        return layouts.view(buffer, name, box.shape, aligned=True)
 
     def _result(self, name: str, box: Box) -> View:
         view = self._local(name, box)

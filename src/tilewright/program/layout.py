@@ -4,52 +4,93 @@ from dataclasses import dataclass
 from math import prod
 
 from tilewright.geometry.box import Box
-from tilewright.graph.types import BITS, FLOATS, TensorType
+from tilewright.graph.graph import Graph
+from tilewright.graph.ops import spec_of
+from tilewright.graph.types import BITS, FLOATS
 from tilewright.machine.dtypes import element_bits
 from tilewright.machine.machine import Machine
 from tilewright.program.program import View
 
 _IMAGE = 4
+_FAMILIES = frozenset({"window"})
+_FOLLOWING = frozenset({"element-wise", "normalisation"})
+
+
+def image_values(graph: Graph) -> frozenset[str]:
+    """Tensors that are images: what windows read and write, and what is element by element with
+    them. Others of the same rank (heads of attention) are matrices."""
+    families = [spec[0].family if (spec := spec_of(graph, n)) else "" for n in graph.nodes]
+    rank = {name for name, kind in graph.types.items() if len(kind.shape) == _IMAGE}
+    images: set[str] = set()
+
+    def touched(index: int) -> set[str]:
+        node = graph.nodes[index]
+        return {n for n in (*node.inputs, *node.outputs) if n in rank and n not in graph.constants}
+
+    todo = [i for i, family in enumerate(families) if family in _FAMILIES]
+    seen = set(todo)
+    while todo:
+        for name in touched(todo.pop()):
+            if name in images:
+                continue
+            images.add(name)
+            users = [*graph.consumers.get(name, ())]
+            if name in graph.producer:
+                users.append(graph.producer[name])
+            fresh = [i for i in users if families[i] in _FOLLOWING and i not in seen]
+            seen.update(fresh)
+            todo += fresh
+    return frozenset(images)
 
 
 @dataclass(frozen=True, slots=True)
 class Layouts:
-    """Element sizes and layouts under one machine and element type."""
+    """Element sizes and layouts of a network's tensors under one machine and element type."""
 
+    graph: Graph
     machine: Machine
     dtype: str
+    images: frozenset[str]
 
-    def item(self, kind: TensorType) -> int:
+    @staticmethod
+    def of(graph: Graph, machine: Machine, dtype: str) -> "Layouts":
+        """Layouts of a network."""
+        return Layouts(graph, machine, dtype, image_values(graph))
+
+    def item(self, name: str) -> int:
         """Bytes of one element: floats in the planned type, everything else as it is."""
+        kind = self.graph.types[name]
         bits = element_bits(self.dtype) if kind.dtype in FLOATS else BITS[kind.dtype]
         return max(1, bits // 8)
 
-    def strides(
-        self, kind: TensorType, shape: tuple[int, ...], *, aligned: bool
-    ) -> tuple[int, ...]:
-        """Byte strides of a tensor (or tile) of this shape, for itself alone."""
-        item = self.item(kind)
-        if len(shape) != _IMAGE:
-            return _dense(shape, item)
-        batch, channels, height, width = shape
+    def strides(self, name: str, shape: tuple[int, ...], *, aligned: bool) -> tuple[int, ...]:
+        """Byte strides of a tensor, or of a part of it that lies by itself."""
+        item = self.item(name)
+        if name not in self.images:
+            return dense_strides(shape, item)
+        _, channels, height, width = shape
         if aligned:
             grain = self.machine.limits.channel_alignment
             channels = -(-channels // grain) * grain
         pixel = channels * item
-        del batch
         return (height * width * pixel, item, width * pixel, pixel)
 
-    def bytes(self, kind: TensorType, shape: tuple[int, ...], *, aligned: bool) -> int:
+    def bytes(self, name: str, shape: tuple[int, ...], *, aligned: bool) -> int:
         """Bytes such a tensor takes, alignment of channels included."""
-        strides = self.strides(kind, shape, aligned=aligned)
-        if len(shape) == _IMAGE:
-            return max(1, shape[0] * strides[0])
-        return max(1, prod(shape) * self.item(kind))
+        if name in self.images:
+            return max(1, shape[0] * self.strides(name, shape, aligned=aligned)[0])
+        return max(1, prod(shape) * self.item(name))
 
-    def whole(self, buffer: int, kind: TensorType, *, aligned: bool) -> View:
-        """A view of all of a tensor that starts its buffer."""
-        strides = self.strides(kind, kind.shape, aligned=aligned)
-        return View(buffer, 0, kind.shape, strides, kind.dtype, self.item(kind))
+    def view(self, buffer: int, name: str, shape: tuple[int, ...], *, aligned: bool) -> View:
+        """A tensor, or a part that lies by itself, at the start of its buffer."""
+        strides = self.strides(name, shape, aligned=aligned)
+        return View(buffer, 0, shape, strides, self.graph.types[name].dtype, self.item(name))
+
+    def main_view(self, buffer: int, name: str) -> View:
+        """How a value lies in the main memory: inner ones have their channels aligned, those of
+        the caller have not."""
+        outer = {*self.graph.inputs, *self.graph.outputs, *self.graph.constants}
+        return self.view(buffer, name, self.graph.types[name].shape, aligned=name not in outer)
 
 
 def part(view: View, outer: Box, inner: Box) -> View:
@@ -59,7 +100,8 @@ def part(view: View, outer: Box, inner: Box) -> View:
     return View(view.buffer, view.offset + offset, inner.shape, view.strides, view.dtype, view.item)
 
 
-def _dense(shape: tuple[int, ...], item: int) -> tuple[int, ...]:
+def dense_strides(shape: tuple[int, ...], item: int) -> tuple[int, ...]:
+    """Row by row, without gaps."""
     strides: list[int] = []
     step = item
     for extent in reversed(shape):

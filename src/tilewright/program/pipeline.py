@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from tilewright.machine.machine import Machine
 from tilewright.program.passes.duplicates import remove_duplicate_copies
 from tilewright.program.passes.fold import fold_activations
+from tilewright.program.passes.multicast import multicast
+from tilewright.program.passes.pipeline_engines import pipeline_engines
 from tilewright.program.passes.prefetch import prefetch
+from tilewright.program.passes.reshape import implicit_reshape
 from tilewright.program.program import Program
 
 
@@ -26,6 +29,9 @@ class Pass:
 PASSES = (
     Pass("fold-activations", fold_activations),
     Pass("duplicate-copies", remove_duplicate_copies),
+    Pass("multicast", multicast),
+    Pass("implicit-reshape", implicit_reshape),
+    Pass("pipelining", pipeline_engines),
     Pass("prefetch", prefetch),
 )
 

@@ -7,9 +7,12 @@ import matplotlib
 
 from tilewright.api import ShrinkResult
 from tilewright.errors import OutputError
+from tilewright.planning import Planned
+from tilewright.program.place import Placed
 
 matplotlib.use("Agg")
 from matplotlib import pyplot
+from matplotlib.collections import PolyCollection
 
 
 def plot_memory(result: ShrinkResult, title: str, path: Path) -> None:
@@ -33,3 +36,87 @@ def plot_memory(result: ShrinkResult, title: str, path: Path) -> None:
         raise OutputError(f"cannot write '{path}': {error}") from None
     finally:
         pyplot.close(figure)
+
+
+_MOST_MEMORIES = 9  # of a machine with many cores, the first ones
+
+
+def plot_memory_map(planned: Planned, path: Path) -> None:
+    """Every buffer of every memory as a rectangle: addresses over time, as a PNG."""
+    placed, machine = planned.placed, planned.machine
+    memories = [machine.memory(name) for name, _ in placed.peaks][:_MOST_MEMORIES]
+    peaks = dict(placed.peaks)
+    height = 1.2 + 4.2 * len(memories)
+    figure, rows = pyplot.subplots(
+        len(memories), 1, figsize=(16, height), sharex=True, squeeze=False
+    )
+    total = max(1, placed.schedule.makespan)
+    to_ms = machine.seconds(1) * 1e3
+    lifetimes = _lifetimes(placed)
+    for axes, memory in zip(rows[:, 0], memories, strict=True):
+        scale, unit = (1e6, "MB") if peaks[memory.name] >= 1e6 else (1e3, "kB")
+        top = max(1, peaks[memory.name]) / scale
+        boxes = []
+        for number, (start, stop, group) in lifetimes.items():
+            buffer = placed.program.buffers[number]
+            if buffer.memory != memory.name:
+                continue
+            left, width = start * to_ms, max(1, stop - start) * to_ms
+            low, tall = placed.address[number] / scale, buffer.size / scale
+            boxes.append(((left, low, width, tall), group, buffer.value or buffer.name))
+        _draw_boxes(axes, boxes, total * to_ms, top)
+        limit = memory.usable / scale
+        near = limit <= 4 * top
+        axes.set_ylim(0, max(top, limit) * 1.06 if near else top * 1.12)
+        if near:
+            axes.axhline(limit, color="crimson", linewidth=1.5)
+        axes.set_title(
+            f"{memory.name}: peak {top:.4g} {unit} of {limit:.4g} {unit} usable"
+            + (" (red line)" if near else " (beyond the picture)"),
+            loc="left",
+            fontsize=12,
+        )
+        axes.set_ylabel(f"address, {unit}")
+        axes.set_xlim(0, total * to_ms)
+        axes.grid(alpha=0.25)
+    rows[-1, 0].set_xlabel("time, ms; one colour per group of the plan")
+    title = f"{planned.plan.model} on {machine.name}: buffers in memory over time"
+    figure.suptitle(title, fontsize=14)
+    figure.tight_layout(rect=(0, 0, 1, 1 - 0.35 / height))
+    try:
+        figure.savefig(path, dpi=100, metadata={"Software": "tilewright"})
+    except (OSError, ValueError) as error:
+        raise OutputError(f"cannot write '{path}': {error}") from None
+    finally:
+        pyplot.close(figure)
+
+
+def _lifetimes(placed: Placed) -> dict[int, tuple[int, int, int]]:
+    """For every buffer: the cycle of its first use, the one after its last, and the group of its
+    first user. What the network brings or takes away is there from beginning to end."""
+    found: dict[int, tuple[int, int, int]] = {}
+    starts, ends = placed.schedule.start.tolist(), placed.schedule.end.tolist()
+    for number, task in enumerate(placed.program.tasks):
+        for view in (*task.reads, *task.writes):
+            start, stop, group = found.get(view.buffer, (starts[number], 0, task.group))
+            found[view.buffer] = (min(start, starts[number]), max(stop, ends[number]), group)
+    program = placed.program
+    for _, view in (*program.inputs, *program.constants, *program.outputs):
+        group = found.get(view.buffer, (0, 0, 0))[2]
+        found[view.buffer] = (0, placed.schedule.makespan, group)
+    return found
+
+
+def _draw_boxes(axes, boxes, width: float, height: float) -> None:
+    """Rectangles in one collection; names where there is room for them."""
+    colours = matplotlib.colormaps["tab20"].colors
+    corners = [
+        [(x, y), (x + w, y), (x + w, y + h), (x, y + h)] for (x, y, w, h), _, _ in boxes
+    ]
+    faces = [colours[group % len(colours)] for _, group, _ in boxes]
+    axes.add_collection(
+        PolyCollection(corners, facecolors=faces, edgecolors="black", linewidths=0.3, alpha=0.85)
+    )
+    for (x, y, w, h), _, name in boxes:
+        if w > 0.011 * len(name) * width * 0.6 and h > 0.045 * height:
+            axes.text(x + w / 2, y + h / 2, name, ha="center", va="center", fontsize=8)

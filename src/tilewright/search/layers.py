@@ -8,12 +8,14 @@ from math import prod
 from tilewright.cost.from_graph import workload_of
 from tilewright.cost.models import CostModels
 from tilewright.errors import TilewrightError, TilingError
-from tilewright.graph.graph import Graph
+from tilewright.graph.graph import Graph, Node
 from tilewright.graph.ops import spec_of
 from tilewright.graph.ops.spec import Engine
 from tilewright.machine.machine import Machine
-from tilewright.plan.plan import GroupPlan, Plan
+from tilewright.plan.plan import GroupPlan, Place, Plan
 from tilewright.program.layout import Layouts
+from tilewright.program.program import View
+from tilewright.program.views import view_of
 from tilewright.tiling.grid import Split
 from tilewright.tiling.group import GroupTiles, TiledOp, cut_ops, exports, typed_group
 from tilewright.units import format_bytes
@@ -37,8 +39,10 @@ class LayerPlanner:
 
     def __init__(self, graph: Graph, machine: Machine, dtype: str) -> None:
         self.graph, self.machine, self.dtype = graph, machine, dtype
-        self.layouts = Layouts(machine, dtype)
+        self.layouts = Layouts.of(graph, machine, dtype)
         self.models = CostModels(machine)
+        self.views: dict[str, View] = {}
+        self.parts: set[str] = set()
         self.usable = min(core.memory.usable for core in machine.cores)
         memory = machine.main_memory.name
         self.link, self.route = next(machine.routes(memory, machine.cores[0].memory.name))
@@ -53,6 +57,10 @@ class LayerPlanner:
                 continue
             members = [index, *self._activations(index)]
             folded.update(members)
+            place = self._movement(index)
+            if place is not Place.CORES:
+                groups.append(GroupPlan((self.graph.nodes[index].name,), (), None, place))
+                continue
             look = self._look(index)
             if look not in known:
                 known[look] = self._best(index)
@@ -60,6 +68,43 @@ class LayerPlanner:
             names = tuple(self.graph.nodes[i].name for i in members)
             groups.append(GroupPlan(names, chosen.splits, chosen.spread))
         return Plan(model, self.machine.name, self.dtype, tuple(groups))
+
+    def _movement(self, index: int) -> Place:
+        """Data movement is a view where it can be, else copies within the main memory."""
+        node = self.graph.nodes[index]
+        known = spec_of(self.graph, node)
+        if known is None or known[0].engine is not Engine.MOVE:
+            return Place.CORES
+        op = known[1]
+        if op.kind == "Concat":
+            return Place.VIEW if self._takes_parts(node) else Place.MAIN
+        source = self._main_view(node.inputs[0])
+        views = [view_of(op, source, k) for k, kind in enumerate(op.outputs) if kind is not None]
+        outside = any(name in self.graph.outputs for name in node.writes)
+        if outside or any(view is None for view in views):
+            return Place.MAIN
+        for name, view in zip(node.writes, views, strict=True):
+            if view is not None:
+                self.views[name] = view
+        return Place.VIEW
+
+    def _main_view(self, name: str) -> View:
+        """How a value lies in the main memory, as the builder will lay it out."""
+        return self.views.get(name) or self.layouts.main_view(0, name)
+
+    def _takes_parts(self, node: Node) -> bool:
+        """Whether all inputs of a concat can be written straight into its result."""
+        sources = [self.graph.producer.get(name) for name in node.inputs]
+        fixed = {*self.graph.inputs, *self.graph.outputs, *self.graph.constants}
+        if None in sources or len(set(node.inputs)) < len(node.inputs):
+            return False
+        for name, source in zip(node.inputs, sources, strict=True):
+            known = spec_of(self.graph, self.graph.nodes[source or 0])
+            taken = name in fixed or name in self.views or name in self.parts
+            if known is None or known[0].engine is Engine.MOVE or taken:
+                return False
+        self.parts.update(node.inputs)
+        return True
 
     def _activations(self, index: int) -> Iterator[int]:
         """Activations that run inside a matrix operator: each the only reader of the one before."""
@@ -82,7 +127,8 @@ class LayerPlanner:
         names = (*node.inputs, *node.outputs)
         types = tuple((self.graph.types.get(n), n in self.graph.constants) for n in names)
         attributes = tuple(sorted((k, str(v)) for k, v in node.attributes.items()))
-        return node.kind, attributes, types
+        images = tuple(name in self.layouts.images for name in names)
+        return node.kind, attributes, types, images
 
     def _best(self, index: int) -> GroupPlan:
         (tiled,) = typed_group(self.graph, [index])
@@ -145,13 +191,13 @@ class LayerPlanner:
             box = tile.input_box(number)
             if operand is None or box is None or box.empty:
                 continue
-            size = self.layouts.bytes(operand.type, box.shape, aligned=True)
+            size = self.layouts.bytes(tiled.node.inputs[number], box.shape, aligned=True)
             loads += size
             times = self._loads(tiled, number, splits) / tiles
             dma += times * (self.route.latency + size / rate)
-        for kind, box in zip(tiled.op.outputs, tile.outputs, strict=True):
-            if kind is not None and box is not None:
-                size = self.layouts.bytes(kind, box.shape, aligned=True)
+        for name, box in zip(tiled.node.outputs, tile.outputs, strict=True):
+            if name and box is not None:
+                size = self.layouts.bytes(name, box.shape, aligned=True)
                 stores += size
                 dma += self.route.latency + size / rate
         turns = -(-tiles // cores)

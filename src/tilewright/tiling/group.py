@@ -214,6 +214,12 @@ def typed_group(graph: Graph, nodes: Iterable[int]) -> tuple[TiledOp, ...]:
     return tuple(ops)
 
 
+def whole_tile(tiled: TiledOp) -> Tile:
+    """The operator as a single tile."""
+    boxes = [Box.whole(kind.shape) if kind is not None else None for kind in tiled.op.outputs]
+    return Tile(tuple(boxes), _reaches(tiled, boxes))
+
+
 def exports(graph: Graph, nodes: Iterable[int]) -> dict[str, bool]:
     """Values of the group that something outside reads -> whether the group reads them too."""
     inside = set(nodes)

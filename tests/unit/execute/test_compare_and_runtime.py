@@ -1,6 +1,7 @@
 """The judge of equality, and the runtime's settings and errors."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -93,7 +94,7 @@ def test_errors_of_the_runtime_are_one_line() -> None:
         assert "\n" not in str(error.value)
 
 
-def test_measured_run_gives_outputs_and_figures(tmp_path) -> None:
+def test_measured_run_gives_outputs_and_figures(tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"
     save_onnx(doubler(), path)
     measured = run_measured(path, {"x": np.ones((2, 3), np.float32)}, warm=True)

@@ -124,7 +124,8 @@ def _transposed_window(call: Call, extents: tuple[int, ...], kernel: tuple[int, 
     )
     wanted = call.ints_of("output_shape")
     if wanted is None and mode.startswith("SAME"):
-        wanted = tuple(extent * s for extent, s in zip(extents, strides, strict=True))
+        # Strides beyond the kernel's reach would leave the end empty: it is left out.
+        wanted = tuple(min(n * s, f) for n, s, f in zip(extents, strides, full, strict=True))
     if wanted is not None:
         result = wanted[-rank:]
         totals = [max(0, f - r) for f, r in zip(full, result, strict=True)]

@@ -11,7 +11,6 @@ from tilewright.graph.kernels.call import Call
 from tilewright.graph.kernels.geometry import LEADING, Window, window_of
 
 Combine = Callable[..., Array]
-_COUNTS_PADDING_EXACTLY = 19  # operator set from which ceil mode's own padding does not count
 
 
 def _pool_window(call: Call, x: Array) -> Window:
@@ -89,8 +88,6 @@ def average_pool(call: Call) -> Array:
     window = _pool_window(call, x)
     total = _slide(window.padded(x, 0), window, np.add)
     include = bool(call.int_of("count_include_pad", 0))
-    if include and call.opset < _COUNTS_PADDING_EXACTLY:
-        return total / prod(window.kernel)
     for axis, extent in enumerate(x.shape[LEADING:]):
         low = -window.before[axis] if include else 0
         high = extent + window.after[axis] if include else extent

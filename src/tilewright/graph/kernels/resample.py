@@ -68,7 +68,9 @@ def _coordinates(axis: _Axis, mode: str) -> Array:
             return (place + half) / scale - half if result > 1 else np.zeros_like(place)
         case "half_pixel_symmetric":
             offset = extent / _SINGLE(2) * (one - result / (scale * extent))
-            return offset + (place + half) / scale - half
+            # The last line is in double precision where the others are not: runtimes do it so.
+            exact = (place.astype(np.float64) + 0.5) / float(scale) - 0.5
+            return (float(offset) + exact).astype(_SINGLE)
         case "tf_crop_and_resize":
             start, stop = _SINGLE(axis.start), _SINGLE(axis.stop)
             if result == 1:

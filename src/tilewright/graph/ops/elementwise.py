@@ -86,9 +86,7 @@ SPECS = (
         for kind in UNARY
     ),
     *(
-        OpSpec(
-            kind, "element-wise", Engine.VECTOR, "all", _broadcast_access, folds=kind in FOLDED
-        )
+        OpSpec(kind, "element-wise", Engine.VECTOR, "all", _broadcast_access, folds=kind in FOLDED)
         for kind in BROADCAST
     ),
     OpSpec("Dropout", "element-wise", Engine.MOVE, "all", _dropout_access),

@@ -134,7 +134,7 @@ def _split_tile(op: Op, tile: Tile) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def _slice_parameters(op: Op) -> dict[int, tuple[int, int]] | None:
+def slice_parameters(op: Op) -> dict[int, tuple[int, int]] | None:
     """Axis -> first position taken and step; None where they are not constant."""
     shape = op.shape(0)
     values = [op.value_of(index) for index in range(1, 5)]
@@ -155,7 +155,7 @@ def _slice_parameters(op: Op) -> dict[int, tuple[int, int]] | None:
 
 
 def _slice_access(op: Op, output: int) -> Access | None:
-    taken = _slice_parameters(op)
+    taken = slice_parameters(op)
     if taken is None:
         return None
     result = op.result().shape
@@ -166,7 +166,7 @@ def _slice_access(op: Op, output: int) -> Access | None:
 
 
 def _slice_tile(op: Op, tile: Tile) -> tuple[Step, ...]:
-    taken = _slice_parameters(op)
+    taken = slice_parameters(op)
     assert taken is not None
     if all(step == 1 for _, step in taken.values()):
         return (Step("Identity", {}, (0,)),)

@@ -1,0 +1,210 @@
+"""`tilewright plan` and `tilewright verify`: a network on a machine, executed; and checked again."""
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tilewright import api
+from tilewright.cli.common import (
+    JsonOption,
+    ModelArgument,
+    ShapeOption,
+    err,
+    note,
+    out,
+    parse_shapes,
+    print_json,
+)
+from tilewright.errors import TilewrightError
+from tilewright.program.pipeline import PASSES
+from tilewright.program.program import Program
+from tilewright.units import format_count
+
+
+def with_switches(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with an option `--no-PASS` for every pass of the pipeline."""
+    signature = inspect.signature(command)
+    given = [p for p in signature.parameters.values() if p.name != "without"]
+    names = {f"no_{step.name.replace('-', '_')}": step for step in PASSES}
+    for name, step in names.items():
+        option = typer.Option(
+            f"--no-{step.name}",
+            help=f"Leave out: {step.description}",
+            rich_help_panel="Passes left out",
+        )
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        kind = Annotated[bool, option]
+        given.append(inspect.Parameter(name, keyword, default=False, annotation=kind))
+
+    @wraps(command)
+    def run(**arguments: Any) -> None:
+        without = frozenset(step.name for name, step in names.items() if arguments.pop(name))
+        command(**arguments, without=without)
+
+    run.__signature__ = signature.replace(parameters=given)  # pyright: ignore[reportAttributeAccessIssue]
+    run.__annotations__ = {p.name: p.annotation for p in given}
+    return run
+
+
+def plan(
+    *,
+    model: ModelArgument,
+    machine: Annotated[
+        str,
+        typer.Option(
+            "--on",
+            metavar="MACHINE",
+            help="A machine by name (`tilewright show machines` lists them), or a .yaml file.",
+        ),
+    ],
+    layer_by_layer: Annotated[
+        bool,
+        typer.Option(
+            "--layer-by-layer", help="Each operator alone, every activation through the memory."
+        ),
+    ] = False,
+    plan_file: Annotated[
+        Path | None,
+        typer.Option("--plan", metavar="plan.yaml", help="Groups and tiles from a file instead."),
+    ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Where to write the run's files."),
+    ] = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(metavar="fp16|int8|...", help="Element type; the machine's own if not given."),
+    ] = None,
+    no_verify: Annotated[
+        bool, typer.Option("--no-verify", help="Validate, but do not execute the plan.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Seed of missing weights and of inputs.")] = 0,
+    print_after: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PASS",
+            help="Print the program after this pass: build (before all), "
+            + ", ".join(step.name for step in PASSES)
+            + ".",
+        ),
+    ] = None,
+    shape: ShapeOption = None,
+    as_json: JsonOption = False,
+    without: frozenset[str] = frozenset(),
+) -> None:
+    """Plan a network on a machine, execute the plan, and write all of it down.
+
+    Writes plan.yaml, program.txt, schedule.json (open it in ui.perfetto.dev), memory.png and
+    summary.json; `tilewright verify DIR` checks them again at any time.
+
+    Examples:
+
+      tilewright plan resnet18 --on npu-2.7 --layer-by-layer --out resnet18-run
+
+      tilewright plan net.onnx --on mcu --plan resnet18-run/plan.yaml --out again
+    """
+    _check_print_after(print_after, without)
+    from tilewright.machine.load import load_machine
+    from tilewright.planning import plan_model
+    from tilewright.report.plan_files import check_folder, write_run
+
+    target = load_machine(machine)
+    if folder is not None:
+        check_folder(folder)
+    loaded = api.load(model, parse_shapes(shape))
+    printed: list[str] = []
+
+    def watch(step: str, program: Program) -> None:
+        from tilewright.program.text import program_text
+
+        if step == print_after:
+            printed.append(program_text(program))
+
+    with err.status("planning ...") as status:
+        planned = plan_model(
+            loaded,
+            target,
+            layer_by_layer=layer_by_layer,
+            plan=plan_file,
+            dtype=dtype,
+            without=without,
+            verify=not no_verify,
+            seed=seed,
+            watch=watch,
+            progress=lambda text: status.update(f"{text} ..."),
+        )
+        if folder is not None:
+            status.update("writing files ...")
+            write_run(planned, folder)
+    from tilewright.report.plan_summary import (
+        engines_table,
+        memory_table,
+        summary_json,
+        summary_lines,
+        verified_line,
+    )
+
+    numbers = planned.numbers
+    if numbers is not None and numbers.seeded:
+        note("the model has no weights of its own here: seeded random ones were used")
+    for text in printed:
+        (err if as_json else out).print(text, end="", soft_wrap=True)
+    if as_json:
+        print_json(summary_json(planned))
+        return
+    for line in summary_lines(planned):
+        out.print(line, soft_wrap=True)
+    out.print(engines_table(planned))
+    out.print(memory_table(planned))
+    out.print(verified_line(planned), soft_wrap=True)
+    if folder is not None:
+        out.print(f"written: {folder}   (check it with: tilewright verify {folder})")
+
+
+def _check_print_after(name: str | None, without: frozenset[str]) -> None:
+    known = ["build", *(step.name for step in PASSES)]
+    if name is not None and name not in known:
+        raise TilewrightError(f"there is no pass '{name}': give one of {', '.join(known)}")
+    if name in without:
+        raise TilewrightError(f"nothing to print after '{name}': --no-{name} leaves it out")
+
+
+def verify(
+    folder: Annotated[
+        Path, typer.Argument(metavar="RUN_DIR", help="A folder that `tilewright plan` wrote.")
+    ],
+    as_json: JsonOption = False,
+) -> None:
+    """Check a saved run from its files alone: validators, then execution, then the numbers."""
+    from tilewright.replay import check_run
+
+    with err.status("checking ..."):
+        checked = check_run(folder)
+    verified, account = checked.verified, checked.account
+    if as_json:
+        print_json(
+            {
+                "model": checked.model,
+                "machine": checked.machine,
+                "latency_cycles": account.latency_cycles,
+                "verified": None
+                if verified is None
+                else {
+                    "max_rel_error": verified.difference.max_rel_error,
+                    "tasks_executed": verified.tasks,
+                },
+            }
+        )
+        return
+    what = f"{checked.model} on {checked.machine}, {format_count(account.latency_cycles)} cycles"
+    done = "valid; not executed, as it was saved with --no-verify"
+    if verified is not None:
+        done = (
+            f"valid; {verified.tasks} tasks executed, largest difference "
+            f"{verified.difference.max_rel_error:.1e} of the largest output"
+        )
+    out.print(f"{what}: {done}", soft_wrap=True)

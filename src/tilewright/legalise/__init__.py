@@ -1,0 +1,15 @@
+"""Legalisation: the machine's limits are met, or met by visible steps."""
+
+from tilewright.legalise.legalise import PASSES, legalise
+from tilewright.legalise.limits import LimitCheck, array_limits, fits_limits
+from tilewright.legalise.steps import Legalised, LegalStep
+
+__all__ = [
+    "PASSES",
+    "LegalStep",
+    "Legalised",
+    "LimitCheck",
+    "array_limits",
+    "fits_limits",
+    "legalise",
+]

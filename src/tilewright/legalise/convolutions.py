@@ -1,0 +1,316 @@
+"""Convolutions beyond the array: kernel parts, patches, expanded filters, explicit padding."""
+
+from collections.abc import Iterator, Mapping
+from itertools import product
+
+import numpy as np
+
+from tilewright.geometry.interval import Interval, even_split
+from tilewright.graph.graph import Array, Attribute, Constant
+from tilewright.graph.ops.windows import FIRST_SPATIAL, WindowParameters, window_of
+from tilewright.legalise.draft import Draft, part_of, reshaped
+from tilewright.legalise.limits import reach, taken_kernel, too_long
+from tilewright.machine.machine import Limits
+
+# Operators with a filter -> the inputs that hold it, its zero point, and the data's zero point.
+_FILTERS: Mapping[str, tuple[int, int | None, int | None]] = {
+    "Conv": (1, None, None),
+    "ConvTranspose": (1, None, None),
+    "ConvInteger": (1, 3, 2),
+    "QLinearConv": (3, 5, 2),
+}
+
+
+def split_kernels(draft: Draft, limits: Limits) -> str | None:
+    """A kernel that is too large becomes a sum of convolutions over parts of it, each of the part
+    of the input that it reads. Where the stride is too long, parts get no longer than it: they can
+    then be taken as patches."""
+    window = _plain_convolution(draft)
+    if window is None:
+        return None
+    longest = [_longest_part(window, axis, limits) for axis in range(len(window.kernel))]
+    cuts = [
+        even_split(taps, -(-taps // most) if most is not None else 1, 1)
+        for taps, most in zip(window.kernel, longest, strict=True)
+    ]
+    if all(len(cut) == 1 for cut in cuts):
+        return None
+    parts = [part for part in product(*cuts) if _reads_something(draft, window, part)]
+    if not parts:
+        return None
+    results = [
+        _part(draft, window, part, first=number == 0, alone=len(parts) == 1)
+        for number, part in enumerate(parts)
+    ]
+    if len(parts) > 1:
+        draft.sum(results)
+    sizes = sorted({"x".join(str(cut.length) for cut in part) for part in parts})
+    return f"kernel {_by(window.kernel)} as a sum over {len(parts)} parts of {', '.join(sizes)}"
+
+
+def take_patches(draft: Draft, limits: Limits) -> str | None:
+    """Windows that do not overlap become channels: space to depth, then a kernel of 1."""
+    window = _plain_convolution(draft)
+    if window is None:
+        return None
+    axes = [a for a in range(len(window.kernel)) if _is_patch(window, a, limits)]
+    data, result = draft.node.inputs[0], draft.op.result().shape
+    shape = draft.shape(data)
+    ranges: dict[int, tuple[int, int, int]] = {}
+    pads: dict[int, tuple[int, int]] = {}
+    for a in axes:
+        axis, before = FIRST_SPATIAL + a, window.pads_before[a]
+        needed = result[axis] * window.strides[a]
+        stop = min(shape[axis], needed - before)
+        if stop <= 0:
+            return None  # nothing but padding
+        ranges[axis] = (0, stop, 1)
+        pads[axis] = (before, needed - before - stop)
+    if not axes:
+        return None
+    blocks = draft.pad(draft.slice(data, ranges, "crop"), pads)
+    split: list[int] = list(shape[:FIRST_SPATIAL])
+    outer: list[int] = []  # axes of what stays space
+    inner: list[int] = []  # axes of what becomes channels
+    taps: dict[int, tuple[int, int, int]] = {}
+    for a, extent in enumerate(draft.shape(blocks)[FIRST_SPATIAL:]):
+        outer.append(len(split))
+        if a not in axes:
+            split.append(extent)
+            continue
+        stride = window.strides[a]
+        split += [extent // stride, stride]
+        inner.append(len(split) - 1)
+        taps[inner[-1]] = (0, reach(window, a), window.dilations[a])
+    blocks = draft.slice(draft.reshape(blocks, tuple(split), "blocks"), taps, "taps")
+    order = (0, 1, *inner, *outer)
+    moved = tuple(draft.shape(blocks)[axis] for axis in order)
+    blocks = draft.add("Transpose", [blocks], moved, "depth", {"perm": order})
+    count = int(np.prod([window.kernel[a] for a in axes]))
+    space = moved[FIRST_SPATIAL + len(inner) :]
+    patches = draft.reshape(blocks, (shape[0], shape[1] * count, *space), "patches")
+    weight = draft.weight("weight", _patch_weight(draft, axes, count))
+    keep = {a: 1 for a in axes}
+    kernel = tuple(keep.get(a, k) for a, k in enumerate(window.kernel))
+    attributes = _attributes(
+        draft,
+        kernel,
+        tuple(keep.get(a, s) for a, s in enumerate(window.strides)),
+        tuple(keep.get(a, d) for a, d in enumerate(window.dilations)),
+        tuple(0 if a in keep else p for a, p in enumerate(window.pads_before)),
+        tuple(0 if a in keep else p for a, p in enumerate(window.pads_after)),
+    )
+    draft.last("Conv", [patches, weight, *draft.node.inputs[2:]], attributes)
+    return (
+        f"kernel {_by(window.kernel)} stride {_by(window.strides)} as patches: "
+        f"space to depth to {shape[1] * count} channels, then a {_by(kernel)} kernel"
+    )
+
+
+def expand_dilation(draft: Draft, limits: Limits) -> str | None:
+    """A dilated filter gets zeros between its taps (a quantised one its zero point)."""
+    window = window_of(draft.op)
+    if draft.op.kind not in _FILTERS or window is None:
+        return None
+    position, zero_position, _ = _FILTERS[draft.op.kind]
+    wide = [a for a, d in enumerate(window.dilations) if too_long(d, limits.dilation)]
+    constant = draft.graph.constants.get(draft.node.inputs[position])
+    fill = _fill(draft, zero_position)
+    if not wide or constant is None or fill is None:
+        return None
+    kernel = tuple(reach(window, a) if a in wide else k for a, k in enumerate(window.kernel))
+    attributes = dict(draft.op.attributes)
+    attributes["kernel_shape"] = kernel
+    attributes["dilations"] = tuple(1 if a in wide else d for a, d in enumerate(window.dilations))
+    inputs = list(draft.node.inputs)
+    if kernel != window.kernel:
+        steps = tuple(d if a in wide else 1 for a, d in enumerate(window.dilations))
+        inputs[position] = draft.weight("expanded", _expanded(constant, kernel, steps, fill))
+    draft.last(draft.op.kind, inputs, attributes)
+    return f"kernel {_by(window.kernel)} dilation {_by(window.dilations)} expanded to {_by(kernel)}"
+
+
+def pad_explicitly(draft: Draft, limits: Limits) -> str | None:
+    """What a pad has beyond half the kernel is written by a Pad before; the rest stays."""
+    window = window_of(draft.op)
+    if not limits.pad_half_kernel or window is None or draft.op.kind not in _FILTERS:
+        return None
+    if draft.op.kind == "ConvTranspose":
+        return None  # its pads crop the result
+    pads: dict[int, tuple[int, int]] = {}
+    kept: list[tuple[int, int]] = []
+    for a, sides in enumerate(zip(window.pads_before, window.pads_after, strict=True)):
+        half = taken_kernel(window, a, limits) // 2
+        before, after = (min(side, half) for side in sides)
+        kept.append((before, after))
+        pads[FIRST_SPATIAL + a] = (sides[0] - before, sides[1] - after)
+    zero = _FILTERS[draft.op.kind][2]
+    fill = draft.node.inputs[zero] if zero is not None and draft.op.has(zero) else ""
+    scalar = not fill or draft.shape(fill) == ()
+    if not any(sum(pair) for pair in pads.values()) or not scalar:
+        return None
+    before, after = zip(*kept, strict=True)
+    padded = draft.pad(draft.node.inputs[0], pads, fill)
+    attributes = _attributes(draft, window.kernel, window.strides, window.dilations, before, after)
+    draft.last(draft.op.kind, [padded, *draft.node.inputs[1:]], attributes)
+    was, now = (*window.pads_before, *window.pads_after), (*before, *after)
+    return (
+        f"pads {_slashes(was)} of kernel {_by(window.kernel)}: a Pad before leaves {_slashes(now)}"
+    )
+
+
+def split_channels(draft: Draft, limits: Limits) -> str | None:
+    """More input channels than the array counts become a sum over parts of them."""
+    window = _plain_convolution(draft)
+    weight, channels = draft.graph.constants.get(draft.node.inputs[1]), draft.op.shape(0)[1]
+    if window is None or weight is None or draft.op.int_of("group", 1) != 1:
+        return None
+    if limits.dimension is None or channels <= limits.dimension:
+        return None
+    cuts = reduction_parts(channels, limits)
+    results: list[str] = []
+    for number, cut in enumerate(cuts):
+        data = draft.slice(draft.node.inputs[0], {1: (cut.start, cut.stop, 1)})
+        part = draft.weight("weight", part_of(weight, {1: (cut.start, cut.stop)}))
+        inputs = [data, part, *(draft.node.inputs[2:] if number == 0 else ())]
+        shape = draft.op.result().shape
+        results.append(draft.add("Conv", inputs, shape, "part", draft.op.attributes))
+    draft.sum(results)
+    return f"{channels} input channels as a sum over {len(cuts)} parts"
+
+
+def reduction_parts(extent: int, limits: Limits) -> tuple[Interval, ...]:
+    """A reduction in as few even parts as the dimension allows, aligned where that fits."""
+    most = limits.dimension
+    assert most is not None
+    grain = limits.channel_alignment if limits.channel_alignment <= most else 1
+    units, most_units = -(-extent // grain), most // grain
+    parts = even_split(units, -(-units // most_units), 1)
+    return tuple(Interval(p.start * grain, min(extent, p.stop * grain)) for p in parts)
+
+
+def _plain_convolution(draft: Draft) -> WindowParameters | None:
+    """The window of a Conv with constant weights."""
+    if draft.op.kind != "Conv" or draft.node.inputs[1] not in draft.graph.constants:
+        return None
+    return window_of(draft.op)
+
+
+def _is_patch(window: WindowParameters, axis: int, limits: Limits) -> bool:
+    stride = window.strides[axis]
+    long = too_long(taken_kernel(window, axis, limits), limits.kernel)
+    return reach(window, axis) <= stride and (long or too_long(stride, limits.stride))
+
+
+def _longest_part(window: WindowParameters, axis: int, limits: Limits) -> int | None:
+    """The most taps a part may have along an axis, None if it need not be cut."""
+    stride, dilation = window.strides[axis], window.dilations[axis]
+    if reach(window, axis) <= stride:
+        return None  # legal, or taken as patches
+    if too_long(stride, limits.stride):
+        return (stride - 1) // dilation + 1
+    if not too_long(taken_kernel(window, axis, limits), limits.kernel):
+        return None
+    assert limits.kernel is not None
+    expanded = too_long(dilation, limits.dilation)
+    return (limits.kernel - 1) // dilation + 1 if expanded else limits.kernel
+
+
+Part = tuple[Interval, ...]
+
+
+def _reads(draft: Draft, window: WindowParameters, part: Part) -> Iterator[tuple[int, int, int]]:
+    """Per spatial axis: first and last position that a kernel part reads, and the extent."""
+    for a, cut in enumerate(part):
+        stride, dilation = window.strides[a], window.dilations[a]
+        start = cut.start * dilation - window.pads_before[a]
+        last = (draft.op.result().shape[FIRST_SPATIAL + a] - 1) * stride
+        stop = start + last + (cut.length - 1) * dilation + 1
+        yield start, stop, draft.op.shape(0)[FIRST_SPATIAL + a]
+
+
+def _reads_something(draft: Draft, window: WindowParameters, part: Part) -> bool:
+    return all(start < extent and stop > 0 for start, stop, extent in _reads(draft, window, part))
+
+
+def _part(draft: Draft, window: WindowParameters, part: Part, *, first: bool, alone: bool) -> str:
+    """The convolution with a part of the kernel; only the first adds the bias."""
+    ranges: dict[int, tuple[int, int, int]] = {}
+    before: list[int] = []
+    after: list[int] = []
+    for a, (start, stop, extent) in enumerate(_reads(draft, window, part)):
+        ranges[FIRST_SPATIAL + a] = (max(0, start), min(extent, stop), 1)
+        before.append(max(0, -start))
+        after.append(max(0, stop - extent))
+    data = draft.slice(draft.node.inputs[0], ranges)
+    weight = draft.graph.constants[draft.node.inputs[1]]
+    cuts = {FIRST_SPATIAL + a: (cut.start, cut.stop) for a, cut in enumerate(part)}
+    inputs = [
+        data,
+        draft.weight("weight", part_of(weight, cuts)),
+        *(draft.node.inputs[2:] if first else ()),
+    ]
+    kernel = tuple(cut.length for cut in part)
+    attributes = _attributes(
+        draft, kernel, window.strides, window.dilations, tuple(before), tuple(after)
+    )
+    if alone:
+        draft.last("Conv", inputs, attributes)
+        return draft.node.outputs[0]
+    return draft.add("Conv", inputs, draft.op.result().shape, "part", attributes)
+
+
+def _attributes(
+    draft: Draft,
+    kernel: tuple[int, ...],
+    strides: tuple[int, ...],
+    dilations: tuple[int, ...],
+    before: tuple[int, ...],
+    after: tuple[int, ...],
+) -> dict[str, Attribute]:
+    attributes = dict(draft.op.attributes)
+    attributes.pop("auto_pad", None)
+    attributes |= {"kernel_shape": kernel, "strides": strides, "dilations": dilations}
+    attributes["pads"] = (*before, *after)
+    return attributes
+
+
+def _patch_weight(draft: Draft, axes: list[int], count: int) -> Constant:
+    """The filter with the taps of some axes moved to its channels."""
+    weight = draft.graph.constants[draft.node.inputs[1]]
+    filters, channels, *kernel = weight.type.shape
+    order = (0, 1, *(FIRST_SPATIAL + a for a in axes))
+    order += tuple(FIRST_SPATIAL + a for a in range(len(kernel)) if a not in axes)
+    moved = None if weight.data is None else weight.data.transpose(order)
+    shape = tuple(weight.type.shape[axis] for axis in order)
+    space = tuple(1 if a in axes else k for a, k in enumerate(kernel))
+    turned = Constant(weight.type.with_shape(shape), moved)
+    return reshaped(turned, (filters, channels * count, *space))
+
+
+def _fill(draft: Draft, position: int | None) -> Array | None:
+    """What a filter means by zero; None if it is not known before the network runs."""
+    if position is None or not draft.op.has(position):
+        return np.zeros(())
+    return draft.op.value_of(position)
+
+
+def _expanded(
+    constant: Constant, kernel: tuple[int, ...], steps: tuple[int, ...], fill: Array
+) -> Constant:
+    shape = (*constant.type.shape[:FIRST_SPATIAL], *kernel)
+    if constant.data is None:
+        return Constant(constant.type.with_shape(shape), None)
+    channel = fill.reshape(-1, *(1,) * (len(shape) - 1))  # one for all, or one per filter
+    data = np.empty(shape, constant.data.dtype)
+    data[...] = channel
+    data[(..., *(slice(None, None, step) for step in steps))] = constant.data
+    return Constant(constant.type.with_shape(shape), data)
+
+
+def _by(extents: tuple[int, ...]) -> str:
+    return "x".join(map(str, extents))
+
+
+def _slashes(numbers: tuple[int, ...]) -> str:
+    return "/".join(map(str, numbers))

@@ -1,0 +1,202 @@
+"""Which of the array's limits an operator, or one tile of it, meets."""
+
+from dataclasses import dataclass
+
+from tilewright.geometry.box import Box
+from tilewright.geometry.interval import Interval
+from tilewright.graph.ops import SPECS
+from tilewright.graph.ops.spec import Engine, Op, OpSpec, Tile
+from tilewright.graph.ops.windows import FIRST_SPATIAL, WindowParameters, window_of
+from tilewright.machine.machine import Limits, Machine
+
+ALIGNMENT = "channel_alignment"
+_REDUCTION = "inner"
+
+
+@dataclass(frozen=True, slots=True)
+class LimitCheck:
+    """One limit against one tile: the worst value of it, what is allowed, and, where that is
+    broken, how it is legalised."""
+
+    limit: str
+    value: int
+    allowed: int
+    met: bool
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        relation = "multiple of" if self.limit == ALIGNMENT else "<=" if self.met else ">"
+        text = f"{self.limit} {self.value} {relation} {self.allowed}"
+        if self.limit == ALIGNMENT and not self.met:
+            text = f"{self.limit} {self.value} is no multiple of {self.allowed}"
+        return f"{text}: {self.remedy}" if self.remedy else text
+
+
+def fits_limits(op: Op, tile: Tile | None, machine: Machine) -> list[LimitCheck]:
+    """The limits that a tile (None: the whole operator) breaks on the engine it has to run on.
+
+    A vector operator breaks none, and channels are aligned by the layout: both are legal.
+    """
+    spec = SPECS.get(op.kind)
+    if spec is None or (spec.engine is not Engine.MATRIX and has_vector_engine(machine)):
+        return []
+    return [c for c in array_limits(op, tile, machine) if not c.met and c.limit != ALIGNMENT]
+
+
+def array_limits(op: Op, tile: Tile | None, machine: Machine) -> tuple[LimitCheck, ...]:
+    """Every limit of the matrix array that applies to a tile (None: the whole operator).
+
+    Pools are checked too, since an array can run them; for other vector work there are none.
+    """
+    spec, limits = SPECS.get(op.kind), machine.limits
+    if spec is None or (spec.engine is not Engine.MATRIX and not _is_pool(spec, op)):
+        return ()
+    window = pool_window(op) if _is_pool(spec, op) else window_of(op)
+    checks: list[LimitCheck | None] = []
+    if window is not None:
+        checks += _window_checks(spec, op, window, _pads(window, tile), limits)
+    extents = _extents(spec, op, tile)
+    if spec.engine is Engine.MATRIX:
+        checks.append(_dimension(extents, limits))
+    checks += _alignment(extents, limits)
+    return tuple(check for check in checks if check is not None)
+
+
+def has_vector_engine(machine: Machine) -> bool:
+    """Whether every core can run what the array cannot."""
+    return all(core.engine("vector") is not None for core in machine.cores)
+
+
+def too_long(value: int, limit: int | None) -> bool:
+    """Whether a value is beyond a limit that there is."""
+    return limit is not None and value > limit
+
+
+def reach(window: WindowParameters, axis: int) -> int:
+    """Positions from the first tap to the last along an axis, both included."""
+    return (window.kernel[axis] - 1) * window.dilations[axis] + 1
+
+
+def taken_kernel(window: WindowParameters, axis: int, limits: Limits) -> int:
+    """The kernel that the array runs along an axis: expanded where it cannot dilate."""
+    expanded = too_long(window.dilations[axis], limits.dilation)
+    return reach(window, axis) if expanded else window.kernel[axis]
+
+
+def pool_window(op: Op) -> WindowParameters | None:
+    """The window of a pool; a global one has all of its input's space."""
+    if not op.kind.startswith("Global"):
+        return window_of(op)
+    space = op.shape(0)[FIRST_SPATIAL:]
+    one, none = (1,) * len(space), (0,) * len(space)
+    return WindowParameters(space, one, one, none, none)
+
+
+def _is_pool(spec: OpSpec, op: Op) -> bool:
+    return spec.family == "window" and spec.engine is Engine.VECTOR and op.kind.endswith("Pool")
+
+
+def _pads(window: WindowParameters, tile: Tile | None) -> tuple[int, ...]:
+    """The larger pad of each axis."""
+    reaches = tile.inputs[0] if tile is not None else None
+    if reaches is None:
+        return tuple(map(max, zip(window.pads_before, window.pads_after, strict=True)))
+    return tuple(max(r.before, r.after) for r in reaches[FIRST_SPATIAL:])
+
+
+def _window_checks(
+    spec: OpSpec, op: Op, window: WindowParameters, pads: tuple[int, ...], limits: Limits
+) -> list[LimitCheck | None]:
+    axes = range(len(window.kernel))
+    pool, transposed = spec.engine is Engine.VECTOR, op.kind == "ConvTranspose"
+    kernels = [taken_kernel(window, a, limits) for a in axes]
+    patches = all(reach(window, a) <= window.strides[a] for a in axes)
+    remedy = "taken as patches: space to depth, then a 1x1 kernel"
+    if pool:
+        remedy = "a cascade of smaller pools, else the vector engine"
+    elif op.kind != "Conv":
+        remedy = f"none for {op.kind}"
+    elif not patches:
+        remedy = f"a sum of convolutions over kernel parts of at most {limits.kernel}"
+    checks = [_most("kernel", kernels, limits.kernel, remedy)]
+    dilations = [d for d, k in zip(window.dilations, window.kernel, strict=True) if k > 1]
+    checks.append(
+        _most(
+            "dilation",
+            dilations or [1],
+            limits.dilation,
+            "the vector engine" if pool else "the filter is expanded with zeros",
+        )
+    )
+    if transposed:
+        return checks  # it steps through its result, and its pads crop it
+    if not pool and op.kind == "Conv":
+        remedy = "taken as patches" if patches else "kernel parts, each taken as patches"
+    checks.append(_most("stride", list(window.strides), limits.stride, remedy))
+    if limits.pad_half_kernel:
+        # The axis with the least room decides.
+        room, pad, half = min((k // 2 - p, p, k // 2) for k, p in zip(kernels, pads, strict=True))
+        remedy = "the vector engine" if pool else f"a Pad before writes {-room} of it"
+        checks.append(LimitCheck("pads", pad, half, room >= 0, "" if room >= 0 else remedy))
+    return checks
+
+
+def _most(limit: str, values: list[int], allowed: int | None, remedy: str) -> LimitCheck | None:
+    if allowed is None:
+        return None
+    met = max(values) <= allowed
+    return LimitCheck(limit, max(values), allowed, met, "" if met else remedy)
+
+
+def _extents(spec: OpSpec, op: Op, tile: Tile | None) -> dict[str, int]:
+    """What the array has to count: channels, space; for a product its inner extent and columns."""
+    result = tile.output.shape if tile is not None else op.result().shape
+    source = tile.input_box(0) if tile is not None else None
+    data = source.shape if source is not None else op.shape(0)
+    if spec.family != "window":
+        result = (1, *result)
+        return {
+            _REDUCTION: spec.macs(op, Box((Interval(0, 1),) * len(op.result().shape))),
+            "columns": result[-1],
+            "rows": _rows_side(result[-2]),
+        }
+    space = (*data[FIRST_SPATIAL:], *result[FIRST_SPATIAL:])
+    return {"input channels": data[1], "output channels": result[1], "space": max(space, default=1)}
+
+
+def _rows_side(rows: int) -> int:
+    """The longer side of rows seen as the squarest height and width: they are only positions."""
+    height = next(h for h in range(int(rows**0.5) or 1, 0, -1) if rows % h == 0) if rows else 1
+    return max(1, rows // height)
+
+
+def _dimension(extents: dict[str, int], limits: Limits) -> LimitCheck | None:
+    if limits.dimension is None:
+        return None
+    value = max(extents.values())
+    if value <= limits.dimension:
+        return LimitCheck("dimension", value, limits.dimension, True)
+    name = next(name for name, extent in extents.items() if extent > limits.dimension)
+    reduced = name in (_REDUCTION, "input channels")
+    parts = -(-extents[name] // limits.dimension)
+    remedy = f"a sum over {parts} parts" if reduced else f"tiles with fewer {name}"
+    return LimitCheck("dimension", extents[name], limits.dimension, False, remedy)
+
+
+def _alignment(extents: dict[str, int], limits: Limits) -> list[LimitCheck | None]:
+    grain = limits.channel_alignment
+    if grain <= 1:
+        return []
+    channels = [e for name, e in extents.items() if name not in ("space", "rows")]
+    odd = [extent for extent in dict.fromkeys(channels) if extent % grain]
+    if not odd:
+        return [LimitCheck(ALIGNMENT, channels[0], grain, True)]
+    return [
+        LimitCheck(ALIGNMENT, e, grain, False, f"{e} -> {aligned(e, grain)} channels in memory")
+        for e in odd
+    ]
+
+
+def aligned(extent: int, grain: int) -> int:
+    """The extent, rounded up."""
+    return -(-extent // grain) * grain

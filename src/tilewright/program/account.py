@@ -1,0 +1,82 @@
+"""What a placed program costs: one place for every figure that is printed, saved or compared."""
+
+from dataclasses import dataclass
+from math import ceil, fsum
+
+from tilewright.machine.machine import Machine
+from tilewright.program.place import Placed
+from tilewright.program.program import Program
+from tilewright.schedule.timeline import EngineUse, timeline
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Time, traffic and energy of a placed program. `engines` are the machine's engines, then its
+    links; the lower bound holds for any order and overlap of the same tiles."""
+
+    latency_cycles: int
+    lower_bound_cycles: int
+    energy_pj: float
+    dram_read_bytes: int
+    dram_write_bytes: int
+    compulsory_bytes: int
+    engines: tuple[tuple[str, EngineUse], ...]
+
+
+def account_of(placed: Placed, machine: Machine) -> Account:
+    """Add up a program's tasks and its schedule."""
+    program = placed.program
+    main = machine.main_memory.name
+    uses = timeline(placed.problem, placed.schedule).engines
+    names = engine_names(machine)
+    reads, writes = traffic(program, main)
+    compulsory = _compulsory_bytes(program)
+    busiest = max((use.busy for use in uses[: len(machine.engines)]), default=0)
+    rate = _main_bytes_per_cycle(machine)
+    return Account(
+        latency_cycles=placed.schedule.makespan,
+        lower_bound_cycles=max(busiest, ceil(compulsory / rate) if rate else 0),
+        energy_pj=round(fsum(task.energy_pj for task in program.tasks), 3),
+        dram_read_bytes=reads,
+        dram_write_bytes=writes,
+        compulsory_bytes=compulsory,
+        engines=tuple(zip(names, uses, strict=True)),
+    )
+
+
+def engine_names(machine: Machine) -> tuple[str, ...]:
+    """Names in the order in which schedules number them: engines, then links."""
+    return (*(engine.name for engine in machine.engines), *(link.name for link in machine.links))
+
+
+def traffic(program: Program, memory: str) -> tuple[int, int]:
+    """Bytes that all tasks read from a memory, and write to it."""
+    inside = [buffer.memory == memory for buffer in program.buffers]
+    reads = sum(v.bytes for task in program.tasks for v in task.reads if inside[v.buffer])
+    writes = sum(v.bytes for task in program.tasks for v in task.writes if inside[v.buffer])
+    return reads, writes
+
+
+def _compulsory_bytes(program: Program) -> int:
+    """Network inputs and constants that are used, and outputs: each moves at least once."""
+    read = {view.buffer for task in program.tasks for view in task.reads}
+    written = {view.buffer for task in program.tasks for view in task.writes}
+    arriving = {view.buffer: view.bytes for _, view in (*program.inputs, *program.constants)}
+    leaving = {view.buffer: view.bytes for _, view in program.outputs}
+    return sum(size for buffer, size in arriving.items() if buffer in read) + sum(
+        size for buffer, size in leaving.items() if buffer in written
+    )
+
+
+def _main_bytes_per_cycle(machine: Machine) -> float:
+    """The most bytes per cycle that can enter and leave the main memory."""
+    main = machine.main_memory
+    rates = [
+        max(machine.alone_bytes_per_cycle(route) for route in touching)
+        for link in machine.links
+        if (touching := [r for r in link.routes if main.name in (r.source, r.destination)])
+    ]
+    known = [sum(rates)] if rates else []
+    if main.bytes_per_cycle is not None:
+        known.append(main.bytes_per_cycle)
+    return min(known, default=0.0)

@@ -1,0 +1,167 @@
+"""Frozen values as JSON and back: programs, placements, machines. No pickles.
+
+A dataclass is written as `{"Task": [field, field, ...]}`; the file says which fields that are, so a
+file of another version is refused and not misread. What can be read back is found by walking the
+type hints from `Placed` and `Machine`: a new field or a new class needs no change here.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar, cast, get_args, get_type_hints
+
+import numpy as np
+
+from tilewright.errors import OutputError, TilewrightError
+from tilewright.machine.machine import Machine
+from tilewright.program.place import Placed
+
+VERSION = 1
+_ROOTS = (Placed, Machine)
+_T = TypeVar("_T")
+
+
+class StoreError(TilewrightError):
+    """A stored file cannot be read back; the text names the file."""
+
+
+def save(value: object, path: Path) -> None:
+    """Write a `Placed` or a `Machine`."""
+    names = {cls: name for name, cls in _classes().items()}
+    seen: dict[str, list[str]] = {}
+    content = _encode(value, names, seen)
+    document = {"version": VERSION, "fields": dict(sorted(seen.items())), "content": content}
+    try:
+        path.write_text(json.dumps(document, separators=(",", ":")) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"cannot write '{path}': {error.strerror or error}") from None
+
+
+def load(kind: type[_T], path: Path) -> _T:
+    """Read what `save` wrote."""
+    document = load_json(path)
+    if document.get("version") != VERSION:
+        raise StoreError(f"'{path}' is of version {document.get('version')}, not {VERSION}")
+    given: object = document.get("fields")
+    if not isinstance(given, dict):
+        raise StoreError(f"'{path}' does not say which fields it holds")
+    classes = _classes()
+    for name, names in cast(dict[str, Any], given).items():
+        if name not in classes or names != _field_names(classes[name]):
+            raise StoreError(f"'{path}' was written by another version: '{name}' differs")
+    try:
+        value = _decode(document.get("content"), classes)
+    except (ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
+        raise StoreError(f"'{path}' is damaged: {error}") from None
+    if not isinstance(value, kind):
+        raise StoreError(f"'{path}' does not hold a {kind.__name__}")
+    return value
+
+
+def load_json(path: Path) -> dict[str, Any]:
+    """A JSON file that holds a mapping."""
+    try:
+        document: object = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise StoreError(f"cannot read '{path}': {error.strerror or error}") from None
+    except (ValueError, RecursionError):
+        raise StoreError(f"'{path}' is not JSON") from None
+    if not isinstance(document, dict):
+        raise StoreError(f"'{path}' is not a mapping")
+    return cast(dict[str, Any], document)
+
+
+@lru_cache(maxsize=1)
+def _classes() -> Mapping[str, type]:
+    """Every dataclass and enumeration that a root may hold, by name; with the name of its module
+    where two have the same."""
+    found: dict[type, None] = {}
+    for root in _ROOTS:
+        _collect(root, found)
+    by_name: dict[str, list[type]] = {}
+    for cls in found:
+        by_name.setdefault(cls.__name__, []).append(cls)
+    return {
+        name if len(group) == 1 else f"{cls.__module__.removeprefix('tilewright.')}.{name}": cls
+        for name, group in by_name.items()
+        for cls in group
+    }
+
+
+def _collect(hint: object, found: dict[type, None]) -> None:
+    for part in get_args(hint):
+        _collect(part, found)
+    if not isinstance(hint, type) or hint in found:
+        return
+    if issubclass(hint, Enum):
+        found[hint] = None
+    elif is_dataclass(hint):
+        found[hint] = None
+        hints = get_type_hints(hint)
+        for field in fields(hint):
+            _collect(hints[field.name], found)
+
+
+def _field_names(cls: type) -> list[str]:
+    return [field.name for field in fields(cls)] if is_dataclass(cls) else []
+
+
+def _encode(value: object, names: Mapping[type, str], seen: dict[str, list[str]]) -> Any:
+    if value is None or isinstance(value, bool | int | float) or type(value) is str:
+        return value
+    if isinstance(value, tuple | list):
+        return [_encode(item, names, seen) for item in cast(tuple[object, ...], value)]
+    kind = type(value)
+    if kind in names:
+        name = names[kind]
+        if isinstance(value, Enum):
+            return {name: value.value}
+        keys = seen.get(name)
+        if keys is None:
+            keys = seen[name] = _field_names(kind)
+        return {name: [_encode(getattr(value, key), names, seen) for key in keys]}
+    if isinstance(value, Mapping):
+        pairs = cast(Mapping[str, object], value).items()
+        return {"map": [[key, _encode(item, names, seen)] for key, item in pairs]}
+    if isinstance(value, np.ndarray):
+        array = cast("np.ndarray[Any, np.dtype[Any]]", value)
+        return {"array": [str(array.dtype), list(array.shape), array.ravel().tolist()]}
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Fraction):
+        return {"fraction": str(value)}
+    if isinstance(value, bytes):
+        return {"bytes": value.hex()}
+    raise TypeError(f"a {kind.__name__} cannot be stored")
+
+
+def _array(parts: list[Any]) -> object:
+    dtype, shape, numbers = parts
+    return np.array(numbers, dtype=dtype).reshape(shape)
+
+
+_PLAIN: Mapping[str, Callable[[Any], object]] = {
+    "array": _array,
+    "fraction": Fraction,
+    "bytes": bytes.fromhex,
+}
+
+
+def _decode(value: Any, classes: Mapping[str, type]) -> object:
+    if isinstance(value, list):
+        return tuple(_decode(item, classes) for item in cast(list[Any], value))
+    if not isinstance(value, dict):
+        return value
+    ((name, content),) = cast(dict[str, Any], value).items()
+    if name in _PLAIN:
+        return _PLAIN[name](content)
+    if name == "map":
+        return {key: _decode(item, classes) for key, item in content}
+    cls = classes[name]
+    if issubclass(cls, Enum):
+        return cls(content)
+    return cls(*(_decode(item, classes) for item in content))

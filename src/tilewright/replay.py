@@ -1,0 +1,192 @@
+"""A run as files, and its re-check from those files alone.
+
+`RUN/run/` holds what was placed, the machine, and the numbers of the execution; `run.json` says what
+there is and the SHA-256 of every file of the run.
+"""
+
+import hashlib
+import json
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.lib.npyio import NpzFile
+
+from tilewright import __version__, api
+from tilewright.errors import OutputError, TilewrightError, VerificationError
+from tilewright.frontend.normalize import normalize
+from tilewright.graph.graph import Array
+from tilewright.machine.machine import Machine
+from tilewright.planning import Arrays, Numbers, Planned, Verified, execute, validate
+from tilewright.program import store
+from tilewright.program.account import Account, account_of
+from tilewright.program.place import Placed
+
+VERSION = 1
+FOLDER, MANIFEST = "run", "run.json"
+_PLACED, _MACHINE = "placed.json", "machine.json"
+_INPUTS, _WEIGHTS, _EXPECTED = "inputs.npz", "weights.npz", "expected.npz"
+_DAMAGE = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, MemoryError)
+
+
+class RunError(TilewrightError):
+    """A saved run is incomplete or is not what was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rechecked:
+    """A saved run that holds; `verified` is None where it was saved without an execution."""
+
+    model: str
+    machine: str
+    account: Account
+    verified: Verified | None
+
+
+def save_run(planned: Planned, folder: Path) -> None:
+    """Write the files that `check_run` needs beside those that are in the folder already."""
+    inside = folder / FOLDER
+    try:
+        inside.mkdir()
+        store.save(planned.placed, inside / _PLACED)
+        store.save(planned.machine, inside / _MACHINE)
+        numbers = planned.numbers
+        if numbers is not None:
+            api.save_arrays(numbers.inputs, inside / _INPUTS)
+            api.save_arrays(numbers.expected, inside / _EXPECTED)
+            if numbers.zoo is None:
+                api.save_arrays(numbers.weights, inside / _WEIGHTS)
+        about = {
+            "version": VERSION,
+            "tilewright": __version__,
+            "model": planned.plan.model,
+            "opset": planned.opset,
+            "executed": numbers is not None,
+            "seed": numbers.seed if numbers is not None else None,
+            "zoo": numbers.zoo if numbers is not None else None,
+            "files": {name: _digest(folder / name) for name in _files(folder)},
+        }
+        (inside / MANIFEST).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"cannot write '{inside}': {error.strerror or error}") from None
+
+
+def check_run(folder: Path) -> Rechecked:
+    """Validate and execute a saved run; raise where anything is not as it was."""
+    about = _manifest(folder)
+    changed = _changed(folder, about["files"])
+    if changed is not None:
+        # Nothing in the files can be trusted now; say what is wrong with them if that is plain.
+        raise RunError(f"'{folder / changed}' is not as it was written{_reason(folder)}")
+    placed, machine, account = _validated(folder)
+    _compare_summary(folder, account, placed)
+    if not about["executed"]:
+        return Rechecked(about["model"], machine.name, account, None)
+    numbers = _numbers(folder / FOLDER, about)
+    verified = execute(placed, machine, about["opset"], account, numbers)
+    return Rechecked(about["model"], machine.name, account, verified)
+
+
+def _validated(folder: Path) -> tuple[Placed, Machine, Account]:
+    inside = folder / FOLDER
+    machine = store.load(Machine, inside / _MACHINE)
+    placed = store.load(Placed, inside / _PLACED)
+    validate(placed, machine)
+    return placed, machine, account_of(placed, machine)
+
+
+def _reason(folder: Path) -> str:
+    """What the validators say about files that were changed, if anything."""
+    try:
+        _validated(folder)
+    except TilewrightError as error:
+        return f": {error}"
+    except _DAMAGE:
+        return ": it makes no sense any more"
+    return ""
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    path = folder / FOLDER / MANIFEST
+    if not path.is_file():
+        raise RunError(f"'{folder}' is no run of tilewright plan: there is no {FOLDER}/{MANIFEST}")
+    about = store.load_json(path)
+    if about.get("version") != VERSION:
+        raise RunError(f"'{path}' is of version {about.get('version')}, not {VERSION}")
+    wanted = {"model": str, "opset": int, "executed": bool, "files": dict}
+    for key, kind in wanted.items():
+        if not isinstance(about.get(key), kind):
+            raise RunError(f"'{path}' is damaged: '{key}' is wrong")
+    needs = [_PLACED, _MACHINE, *([_INPUTS, _EXPECTED] if about["executed"] else [])]
+    if about["executed"] and about.get("zoo") is None:
+        needs.append(_WEIGHTS)
+    for name in needs:
+        if f"{FOLDER}/{name}" not in about["files"]:
+            raise RunError(f"'{path}' is damaged: it does not list {FOLDER}/{name}")
+    return about
+
+
+def _changed(folder: Path, files: dict[str, str]) -> str | None:
+    """The first file whose bytes are others than when it was written."""
+    for name, digest in files.items():
+        try:
+            if _digest(folder / name) != digest:
+                return name
+        except OSError as error:
+            reason = error.strerror or error
+            raise RunError(f"cannot read '{folder / name}': {reason}") from None
+    return None
+
+
+def _compare_summary(folder: Path, account: Account, placed: Placed) -> None:
+    """The figures that were printed are those of the files."""
+    path = folder / "summary.json"
+    summary = store.load_json(path)
+    figures: dict[str, object] = {
+        "latency_cycles": account.latency_cycles,
+        "lower_bound_cycles": account.lower_bound_cycles,
+        "energy_pj": account.energy_pj,
+        "dram_read_bytes": account.dram_read_bytes,
+        "dram_write_bytes": account.dram_write_bytes,
+        "peak_bytes": dict(placed.peaks),
+        "tasks": len(placed.program.tasks),
+        "buffers": len(placed.program.buffers),
+    }
+    for key, value in figures.items():
+        if summary.get(key) != value:
+            raise VerificationError(f"'{path}' says {key} {summary.get(key)}; the run has {value}")
+
+
+def _numbers(inside: Path, about: dict[str, Any]) -> Numbers:
+    zoo, seed = about.get("zoo"), about.get("seed")
+    if zoo is None:
+        weights: Arrays = _arrays(inside / _WEIGHTS)
+    else:
+        constants = normalize(api.load(zoo).with_numbers(seed)).constants
+        weights = {name: c.data for name, c in constants.items() if c.data is not None}
+    inputs, expected = _arrays(inside / _INPUTS), _arrays(inside / _EXPECTED)
+    return Numbers(seed, zoo, zoo is not None, inputs, weights, expected)
+
+
+def _arrays(path: Path) -> dict[str, Array]:
+    try:
+        stored = np.load(path)
+        if not isinstance(stored, NpzFile):
+            raise ValueError("it is not an archive")
+        with stored:
+            return {name: stored[name] for name in stored.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise RunError(f"cannot read '{path}': {error}") from None
+
+
+def _files(folder: Path) -> list[str]:
+    found = (path for path in folder.rglob("*") if path.is_file())
+    return sorted(cast(str, path.relative_to(folder).as_posix()) for path in found)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,82 @@
+"""A schedule as a Chrome trace, for ui.perfetto.dev: one track per engine and link."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tilewright.errors import OutputError
+from tilewright.machine.machine import Machine
+from tilewright.planning import Planned
+from tilewright.program.account import engine_names
+from tilewright.program.place import Placed
+from tilewright.program.program import Compute, View
+
+
+def write_trace(planned: Planned, path: Path) -> None:
+    """Write the trace, one event a line."""
+    events = [*_tracks(planned.machine), *_tasks(planned.placed, planned.machine)]
+    lines = ",\n".join(json.dumps(event, separators=(",", ":")) for event in events)
+    try:
+        path.write_text(f'{{"displayTimeUnit":"ns","traceEvents":[\n{lines}\n]}}\n')
+    except OSError as error:
+        raise OutputError(f"cannot write '{path}': {error.strerror or error}") from None
+
+
+def _tracks(machine: Machine) -> list[dict[str, Any]]:
+    """Names of the tracks, in the machine's order."""
+    events = [_meta("process_name", 0, name=f"{machine.name}: {machine.title}")]
+    for number, name in enumerate(engine_names(machine)):
+        events.append(_meta("thread_name", number, name=name))
+        events.append(_meta("thread_sort_index", number, sort_index=number))
+    return events
+
+
+def _meta(kind: str, track: int, **arguments: object) -> dict[str, Any]:
+    return {"ph": "M", "name": kind, "pid": 0, "tid": track, "args": arguments}
+
+
+def _tasks(placed: Placed, machine: Machine) -> list[dict[str, Any]]:
+    """Times are microseconds; the cycles are among the arguments."""
+    events: list[dict[str, Any]] = []
+    starts: list[int] = placed.schedule.start.tolist()
+    ends: list[int] = placed.schedule.end.tolist()
+    engines: list[int] = placed.problem.engine.tolist()
+    for number, task in enumerate(placed.program.tasks):
+        start, end = starts[number], ends[number]
+        compute = isinstance(task.work, Compute)
+        events.append(
+            {
+                "ph": "X",
+                "name": task.name,
+                "cat": "compute" if compute else "transfer",
+                "pid": 0,
+                "tid": engines[number],
+                "ts": _microseconds(machine, start),
+                "dur": _microseconds(machine, end - start),
+                "args": {
+                    "task": number,
+                    "node": task.node,
+                    "group": task.group,
+                    "tile": task.tile,
+                    "start_cycle": start,
+                    "cycles": end - start,
+                    "moved_bytes": task.moved,
+                    "reads": [_tensor(placed, view) for view in task.reads],
+                    "writes": [_tensor(placed, view) for view in task.writes],
+                    "after": placed.problem.needs_of(number),
+                },
+            }
+        )
+    return events
+
+
+def _microseconds(machine: Machine, cycles: int) -> float:
+    return round(machine.seconds(cycles) * 1e6, 6)
+
+
+def _tensor(placed: Placed, view: View) -> str:
+    """`conv1[1x64x28x112] at cluster0.cmx+4096`."""
+    buffer = placed.program.buffers[view.buffer]
+    shape = "x".join(map(str, view.shape)) or "scalar"
+    address = placed.address[view.buffer] + view.offset
+    return f"{buffer.value or buffer.name}[{shape}] at {buffer.memory}+{address}"
