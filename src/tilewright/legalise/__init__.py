@@ -1,7 +1,7 @@
 """Legalisation: the machine's limits are met, or met by visible steps."""
 
-from tilewright.legalise.legalise import PASSES, legalise
 from tilewright.legalise.limits import LimitCheck, array_limits, fits_limits
+from tilewright.legalise.passes import PASSES, legalise
 from tilewright.legalise.steps import Legalised, LegalStep
 
 __all__ = [

@@ -90,7 +90,7 @@ def take_patches(draft: Draft, limits: Limits) -> str | None:
     space = moved[FIRST_SPATIAL + len(inner) :]
     patches = draft.reshape(blocks, (shape[0], shape[1] * count, *space), "patches")
     weight = draft.weight("weight", _patch_weight(draft, axes, count))
-    keep = {a: 1 for a in axes}
+    keep = dict.fromkeys(axes, 1)
     kernel = tuple(keep.get(a, k) for a, k in enumerate(window.kernel))
     attributes = _attributes(
         draft,
@@ -161,10 +161,9 @@ def pad_explicitly(draft: Draft, limits: Limits) -> str | None:
 
 def split_channels(draft: Draft, limits: Limits) -> str | None:
     """More input channels than the array counts become a sum over parts of them."""
-    window = _plain_convolution(draft)
-    weight, channels = draft.graph.constants.get(draft.node.inputs[1]), draft.op.shape(0)[1]
-    if window is None or weight is None or draft.op.int_of("group", 1) != 1:
+    if _plain_convolution(draft) is None or draft.op.int_of("group", 1) != 1:
         return None
+    weight, channels = draft.graph.constants[draft.node.inputs[1]], draft.op.shape(0)[1]
     if limits.dimension is None or channels <= limits.dimension:
         return None
     cuts = reduction_parts(channels, limits)

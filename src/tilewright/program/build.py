@@ -5,6 +5,7 @@ computes, and stores what the outside needs. The passes make it good.
 """
 
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from math import prod
 
 from tilewright.cost.base import Copy
@@ -29,6 +30,8 @@ from tilewright.tiling.group import (
     typed_group,
     whole_tile,
 )
+
+Index = tuple[int, ...]
 
 
 class LoweringError(TilewrightError):
@@ -112,8 +115,23 @@ class Builder:
         group = cut_ops(self.graph, ops, exports(self.graph, members), plan.splits)
         for name in group.outputs:
             self._main_view(name)
-        for tile in range(prod(group.counts)):
-            _TileBuilder(self, group, plan.spread, number, tile).build()
+        for tile, (index, core) in enumerate(self._turns(group, plan.spread)):
+            _TileBuilder(self, group, core, number, tile, index).build()
+
+    def _turns(self, group: GroupTiles, spread: int | None) -> list[tuple[Index, Core]]:
+        """Tiles in the order they run: grid order on each core, the cores taking turns."""
+        cores = self.machine.cores
+        rows: dict[int, list[Index]] = {}
+        for index in group.indices:
+            turn = index[spread] % len(cores) if spread is not None else 0
+            rows.setdefault(turn, []).append(index)
+        rounds = zip_longest(*(rows[turn] for turn in sorted(rows)))
+        return [
+            (index, cores[turn])
+            for taken in rounds
+            for turn, index in zip(sorted(rows), taken, strict=True)
+            if index is not None
+        ]
 
     def _lay_out_concats(self) -> None:
         """Inputs of a concat that is no work are written where they belong in its result."""
@@ -199,14 +217,11 @@ class _TileBuilder:
     """Builds one tile of one group."""
 
     def __init__(
-        self, builder: Builder, group: GroupTiles, spread: int | None, number: int, tile: int
+        self, builder: Builder, group: GroupTiles, core: Core, number: int, tile: int, index: Index
     ) -> None:
-        self.builder, self.group = builder, group
-        self.number, self.tile = number, tile
-        self.index = list(group.indices)[tile]
-        cores = builder.machine.cores
-        self.core = cores[self.index[spread] % len(cores) if spread is not None else 0]
-        self.label = ".".join(map(str, self.index)) or "0"
+        self.builder, self.group, self.core = builder, group, core
+        self.number, self.tile, self.index = number, tile, index
+        self.label = ".".join(map(str, index)) or "0"
         self.held: dict[str, _Held] = {}
 
     def build(self) -> None:

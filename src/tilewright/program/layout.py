@@ -64,12 +64,13 @@ class Layouts:
         return max(1, bits // 8)
 
     def strides(self, name: str, shape: tuple[int, ...], *, aligned: bool) -> tuple[int, ...]:
-        """Byte strides of a tensor, or of a part of it that lies by itself."""
+        """Byte strides of a tensor, or of a part of it that lies by itself. The network's inputs
+        stay packed: the first layer reads them so."""
         item = self.item(name)
         if name not in self.images:
             return dense_strides(shape, item)
         _, channels, height, width = shape
-        if aligned:
+        if aligned and name not in self.graph.inputs:
             grain = self.machine.limits.channel_alignment
             channels = -(-channels // grain) * grain
         pixel = channels * item

@@ -110,9 +110,7 @@ def _lifetimes(placed: Placed) -> dict[int, tuple[int, int, int]]:
 def _draw_boxes(axes, boxes, width: float, height: float) -> None:
     """Rectangles in one collection; names where there is room for them."""
     colours = matplotlib.colormaps["tab20"].colors
-    corners = [
-        [(x, y), (x + w, y), (x + w, y + h), (x, y + h)] for (x, y, w, h), _, _ in boxes
-    ]
+    corners = [[(x, y), (x + w, y), (x + w, y + h), (x, y + h)] for (x, y, w, h), _, _ in boxes]
     faces = [colours[group % len(colours)] for _, group, _ in boxes]
     axes.add_collection(
         PolyCollection(corners, facecolors=faces, edgecolors="black", linewidths=0.3, alpha=0.85)

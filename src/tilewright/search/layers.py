@@ -5,19 +5,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
+from tilewright.cost.base import Copy
+from tilewright.cost.dma import moved_bytes, start_cycles
 from tilewright.cost.from_graph import workload_of
 from tilewright.cost.models import CostModels
 from tilewright.errors import TilewrightError, TilingError
+from tilewright.geometry.box import Box
 from tilewright.graph.graph import Graph, Node
 from tilewright.graph.ops import spec_of
 from tilewright.graph.ops.spec import Engine
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import GroupPlan, Place, Plan
-from tilewright.program.layout import Layouts
+from tilewright.program.layout import Layouts, part
 from tilewright.program.program import View
 from tilewright.program.views import view_of
 from tilewright.tiling.grid import Split
-from tilewright.tiling.group import GroupTiles, TiledOp, cut_ops, exports, typed_group
+from tilewright.tiling.group import GroupTiles, TiledOp, cut_ops, exports, typed_group, whole_tile
 from tilewright.units import format_bytes
 
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
@@ -108,8 +111,12 @@ class LayerPlanner:
 
     def _activations(self, index: int) -> Iterator[int]:
         """Activations that run inside a matrix operator: each the only reader of the one before."""
-        known = spec_of(self.graph, self.graph.nodes[index])
-        if known is None or known[0].engine is not Engine.MATRIX:
+        try:
+            (tiled,) = typed_group(self.graph, [index])
+        except TilingError:
+            return
+        work = workload_of(tiled.spec, tiled.op, whole_tile(tiled), self.dtype)
+        if self.models.best(self.machine.cores[0], work)[0].kind != "matrix":
             return
         while True:
             (name, *_) = self.graph.nodes[index].outputs
@@ -184,26 +191,25 @@ class LayerPlanner:
         cores = len(self.machine.cores) if spread is not None else 1
         work = workload_of(tiled.spec, tiled.op, tile, self.dtype)
         _, cost = self.models.best(self.machine.cores[0], work)
-        loads = stores = 0
         rate = self.machine.alone_bytes_per_cycle(self.route)
+        room = 0
         dma = 0.0
-        for number, operand in enumerate(tiled.op.inputs):
-            box = tile.input_box(number)
-            if operand is None or box is None or box.empty:
+        boxes = [(name, tile.input_box(k)) for k, name in enumerate(tiled.node.inputs)]
+        written = list(zip(tiled.node.outputs, tile.outputs, strict=True))
+        for number, (name, box) in enumerate((*boxes, *written)):
+            if not name or box is None or box.empty:
                 continue
-            size = self.layouts.bytes(tiled.node.inputs[number], box.shape, aligned=True)
-            loads += size
-            times = self._loads(tiled, number, splits) / tiles
-            dma += times * (self.route.latency + size / rate)
-        for name, box in zip(tiled.node.outputs, tile.outputs, strict=True):
-            if name and box is not None:
-                size = self.layouts.bytes(name, box.shape, aligned=True)
-                stores += size
-                dma += self.route.latency + size / rate
+            room += self.layouts.bytes(name, box.shape, aligned=True)
+            view = self._main_view(name)
+            copy = Copy(*part(view, Box.whole(view.shape), box).runs())
+            cycles = start_cycles(copy, self.link, self.route)
+            cycles += moved_bytes(copy, self.route) / rate
+            times = self._loads(tiled, number, splits) if number < len(boxes) else tiles
+            dma += cycles * times / tiles
         turns = -(-tiles // cores)
         cycles = max(tiles * dma, turns * cost.cycles) + dma + cost.cycles
         copies = 2 if turns > 1 else 1
-        return _Estimate(cycles, copies * (loads + stores), GroupPlan((), splits, spread))
+        return _Estimate(cycles, copies * room, GroupPlan((), splits, spread))
 
     def _loads(self, tiled: TiledOp, number: int, splits: tuple[Split, ...]) -> int:
         """How often an operand is loaded: again only when a dimension that drives it moves on."""

@@ -444,8 +444,8 @@ def test_blocks_give_the_same_numbers(kind: str, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     "name",
     [
-        "resnet18@64x64",
-        pytest.param("mobilenet_v2@64x64", marks=pytest.mark.quick),
+        "resnet18",
+        pytest.param("mobilenet_v2", marks=pytest.mark.quick),
         "unet@64x64",
         "fsrcnn@32x48",
         "vit_b16@32x32",

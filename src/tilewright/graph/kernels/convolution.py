@@ -75,10 +75,11 @@ def _by_columns(padded: Array, weight: Array, window: Window, groups: int) -> Ar
     columns = window.columns(padded)
     taps = (slice(None),) * (1 + len(window.kernel))
     result = np.empty((batch, groups, filters, *window.result), dtype=padded.dtype)
-    for region in blocks((batch, *window.result), groups * depth * padded.itemsize):
+    # Columns of a 1x1 convolution are the input itself: there is nothing to write out.
+    item_bytes = groups * depth * padded.itemsize if prod(window.kernel) > 1 else 0
+    for region in blocks((batch, *window.result), item_bytes):
         count, *extents = lengths(region)
         part = columns[(region[0], *taps, *region[1:])]
-        # Strides of a plain 1x1 convolution need no copy here.
         part = part.reshape(count, groups, depth, prod(extents))
         made = product(matrix, part).reshape(count, groups, filters, *extents)
         if made.shape == result.shape:

@@ -41,7 +41,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("kernel", pools.cascade_factors),
     Pass("kernel", pools.cascade_maxima),
     Pass("kernel", convolutions.split_kernels),  # parts of a long stride become patches
-    Pass("stride", convolutions.take_patches),
+    Pass("kernel", convolutions.take_patches),
     Pass("dilation", convolutions.expand_dilation),  # parts are short enough to be expanded
     Pass("dimension", convolutions.split_channels),  # patches have more channels
     Pass("dimension", products.split_reduction),
@@ -93,7 +93,7 @@ def _run(
 
 
 def _stated(one: Pass, draft: Draft, machine: Machine) -> str:
-    """The limit that made a rule act: patches serve kernels and strides."""
+    """The limit that made a rule act: parts and patches serve kernels and strides."""
     broken = [c.limit for c in array_limits(draft.op, None, machine) if not c.met]
     return one.limit if one.limit in broken or not broken else broken[0]
 

@@ -1,0 +1,191 @@
+"""Networks lowered layer by layer, placed and executed: what tests of programs start from."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+
+from tilewright import api
+from tilewright.execute.runtime import run
+from tilewright.execute.vm import Executed, VirtualMachine
+from tilewright.frontend.builder import Builder as GraphBuilder
+from tilewright.frontend.normalize import normalize
+from tilewright.frontend.save import serialize
+from tilewright.frontend.weights import seeded, seeded_inputs
+from tilewright.graph.graph import Array, Graph
+from tilewright.machine.load import load_machine
+from tilewright.machine.machine import Machine
+from tilewright.program.build import Builder
+from tilewright.program.pipeline import run_passes
+from tilewright.program.place import Placed, place
+from tilewright.program.program import Program, Task
+from tilewright.schedule.problem import Problem, Schedule
+from tilewright.search.layers import LayerPlanner
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A network, with numbers, and its placed program."""
+
+    original: Graph
+    graph: Graph
+    machine: Machine
+    placed: Placed
+
+    @property
+    def program(self) -> Program:
+        """The program without addresses and times."""
+        return self.placed.program
+
+    def feeds(self) -> dict[str, Array]:
+        """Seeded inputs."""
+        return seeded_inputs(self.original, 0)
+
+    def execute(self, placed: Placed | None = None) -> Executed:
+        """Run the placed program, or another in its place."""
+        weights = {n: c.data for n, c in self.graph.constants.items() if c.data is not None}
+        machine = VirtualMachine(placed or self.placed, self.machine, self.graph.opset)
+        return machine.run(self.feeds(), weights)
+
+    def reference(self) -> Mapping[str, Array]:
+        """The untouched network in onnxruntime."""
+        return run(serialize(self.original), self.feeds())
+
+
+def lower(graph: Graph, machine_name: str) -> Lowered:
+    """Plan layer by layer, lower, place."""
+    original = seeded(graph) if graph.weightless else graph
+    normal, machine = normalize(original), load_machine(machine_name)
+    plan = LayerPlanner(normal, machine, machine.dtype).plan(graph.name)
+    program = run_passes(Builder(normal, machine, plan).program(), machine)
+    return Lowered(original, normal, machine, place(program, machine))
+
+
+@cache
+def lowered(name: str, machine: str) -> Lowered:
+    """A network by name: of the zoo, or of this module."""
+    graph = OWN[name]() if name in OWN else api.load(name).graph
+    return lower(graph, machine)
+
+
+def residual_network() -> Graph:
+    """Two convolutions with activations around a shortcut, a difference that is not symmetric."""
+    b = GraphBuilder("residual")
+    x = b.input("input", (1, 8, 24, 24))
+    x = b.op("Relu", b.conv(x, 16, 3, pads=1, bias=True, name="conv1"))
+    y = b.op("Relu", b.conv(x, 16, 3, pads=1, bias=True, name="conv2"))
+    y = b.conv(y, 16, 3, pads=1, bias=True, name="conv3")
+    x = b.op("Relu", b.op("Sub", y, x, name="difference"))
+    return b.finish(b.pool("MaxPool", x, 2, 2, 0, name="pool"))
+
+
+def transformer_block() -> Graph:
+    """One encoder layer of 48 features and 4 heads on 20 tokens."""
+    b = GraphBuilder("transformer_block")
+    x = b.input("input", (1, 20, 48))
+    y = b.layer_norm(x, 1e-6, "norm1")
+    query, key, value = (b.heads(b.linear(y, 48, name=n), 4) for n in ("query", "key", "value"))
+    x = b.op("Add", b.linear(b.attention(query, key, value), 48, name="out"), x, name="add1")
+    y = b.op("Gelu", b.linear(b.layer_norm(x, 1e-6, "norm2"), 192, name="fc1"))
+    return b.finish(b.op("Add", b.linear(y, 48, name="fc2"), x, name="add2"))
+
+
+OWN = {"residual": residual_network, "transformer_block": transformer_block}
+
+
+def relative_error(actual: Mapping[str, Array], expected: Mapping[str, Array]) -> float:
+    """The worst difference of an output over the largest number in it; infinite where an output
+    has another shape or is not a number."""
+    worst = 0.0
+    for name, want in expected.items():
+        got = actual[name]
+        if got.shape != want.shape:
+            return np.inf
+        with np.errstate(all="ignore"):
+            error = float(np.abs(got - want).max() / np.abs(want).max())
+        if np.isnan(error):
+            return np.inf
+        worst = max(worst, error)
+    return worst
+
+
+# Other versions of a placed program: one thing changed, everything else left as it was.
+
+
+def with_task(placed: Placed, number: int, task: Task) -> Placed:
+    """Another task in the place of one."""
+    tasks = list(placed.program.tasks)
+    tasks[number] = task
+    return replace(placed, program=replace(placed.program, tasks=tuple(tasks)))
+
+
+def rearranged(placed: Placed, order: list[int]) -> Placed:
+    """The tasks of these numbers in this order (left out or twice where the list says so), with
+    their edges and times; edges to tasks that are gone go too."""
+    new_of = {old: new for new, old in reversed(list(enumerate(order)))}
+    problem, tasks = placed.problem, placed.program.tasks
+    changed = [
+        replace(tasks[old], after=tuple(new_of[need] for need in tasks[old].after if need in new_of))
+        for old in order
+    ]
+    needs = [[new_of[n] for n in problem.needs_of(old) if n in new_of] for old in order]
+    # Problems do not take edges that point forwards; the program keeps them, to be found there.
+    backwards = [[n for n in row if n < new] for new, row in enumerate(needs)]
+    picked = np.array(order, dtype=np.int64)
+    return replace(
+        placed,
+        program=replace(placed.program, tasks=tuple(changed)),
+        problem=Problem.of(
+            problem.resources,
+            problem.engine[picked].tolist(),
+            problem.duration[picked].tolist(),
+            backwards,
+            transfer=problem.transfer[picked].tolist(),
+        ),
+        schedule=Schedule(placed.schedule.start[picked], placed.schedule.end[picked]),
+    )
+
+
+def without_edge(placed: Placed, before: int, after: int) -> Placed:
+    """The schedule's problem without one edge; the program as it was."""
+    problem = placed.problem
+    needs = [problem.needs_of(task) for task in range(problem.count)]
+    needs[after].remove(before)
+    fewer = Problem.of(
+        problem.resources,
+        problem.engine.tolist(),
+        problem.duration.tolist(),
+        needs,
+        transfer=problem.transfer.tolist(),
+    )
+    return replace(placed, problem=fewer)
+
+
+def without_wait(placed: Placed, before: int, after: int) -> Placed:
+    """The program without one data dependency; the schedule's problem as it was."""
+    task = placed.program.tasks[after]
+    kept = tuple(need for need in task.after if need != before)
+    return with_task(placed, after, replace(task, after=kept))
+
+
+def with_address(placed: Placed, buffer: int, address: int) -> Placed:
+    """One buffer elsewhere, and peaks that go with it."""
+    addresses = list(placed.address)
+    addresses[buffer] = address
+    return replace(placed, address=tuple(addresses), peaks=peaks_of(placed, addresses))
+
+
+def peaks_of(placed: Placed, addresses: list[int]) -> tuple[tuple[str, int], ...]:
+    """The highest byte used in each memory."""
+    peaks = dict.fromkeys((name for name, _ in placed.peaks), 0)
+    for buffer, start in zip(placed.program.buffers, addresses, strict=True):
+        peaks[buffer.memory] = max(peaks[buffer.memory], start + buffer.size)
+    return tuple(peaks.items())
+
+
+def with_times(placed: Placed, task: int, start: int, end: int) -> Placed:
+    """One task at another time."""
+    starts, ends = placed.schedule.start.copy(), placed.schedule.end.copy()
+    starts[task], ends[task] = start, end
+    return replace(placed, schedule=Schedule(starts, ends))
