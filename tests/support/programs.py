@@ -22,6 +22,7 @@ from tilewright.program.place import Placed, place
 from tilewright.program.program import Program, Task
 from tilewright.schedule.problem import Problem, Schedule
 from tilewright.search.layers import LayerPlanner
+from tilewright.tiling.grid import Split
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +54,34 @@ class Lowered:
         return run(serialize(self.original), self.feeds())
 
 
-def lower(graph: Graph, machine_name: str) -> Lowered:
-    """Plan layer by layer, lower, place."""
-    original = seeded(graph) if graph.weightless else graph
-    normal, machine = normalize(original), load_machine(machine_name)
+def lower(graph: Graph, machine_name: str, splits: tuple[Split, ...] = ()) -> Lowered:
+    """Plan layer by layer, lower, place. With splits, all groups are cut so, the tiles of the last
+    one spread over the cores."""
+    machine = load_machine(machine_name)
+    normal = normalize(graph)
     plan = LayerPlanner(normal, machine, machine.dtype).plan(graph.name)
+    if splits:
+        cut = (replace(group, splits=splits, spread=len(splits) - 1) for group in plan.groups)
+        plan = replace(plan, groups=tuple(cut))
     program = run_passes(Builder(normal, machine, plan).program(), machine)
-    return Lowered(original, normal, machine, place(program, machine))
+    return Lowered(graph, normal, machine, place(program, machine))
 
 
 @cache
 def lowered(name: str, machine: str) -> Lowered:
     """A network by name: of the zoo, or of this module."""
-    graph = OWN[name]() if name in OWN else api.load(name).graph
-    return lower(graph, machine)
+    return lower(_graph(name), machine)
+
+
+@cache
+def quartered(name: str, machine: str) -> Lowered:
+    """A small network of images whose layers are all cut in two over channels and over rows."""
+    return lower(_graph(name), machine, (Split(1, 2), Split(2, 2)))
+
+
+@cache
+def _graph(name: str) -> Graph:
+    return seeded(OWN[name]() if name in OWN else api.load(name).graph)
 
 
 def residual_network() -> Graph:
@@ -126,7 +141,9 @@ def rearranged(placed: Placed, order: list[int]) -> Placed:
     new_of = {old: new for new, old in reversed(list(enumerate(order)))}
     problem, tasks = placed.problem, placed.program.tasks
     changed = [
-        replace(tasks[old], after=tuple(new_of[need] for need in tasks[old].after if need in new_of))
+        replace(
+            tasks[old], after=tuple(new_of[need] for need in tasks[old].after if need in new_of)
+        )
         for old in order
     ]
     needs = [[new_of[n] for n in problem.needs_of(old) if n in new_of] for old in order]

@@ -1,4 +1,4 @@
-"""`tilewright plan` and `tilewright verify`: a network on a machine, executed; and checked again."""
+"""`tilewright plan`: a network on a machine, executed. `tilewright verify`: the same, again."""
 
 import inspect
 from collections.abc import Callable
@@ -22,7 +22,6 @@ from tilewright.cli.common import (
 from tilewright.errors import TilewrightError
 from tilewright.program.pipeline import PASSES
 from tilewright.program.program import Program
-from tilewright.units import format_count
 
 
 def with_switches(command: Callable[..., None]) -> Callable[..., None]:
@@ -200,7 +199,7 @@ def verify(
             }
         )
         return
-    what = f"{checked.model} on {checked.machine}, {format_count(account.latency_cycles)} cycles"
+    what = f"{checked.model} on {checked.machine}, {account.latency_cycles:,} cycles"
     done = "valid; not executed, as it was saved with --no-verify"
     if verified is not None:
         done = (

@@ -1,6 +1,7 @@
 """`tilewright show`: what there is."""
 
 from collections import Counter
+from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -14,9 +15,13 @@ from tilewright.cli.common import (
     parse_shapes,
     print_json,
 )
-from tilewright.units import format_bytes, format_count
+from tilewright.report.machines import machine_json
+from tilewright.units import format_bytes, format_count, format_frequency
 
-app = typer.Typer(help="Show operators, zoo models, or what is in a model.", no_args_is_help=True)
+app = typer.Typer(
+    help="Show operators, zoo models, machines, passes, or what is in a model.",
+    no_args_is_help=True,
+)
 
 
 @app.command("ops")
@@ -53,6 +58,53 @@ def show_models(as_json: JsonOption = False) -> None:
         table.add_row(name, entry.description)
     out.print(table)
     out.print("Another input size is part of the name: fsrcnn@1080x1920, bert_base@384.")
+
+
+@app.command("machines")
+def show_machines(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="One machine, by name or .yaml file, in full."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """The machines that come with Tilewright; or one of them with where its figures are from."""
+    from tilewright.machine.load import list_machines, load_machine
+    from tilewright.machine.text import machine_text
+
+    if name is None:
+        machines = [load_machine(known) for known in list_machines()]
+        if as_json:
+            print_json({"machines": [machine_json(machine) for machine in machines]})
+            return
+        table = Table("name", "what it is", "cores", "local memory each", "clock", "elements")
+        for machine in machines:
+            local = format_bytes(machine.cores[0].memory.usable)
+            clock, cores = format_frequency(machine.clock_hz), str(len(machine.cores))
+            table.add_row(machine.name, machine.title, cores, local, clock, machine.dtype)
+        out.print(table)
+        out.print("A file of your own may extend one of them: `extends: npu-2.7`.")
+        return
+    machine = load_machine(name)
+    if as_json:
+        print_json(machine_json(machine))
+        return
+    out.print(machine_text(machine, sources=True), end="", soft_wrap=True)
+
+
+@app.command("passes")
+def show_passes(as_json: JsonOption = False) -> None:
+    """The passes of `tilewright plan`, in order; `--no-PASS` leaves one out."""
+    from tilewright.program.pipeline import PASSES
+
+    if as_json:
+        rows = [{"name": step.name, "description": step.description} for step in PASSES]
+        print_json({"passes": rows})
+        return
+    table = Table("pass", "what it does")
+    for step in PASSES:
+        table.add_row(step.name, step.description)
+    out.print(table)
 
 
 @app.command("model")

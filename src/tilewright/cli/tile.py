@@ -1,6 +1,6 @@
 """`tilewright tile`: exact tiles of one operator or of a fused run of operators."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +15,11 @@ from tilewright.cli.common import (
 )
 from tilewright.errors import TilingError
 from tilewright.units import format_bytes
+
+if TYPE_CHECKING:
+    from tilewright.graph.graph import Graph
+    from tilewright.report.tiles_on import OnMachine
+    from tilewright.tiling.group import GroupTiles
 
 
 def tile(
@@ -47,6 +52,22 @@ def tile(
             "axes or per axis.",
         ),
     ] = "recompute",
+    on: Annotated[
+        str | None,
+        typer.Option(
+            "--on",
+            metavar="MACHINE",
+            help="Check every tile against a machine: its limits, and its scratchpad.",
+        ),
+    ] = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            "--dtype",
+            metavar="fp16|int8|...",
+            help="Element type on the machine; by default the one its file names.",
+        ),
+    ] = None,
     shape: ShapeOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -57,9 +78,13 @@ def tile(
       tilewright tile rn50_stem --node conv1 --split H=4
 
       tilewright tile resnet18 --from conv1 --to layer1.0.add --split H=4,W=2 --halo cache
+
+      tilewright tile rn50_stem --node conv1 --split H=4 --on npu-2.7 --dtype fp16
     """
     if node is not None and (first is not None or last is not None):
         raise TilingError("give either --node, or --from and --to")
+    if dtype is not None and on is None:
+        raise TilingError("--dtype is the element type on a machine: give --on MACHINE")
     graph = api.load(model, parse_shapes(shape)).graph
     splits = [part for text in split for part in text.split(",") if part.strip()]
     group = api.tile(
@@ -67,17 +92,45 @@ def tile(
     )
     from tilewright.report.tiles import tiles_json, tiles_table
 
+    machine = None if on is None else _on_machine(graph, on, dtype)
     if as_json:
-        print_json(tiles_json(group))
+        print_json(tiles_json(group, machine))
         return
     for tiled in group.ops:
-        out.print(tiles_table(group, tiled))
+        out.print(tiles_table(group, tiled, machine))
     grid = " x ".join(map(str, group.counts))
     out.print(f"{grid} tiles; recomputed share {group.recompute_ratio:.1%}")
     if group.line_buffer_bytes:
         out.print(f"line buffers kept between tiles: {format_bytes(group.line_buffer_bytes)}")
     for name in group.fallbacks:
         out.print(f"'{name}' is recomputed: its rows are not needed in order")
+    if machine is not None:
+        _print_limits(group, machine)
+
+
+def _on_machine(graph: "Graph", name: str, dtype: str | None) -> "OnMachine":
+    from tilewright.machine.dtypes import rate_class
+    from tilewright.machine.load import load_machine
+    from tilewright.report.tiles_on import OnMachine
+
+    machine = load_machine(name)
+    return OnMachine.of(graph, machine, rate_class(dtype or machine.dtype))
+
+
+def _print_limits(group: "GroupTiles", on: "OnMachine") -> None:
+    from tilewright.report.tiles_on import limit_lines
+
+    out.print(f"On {on.machine.name}, {on.dtype}:")
+    for line in limit_lines(group, on):
+        out.print(f"  {line}")
+    tiles = ((op, group.tile(op, index)) for index in group.indices for op in group.ops)
+    needed = [on.bytes(op, tile) for op, tile in tiles if tile is not None]
+    large = sum(size > on.usable for size in needed)
+    verdict = "every tile fits" if not large else f"{large} of {len(needed)} tiles do not fit"
+    out.print(
+        f"  {verdict} the scratchpad: input, weights and output of one operator's tile take at "
+        f"most {format_bytes(max(needed, default=0))} of {format_bytes(on.usable)}"
+    )
 
 
 def _cached_axes(text: str) -> list[str]:

@@ -79,7 +79,8 @@ def _run(
         known = spec_of(graph, node)
         draft = Draft(graph, node, known[1], names) if known is not None else None
         what = one.rule(draft, machine.limits) if draft is not None else None
-        if draft is None or what is None:
+        # What cannot be cut has a window that is not understood well enough to be rewritten.
+        if draft is None or what is None or SPECS[node.kind].access(draft.op, 0) is None:
             nodes.append(node)
             continue
         nodes += draft.nodes

@@ -92,17 +92,18 @@ def _classes() -> Mapping[str, type]:
     }
 
 
-def _collect(hint: object, found: dict[type, None]) -> None:
+def _collect(hint: Any, found: dict[type, None]) -> None:
     for part in get_args(hint):
         _collect(part, found)
     if not isinstance(hint, type) or hint in found:
         return
-    if issubclass(hint, Enum):
-        found[hint] = None
-    elif is_dataclass(hint):
-        found[hint] = None
-        hints = get_type_hints(hint)
-        for field in fields(hint):
+    kind = cast(type[Any], hint)
+    if issubclass(kind, Enum):
+        found[kind] = None
+    elif is_dataclass(kind):
+        found[kind] = None
+        hints = get_type_hints(kind)
+        for field in fields(kind):
             _collect(hints[field.name], found)
 
 
@@ -131,7 +132,7 @@ def _encode(value: object, names: Mapping[type, str], seen: dict[str, list[str]]
         array = cast("np.ndarray[Any, np.dtype[Any]]", value)
         return {"array": [str(array.dtype), list(array.shape), array.ravel().tolist()]}
     if isinstance(value, np.generic):
-        return value.item()
+        return cast(Any, value).item()
     if isinstance(value, Fraction):
         return {"fraction": str(value)}
     if isinstance(value, bytes):

@@ -6,7 +6,7 @@ from rich.table import Table
 
 from tilewright.planning import Planned
 from tilewright.schedule.timeline import EngineUse, IdleReason
-from tilewright.units import format_bytes, format_count, format_time
+from tilewright.units import format_bytes, format_time
 
 
 def summary_json(planned: Planned) -> dict[str, Any]:
@@ -115,6 +115,4 @@ def verified_line(planned: Planned) -> str:
 
 
 def _time(planned: Planned, cycles: int) -> str:
-    return f"{format_time(planned.machine.seconds(cycles))} ({format_count(cycles)}cycles)".replace(
-        "cycles", " cycles" if cycles < 1000 else "cycles"
-    )
+    return f"{format_time(planned.machine.seconds(cycles))} ({cycles:,} cycles)"

@@ -9,6 +9,7 @@ from tilewright.api import ShrinkResult
 from tilewright.errors import OutputError
 from tilewright.planning import Planned
 from tilewright.program.place import Placed
+from tilewright.units import format_bytes
 
 matplotlib.use("Agg")
 from matplotlib import pyplot
@@ -39,6 +40,7 @@ def plot_memory(result: ShrinkResult, title: str, path: Path) -> None:
 
 
 _MOST_MEMORIES = 9  # of a machine with many cores, the first ones
+_NEAR = 6  # times the peak: a capacity up to there is drawn
 
 
 def plot_memory_map(planned: Planned, path: Path) -> None:
@@ -66,12 +68,13 @@ def plot_memory_map(planned: Planned, path: Path) -> None:
             boxes.append(((left, low, width, tall), group, buffer.value or buffer.name))
         _draw_boxes(axes, boxes, total * to_ms, top)
         limit = memory.usable / scale
-        near = limit <= 4 * top
+        near = limit <= _NEAR * top
         axes.set_ylim(0, max(top, limit) * 1.06 if near else top * 1.12)
         if near:
             axes.axhline(limit, color="crimson", linewidth=1.5)
         axes.set_title(
-            f"{memory.name}: peak {top:.4g} {unit} of {limit:.4g} {unit} usable"
+            f"{memory.name}: peak {format_bytes(peaks[memory.name])} of "
+            f"{format_bytes(memory.usable)} usable"
             + (" (red line)" if near else " (beyond the picture)"),
             loc="left",
             fontsize=12,
@@ -109,7 +112,7 @@ def _lifetimes(placed: Placed) -> dict[int, tuple[int, int, int]]:
 
 def _draw_boxes(axes, boxes, width: float, height: float) -> None:
     """Rectangles in one collection; names where there is room for them."""
-    colours = matplotlib.colormaps["tab20"].colors
+    colours = [matplotlib.colormaps["tab20"](i) for i in range(20)]
     corners = [[(x, y), (x + w, y), (x + w, y + h), (x, y + h)] for (x, y, w, h), _, _ in boxes]
     faces = [colours[group % len(colours)] for _, group, _ in boxes]
     axes.add_collection(

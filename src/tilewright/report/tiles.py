@@ -1,6 +1,6 @@
 """Tiles as JSON and as a table."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
@@ -10,6 +10,10 @@ from tilewright.graph.ops.spec import Tile
 from tilewright.graph.ops.windows import window_of
 from tilewright.tiling.grid import AXES_BY_RANK
 from tilewright.tiling.group import GroupTiles, TiledOp
+from tilewright.units import format_bytes
+
+if TYPE_CHECKING:  # machines take half a second to import: only where one is asked for
+    from tilewright.report.tiles_on import OnMachine
 
 _SIDES = {
     4: ((2, "top", "bottom"), (3, "left", "right")),
@@ -57,15 +61,20 @@ def _tile_record(tiled: TiledOp, tile: Tile, number: int, index: tuple[int, ...]
     }
 
 
-def tiles_json(group: GroupTiles) -> dict[str, Any]:
-    """Every tile of every node, in running order, for a program to read."""
+def tiles_json(group: GroupTiles, on: "OnMachine | None" = None) -> dict[str, Any]:
+    """Every tile of every node, in running order, for a program to read; with a machine, what each
+    takes of its scratchpad and which limits it meets."""
     records: list[dict[str, Any]] = []
     for number, index in enumerate(group.indices):
         for tiled in group.ops:
             tile = group.tile(tiled, index)
             if tile is not None:
-                records.append(_tile_record(tiled, tile, number, index))
-    return {
+                facts = on.record(tiled, tile) if on is not None else {}
+                records.append(_tile_record(tiled, tile, number, index) | facts)
+    machine: dict[str, Any] = {}
+    if on is not None:
+        machine = {"machine": on.machine.name, "dtype": on.dtype, "usable_bytes": on.usable}
+    return machine | {
         "tiles": records,
         "grid": list(group.counts),
         "halo": [split.halo.value for split in group.splits],
@@ -97,7 +106,7 @@ def _axes(box: Box, full: tuple[int, ...]) -> str:
     return ", ".join(cut) or "all"
 
 
-def tiles_table(group: GroupTiles, tiled: TiledOp) -> Table:
+def tiles_table(group: GroupTiles, tiled: TiledOp, on: "OnMachine | None" = None) -> Table:
     """One node's tiles, a row each, as a person reads them."""
     window = window_of(tiled.op)
     facts = f" kernel {_by(window.kernel)} stride {_by(window.strides)}" if window else ""
@@ -121,6 +130,9 @@ def tiles_table(group: GroupTiles, tiled: TiledOp) -> Table:
         table.add_column(f"input {tiled.node.inputs[position]}")
         table.add_column("input shape")
         table.add_column("pads t/b/l/r")
+    if on is not None:
+        table.add_column(f"bytes of {format_bytes(on.usable)}", justify="right")
+        table.add_column(f"limits of {on.machine.name}")
     for number, index in enumerate(group.indices):
         tile = group.tile(tiled, index)
         if tile is None:
@@ -137,6 +149,11 @@ def tiles_table(group: GroupTiles, tiled: TiledOp) -> Table:
                 _by(box.shape),
                 "/".join(str(pads[side]) for side in ("top", "bottom", "left", "right")),
             ]
+        if on is not None:
+            needed = on.bytes(tiled, tile)
+            full = "" if needed <= on.usable else ", too much"
+            cells += [f"{format_bytes(needed)} ({needed / on.usable:.1%}{full})"]
+            cells += [on.verdict(tiled, tile)]
         table.add_row(*cells)
     return table
 

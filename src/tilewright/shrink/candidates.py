@@ -79,14 +79,28 @@ class Timeline:
         return self._typed[index]
 
 
+class Meter:
+    """Counts the operators that were cut on trial, so that a search ends: by work, not by time."""
+
+    def __init__(self, limit: int) -> None:
+        self.left = limit
+
+    def spend(self, amount: int) -> bool:
+        """Whether there is still enough; takes it if so."""
+        if self.left < amount:
+            return False
+        self.left -= amount
+        return True
+
+
 class Pattern:
     """What a run of nodes looks like, wherever in the network it stands. Networks repeat
     themselves: what is learnt about one block serves all its copies."""
 
     def __init__(
-        self, graph: Graph, ops: tuple[TiledOp, ...], exported: Mapping[str, bool]
+        self, graph: Graph, ops: tuple[TiledOp, ...], exported: Mapping[str, bool], meter: Meter
     ) -> None:
-        self.graph, self.ops, self.exported = graph, ops, exported
+        self.graph, self.ops, self.exported, self.meter = graph, ops, exported, meter
         self.matrix_ops = tuple(op for op in ops if op.spec.engine is Engine.MATRIX)
         self.work = sum(map(_work, ops))
         self._probes: dict[tuple[Split, ...], Probe | None] = {}
@@ -112,6 +126,8 @@ class Pattern:
     def probe(self, splits: tuple[Split, ...]) -> "Probe | None":
         """What one tile of this cut looks like, or None where it cannot be cut so."""
         if splits not in self._probes:
+            if not self.meter.spend(len(self.ops)):
+                return None
             try:
                 group = cut_ops(self.graph, self.ops, self.exported, splits, probe=True)
                 self._probes[splits] = Probe(self, splits, group)

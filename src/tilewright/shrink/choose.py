@@ -5,17 +5,20 @@ dynamic programming over the cut points picks the runs. A node outside every gro
 needs today; a group needs what lives through it, its outputs, and one tile's inside.
 """
 
+from bisect import bisect
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
 from tilewright.graph.graph import Graph
 from tilewright.peak.predict import Moment, Prediction
-from tilewright.shrink.candidates import Choice, Pattern, Probe, Segment, Timeline, signature
+from tilewright.shrink.candidates import Choice, Meter, Pattern, Probe, Segment, Timeline, signature
 from tilewright.tiling.grid import Split
 from tilewright.tiling.group import exports
 
-MOST_CUT_POINTS = 28
+MOST_CUT_POINTS = 36
+NEAREST = 4  # cut points kept before and behind every stretch that is over the budget
+MOST_TRIALS = 400_000  # operators cut on trial in one search
 LONGEST_RUN = 200  # nodes in one group
 WORTHWHILE = 0.97  # more tiles have to save at least this much to look at still more
 PRECISION = 0.02  # to which the smallest budget is found
@@ -44,7 +47,8 @@ class Chooser:
         self.original = original
         self.progress = progress
         self.levels = _node_levels(graph, original)
-        self.points = _cut_points(self.timeline, original)
+        self.meter = Meter(MOST_TRIALS)
+        self._inner = _kernel_borders(graph, original)
         self._segments: dict[tuple[int, int], Segment | None] = {}
         self._patterns: dict[tuple[object, ...], Pattern] = {}
 
@@ -63,21 +67,24 @@ class Chooser:
             typed = [self.timeline.typed(index) for index in range(start, stop)]
             ops = tuple(op for op in typed if op is not None)
             outside = exports(self.timeline.graph, range(start, stop))
-            self._patterns[look] = Pattern(self.timeline.graph, ops, outside)
+            self._patterns[look] = Pattern(self.timeline.graph, ops, outside, self.meter)
         return Segment(self.timeline, start, stop, self._patterns[look])
 
     def within(self, budget: int) -> Selection | None:
         """The least extra work that stays under the budget; None if nothing does."""
+        points = self._cut_points(budget)
         best: list[tuple[float, int, Choice | None]] = [(0.0, 0, None)]
-        for position in range(1, len(self.points)):
+        for position in range(1, len(points)):
             options: list[tuple[float, int, Choice | None]] = []
-            self.progress(f"cut point {position} of {len(self.points) - 1}")
+            self.progress(f"looking for groups: {position} of {len(points) - 1} cut points")
             for before in range(position - 1, -1, -1):
-                start, stop = self.points[before], self.points[position]
-                if best[before][0] == inf or stop - start > LONGEST_RUN:
+                start, stop = points[before], points[position]
+                if best[before][0] == inf:
                     continue
                 if max(self.levels[start:stop], default=0) <= budget:
                     options.append((best[before][0], before, None))
+                    continue
+                if stop - start > LONGEST_RUN:
                     continue
                 choice = self._cheapest(self.segment(start, stop), budget)
                 if choice is not None:
@@ -85,9 +92,32 @@ class Chooser:
             best.append(min(options, key=lambda o: (o[0], -o[1]), default=(inf, 0, None)))
         return None if best[-1][0] == inf else self._traced(best)
 
+    def _cut_points(self, budget: int) -> list[int]:
+        """Where groups may begin and end: between kernels, where little is live, near what is
+        over the budget."""
+        crossing, inner = self.timeline.crossing, self._inner
+        minima = [
+            point
+            for i, point in enumerate(inner)
+            if crossing[point] <= min(crossing[p] for p in inner[max(0, i - 1) : i + 2])
+        ]
+        if len(inner) <= MOST_CUT_POINTS:
+            minima = inner
+        over = [i for i, level in enumerate(self.levels) if level > budget]
+        near: set[int] = set()
+        for index in over:
+            place = bisect(minima, index)
+            near.update(minima[max(0, place - NEAREST) : place + NEAREST])
+        if len(near) > MOST_CUT_POINTS:
+            near = set(sorted(near, key=lambda p: (crossing[p], p))[:MOST_CUT_POINTS])
+            for index in over:  # the closest ones stay, however much is live there
+                place = bisect(minima, index)
+                near.update(minima[max(0, place - 1) : place + 1])
+        return [0, *sorted(near), len(self.levels)]
+
     def _traced(self, best: list[tuple[float, int, Choice | None]]) -> Selection:
         choices: list[Choice] = []
-        position = len(self.points) - 1
+        position = len(best) - 1
         while position > 0:
             _, position, choice = best[position]
             if choice is not None:
@@ -136,15 +166,19 @@ class Chooser:
                 before = probe
         return best
 
-    def learn(self, trace: tuple[Moment, ...], choices: tuple[Choice, ...]) -> None:
+    def learn(self, trace: tuple[Moment, ...], choices: tuple[Choice, ...], budget: int) -> bool:
         """Take over what a full prediction says about nodes outside the groups: a neighbour that
-        is cut may cost them a change of layout."""
+        is cut may cost them a change of layout. True if one of them is now over the budget."""
         inside = {i for c in choices for i in range(c.start, c.stop)}
         producer = self.timeline.graph.producer
+        raised = False
         for moment in trace:
             position = producer.get(moment.value)
-            if position is not None and position not in inside:
-                self.levels[position] = max(self.levels[position], moment.bytes)
+            if position is None or position in inside:
+                continue
+            raised = raised or self.levels[position] <= budget < moment.bytes
+            self.levels[position] = max(self.levels[position], moment.bytes)
+        return raised
 
 
 def _first_that_may_fit(
@@ -172,19 +206,7 @@ def _node_levels(graph: Graph, original: Prediction) -> list[int]:
     return levels
 
 
-def _cut_points(timeline: Timeline, original: Prediction) -> list[int]:
-    """Points between kernels where little is live: the places where groups may begin and end."""
-    graph, crossing = timeline.graph, timeline.crossing
+def _kernel_borders(graph: Graph, original: Prediction) -> list[int]:
+    """Points right behind the last node of a kernel."""
     after = {graph.producer[m.value] + 1 for m in original.trace if m.value in graph.producer}
-    size = len(graph.nodes)
-    inner = sorted(point for point in after if 0 < point < size)
-    minima = [
-        point
-        for i, point in enumerate(inner)
-        if crossing[point] <= min(crossing[p] for p in inner[max(0, i - 1) : i + 2])
-    ]
-    if len(inner) <= MOST_CUT_POINTS:
-        minima = inner
-    if len(minima) > MOST_CUT_POINTS:
-        minima = sorted(sorted(minima, key=lambda p: (crossing[p], p))[:MOST_CUT_POINTS])
-    return [0, *minima, size]
+    return sorted(point for point in after if 0 < point < len(graph.nodes))

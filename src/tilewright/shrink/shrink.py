@@ -57,9 +57,9 @@ def shrink_graph(
         if shrunk.predicted.peak <= target:
             return shrunk
         best = shrunk if best is None else min(best, shrunk, key=_peak)
-        chooser.learn(shrunk.predicted.trace, selection.choices)
-        if max((choice.peak for choice in selection.choices), default=0) > 0.97 * inner:
-            inner = round(inner * max(0.9, min(0.97, target / shrunk.predicted.peak)))
+        learnt = chooser.learn(shrunk.predicted.trace, selection.choices, inner)
+        if not learnt:
+            inner = round(0.97 * min(inner, selection.peak))
     smallest = _write(graph, original, chooser.smallest(inner))
     uncut = Shrunk(graph, (), original, original)
     best = min(best or uncut, smallest, uncut, key=_peak)

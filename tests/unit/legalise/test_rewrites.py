@@ -139,6 +139,13 @@ def test_automatic_padding_is_understood() -> None:
     check(conv((1, 3, 40, 37), 4, (13, 3), auto_pad="SAME_UPPER", strides=[2, 1]))
 
 
+def test_negative_automatic_padding_is_not_touched() -> None:
+    graph = conv((1, 4, 17, 5), 8, (2, 1), strides=[9, 1], auto_pad="SAME_UPPER")
+    result = legalise(graph, NPU, "fp16")
+    assert result.graph is graph
+    assert ("stride", "illegal") in [(step.limit, step.outcome) for step in result.steps]
+
+
 def test_one_and_three_dimensions() -> None:
     check(conv((2, 4, 70), 6, (16,), 2, strides=[16]))
     check(conv((1, 2, 70), 4, (25,), pads=[12, 12]))

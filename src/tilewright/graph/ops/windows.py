@@ -97,7 +97,22 @@ def _per_channel(op: Op, index: int) -> tuple[AxisRule, ...]:
     return whole_rules(shape)
 
 
+def _crops(op: Op, weight: int | None = None) -> bool:
+    """Whether automatic padding would have to be negative: runtimes disagree about it."""
+    if op.str_of("auto_pad", "NOTSET") not in ("SAME_UPPER", "SAME_LOWER"):
+        return False
+    window, shape, result = window_parameters(op, weight), op.shape(0), op.result().shape
+    return any(
+        (result[a + 2] - 1) * s + (k - 1) * d + 1 < shape[a + 2]
+        for a, (k, s, d) in enumerate(
+            zip(window.kernel, window.strides, window.dilations, strict=True)
+        )
+    )
+
+
 def _conv_access(op: Op, output: int, data: int = 0, weight: int = 1) -> Access | None:
+    if _crops(op, weight):
+        return None
     shape, weights, result = op.shape(data), op.shape(weight), op.result().shape
     spatial = _spatial_rules(op, window_parameters(op, weight))
     if only_padding(spatial, result):
@@ -237,6 +252,8 @@ def _transposed_macs(op: Op, box: Box) -> int:
 def _pool_access(op: Op, output: int) -> Access | None:
     if sum(kind is not None for kind in op.outputs) > 1:
         return None  # indices count positions of the whole input
+    if _crops(op):
+        return None
     result = op.result().shape
     rules: tuple[AxisRule, ...] = (Same(0), Same(1), *_spatial_rules(op, window_parameters(op)))
     return Access(result, free(result), (rules,))

@@ -1,0 +1,357 @@
+"""`tilewright plan` and `tilewright verify`, from files to files."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import pytest
+
+from tilewright import api
+from tilewright.machine.load import load_machine
+from tilewright.planning import plan_model
+from tilewright.replay import FOLDER, MANIFEST, reseal
+from tilewright.report.plan_files import write_run
+
+FILES = {"plan.yaml", "program.txt", "schedule.json", "memory.png", "summary.json", FOLDER}
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file of a folder."""
+    found = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of a small network on the MCU core."""
+    folder = tmp_path_factory.mktemp("planned") / "run"
+    planned = plan_model(api.load("four_convs@16x16"), load_machine("mcu"), layer_by_layer=True)
+    write_run(planned, folder)
+    return folder
+
+
+@pytest.fixture
+def planned(original: Path, tmp_path: Path) -> Path:
+    """A copy of it, to spoil."""
+    return copytree(original, tmp_path / "run")
+
+
+@pytest.mark.parametrize("machine", ["mcu", "npu-2.7"])
+@pytest.mark.parametrize("model", ["four_convs", "rn50_stem", "fsrcnn@32x48"])
+def test_plans_are_executed_and_verified(succeeds, tmp_path: Path, model: str, machine: str):
+    folder = tmp_path / "new" / "run"
+    arguments = ("plan", model, "--on", machine, "--layer-by-layer", "--out", folder, "--json")
+    summary = succeeds(*arguments).json
+    assert {path.name for path in folder.iterdir()} == FILES
+    assert summary == json.loads((folder / "summary.json").read_text())
+    assert summary["model"] == model
+    assert summary["machine"] == machine
+    assert summary["verified"]["max_rel_error"] <= 1e-4
+    assert summary["verified"]["tasks_executed"] == summary["tasks"]
+    assert 0 < summary["lower_bound_cycles"] <= summary["latency_cycles"]
+    moved = summary["dram_read_bytes"] + summary["dram_write_bytes"]
+    assert summary["compulsory_bytes"] <= moved
+    assert all(0 <= e["utilisation"] <= 1 for e in summary["engines"].values())
+    assert summary["spills"] == 0
+    text = (folder / "program.txt").read_text()
+    assert sum(line.startswith("t") for line in text.splitlines()) == summary["tasks"]
+    check_trace(json.loads((folder / "schedule.json").read_text()), summary)
+    assert "tasks executed" in succeeds("verify", folder).out
+
+
+def check_trace(trace: dict[str, Any], summary: dict[str, Any]) -> None:
+    """One event a task; on every track busy cycles add up to the summary's."""
+    events = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+    assert len(events) == summary["tasks"]
+    tracks = {
+        event["tid"]: event["args"]["name"]
+        for event in trace["traceEvents"]
+        if event["name"] == "thread_name"
+    }
+    assert set(tracks.values()) == set(summary["engines"])
+    busy = dict.fromkeys(tracks.values(), 0)
+    for event in events:
+        busy[tracks[event["tid"]]] += event["args"]["cycles"]
+        assert {"task", "node", "tile", "reads", "writes"} <= set(event["args"])
+    assert busy == {name: use["busy_cycles"] for name, use in summary["engines"].items()}
+    ends = [event["args"]["start_cycle"] + event["args"]["cycles"] for event in events]
+    assert max(ends) == summary["latency_cycles"]
+
+
+def test_report_for_a_person(succeeds, tmp_path: Path) -> None:
+    outcome = succeeds("plan", "four_convs@16x16", "--on", "mcu", "--layer-by-layer")
+    for word in ("latency", "lower bound", "traffic", "core.array", "core.sram", "verified: "):
+        assert word in outcome.out
+    assert "seeded random" in outcome.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_runs_are_byte_identical(succeeds, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        arguments = ("--on", "npu-2.7", "--layer-by-layer", "--out", tmp_path / name)
+        succeeds("plan", "rn50_stem@64x64", *arguments)
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+def test_replaying_the_written_plan_gives_the_same_run(succeeds, planned: Path, tmp_path: Path):
+    again = tmp_path / "again"
+    plan = planned / "plan.yaml"
+    succeeds("plan", "four_convs@16x16", "--on", "mcu", "--plan", plan, "--out", again)
+    assert contents(again) == contents(planned)
+
+
+def test_an_earlier_run_is_replaced_and_other_files_stay(succeeds, planned: Path) -> None:
+    (planned / "notes.txt").write_text("mine")
+    before = contents(planned)
+    command = ("plan", "four_convs@16x16", "--on", "mcu", "--layer-by-layer", "--out", planned)
+    succeeds(*command)
+    assert contents(planned) == before
+    succeeds(*command, "--no-verify")
+    assert (planned / "notes.txt").read_text() == "mine"
+    assert not (planned / FOLDER / "expected.npz").exists()
+    assert json.loads((planned / "summary.json").read_text())["verified"] is None
+    assert "not executed" in succeeds("verify", planned).out
+
+
+def test_a_model_with_weights_keeps_them_with_the_run(succeeds, tmp_path: Path) -> None:
+    model = tmp_path / "net.onnx"
+    succeeds("shrink", "four_convs@16x16", "--memory", "100%", "-o", model)
+    folder = tmp_path / "run"
+    succeeds("plan", model, "--on", "mcu", "--layer-by-layer", "--out", folder)
+    model.unlink()
+    assert (folder / FOLDER / "weights.npz").is_file()
+    assert "tasks executed" in succeeds("verify", folder).out
+
+
+def test_every_pass_can_be_left_out(succeeds) -> None:
+    passes = [row["name"] for row in succeeds("show", "passes", "--json").json["passes"]]
+    switches = [f"--no-{name}" for name in passes]
+    summary = succeeds(
+        "plan", "rn50_stem@64x64", "--on", "npu-2.7", "--layer-by-layer", "--json", *switches
+    ).json
+    assert summary["verified"]["max_rel_error"] <= 1e-4
+
+
+def test_other_element_types(succeeds) -> None:
+    arguments = ("plan", "four_convs@16x16", "--on", "npu-2.7", "--layer-by-layer", "--json")
+    narrow = succeeds(*arguments, "--dtype", "int8").json
+    wide = succeeds(*arguments, "--dtype", "float16").json
+    assert (narrow["dtype"], wide["dtype"]) == ("int8", "fp16")
+    assert 2 * narrow["compulsory_bytes"] == wide["compulsory_bytes"]
+
+
+# What `verify` has to notice.
+
+
+def placed_of(folder: Path) -> Any:
+    return json.loads((folder / FOLDER / "placed.json").read_text())
+
+
+def field(document: Any, kind: str, name: str, value: Any) -> Any:
+    """A field of a stored dataclass."""
+    return value[kind][document["fields"][kind].index(name)]
+
+
+def shift_address(document: Any) -> None:
+    buffers = field(document, "Program", "buffers", program_of(document))
+    memories = [field(document, "Buffer", "memory", buffer) for buffer in buffers]
+    addresses = field(document, "Placed", "address", document["content"])
+    local = [i for i, memory in enumerate(memories) if memory == "core.sram"]
+    occupied = next(i for i in local if addresses[i] != addresses[local[0]])
+    addresses[occupied] = addresses[local[0]]
+
+
+def program_of(document: Any) -> Any:
+    return field(document, "Placed", "program", document["content"])
+
+
+def remove_edges(document: Any) -> None:
+    for task in field(document, "Program", "tasks", program_of(document)):
+        after = document["fields"]["Task"].index("after")
+        if task["Task"][after]:
+            task["Task"][after] = []
+            return
+
+
+def remove_scheduled_edges(document: Any) -> None:
+    problem = field(document, "Placed", "problem", document["content"])
+    names = document["fields"]["Problem"]
+    starts = problem["Problem"][names.index("need_start")]["array"]
+    needs = problem["Problem"][names.index("needs")]["array"]
+    starts[2] = [0] * len(starts[2])
+    needs[1], needs[2] = [0], []
+
+
+def start_early(document: Any) -> None:
+    schedule = field(document, "Placed", "schedule", document["content"])
+    names = document["fields"]["Schedule"]
+    for name in ("start", "end"):
+        times = schedule["Schedule"][names.index(name)]["array"][2]
+        times[-1] -= 1
+
+
+def shrink_halo(document: Any) -> None:
+    tasks = field(document, "Program", "tasks", program_of(document))
+    view = field(document, "Task", "reads", tasks[0])[0]["View"]
+    offset = document["fields"]["View"].index("offset")
+    strides = view[document["fields"]["View"].index("strides")]
+    view[offset] += strides[3]
+
+
+def drop_task(document: Any) -> None:
+    field(document, "Program", "tasks", program_of(document)).pop()
+
+
+CORRUPTIONS = [
+    shift_address,
+    remove_edges,
+    remove_scheduled_edges,
+    start_early,
+    shrink_halo,
+    drop_task,
+]
+
+
+@pytest.mark.parametrize("corrupt", CORRUPTIONS, ids=lambda c: c.__name__)
+@pytest.mark.parametrize("sealed", [False, True], ids=["plain", "resealed"])
+def test_corrupted_programs_are_refused(
+    refused, planned: Path, corrupt: Callable[[Any], None], sealed: bool
+) -> None:
+    document = placed_of(planned)
+    corrupt(document)
+    (planned / FOLDER / "placed.json").write_text(json.dumps(document))
+    if sealed:  # by one who knows the digests: the validators and the execution still notice
+        reseal(planned)
+    complaint = refused("verify", planned)
+    assert sealed != ("placed.json' is not as it was written" in complaint)
+
+
+def test_any_changed_byte_is_noticed(refused, planned: Path, tmp_path: Path) -> None:
+    for name, data in contents(planned).items():
+        broken = tmp_path / "broken"
+        copytree(planned, broken, dirs_exist_ok=True)
+        middle = len(data) // 2
+        (broken / name).write_bytes(data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :])
+        assert name in refused("verify", broken)
+        (broken / name).write_bytes(data)
+
+
+@pytest.mark.parametrize("name", ["placed.json", "machine.json", "expected.npz", MANIFEST])
+def test_missing_files_are_named(refused, planned: Path, name: str) -> None:
+    (planned / FOLDER / name).unlink()
+    assert name in refused("verify", planned)
+
+
+def test_a_folder_that_is_no_run(refused, tmp_path: Path) -> None:
+    assert "is no run" in refused("verify", tmp_path)
+
+
+# Mistakes of the user: one line, nothing written.
+
+BASE = ("four_convs@16x16", "--on", "mcu")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (BASE, "the search for fused groups comes later"),
+        (("four_convs", "--on", "abacus", "--layer-by-layer"), "no machine 'abacus'"),
+        (("nonet", "--on", "mcu", "--layer-by-layer"), "there is no file 'nonet'"),
+        ((*BASE, "--layer-by-layer", "--dtype", "int3"), "elements of type 'int3'"),
+        ((*BASE, "--layer-by-layer", "--print-after", "magic"), "there is no pass 'magic'"),
+        (
+            (*BASE, "--layer-by-layer", "--print-after", "prefetch", "--no-prefetch"),
+            "nothing to print",
+        ),
+        ((*BASE, "--plan", "nowhere.yaml"), "cannot read 'nowhere.yaml'"),
+        (("four_convs", "--layer-by-layer"), "--on"),
+    ],
+)
+def test_mistakes(refused, tmp_path: Path, arguments: tuple[str, ...], complaint: str) -> None:
+    assert complaint in refused("plan", *arguments, "--out", tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("conv2]", "conv9]", "names 'conv9': no such node"),
+        ("conv2]", "conv1]", "'conv1' is in groups[0] and [1]"),
+        ("conv4]", "conv3]", "'conv3' is in groups[2]"),
+        ("groups:", "gruppen:", "no key 'gruppen'"),
+        ("parts:", "teile:", "no key 'teile'"),
+        ("halo: recompute", "halo: magic", "halo is recompute or cache"),
+        ("dtype: int8", "dtype: int3", "elements of type 'int3'"),
+        ("axis: 2", "axis: 9", "axis"),
+        ("[conv1]", "[conv2]", ""),
+    ],
+)
+def test_wrong_plans(refused, tmp_path: Path, old: str, new: str, complaint: str) -> None:
+    path = tmp_path / "plan.yaml"
+    assert old in HAND_WRITTEN
+    path.write_text(HAND_WRITTEN.replace(old, new, 1))
+    assert complaint in refused("plan", *BASE, "--plan", path, "--out", tmp_path / "run")
+
+
+def test_plans_that_leave_out_or_turn_round(refused, tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    lines = HAND_WRITTEN.splitlines(keepends=True)
+    path.write_text("".join(lines[:-2]))
+    assert "leaves out node 'conv4'" in refused("plan", *BASE, "--plan", path)
+    path.write_text("".join((*lines[:4], *lines[6:], *lines[4:6])))
+    assert "which groups[3] makes only later" in refused("plan", *BASE, "--plan", path)
+
+
+def test_a_scratchpad_that_is_too_small(refused, tmp_path: Path) -> None:
+    machine = tmp_path / "tiny.yaml"
+    small = "{memories: {sram: {capacity: 1KiB, usable: 1KiB}}}"
+    machine.write_text(f"extends: mcu\ncores: {{core: {small}}}\n")
+    complaint = refused(
+        "plan", "resnet18@32x32", "--on", machine, "--layer-by-layer", "--out", tmp_path / "run"
+    )
+    assert "fits" in complaint
+
+
+def test_places_that_cannot_be_written(refused, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "file" / "run"):
+        assert "cannot write" in refused("plan", *BASE, "--layer-by-layer", "--out", folder)
+
+
+HAND_WRITTEN = """model: four_convs
+machine: mcu
+dtype: int8
+groups:
+- nodes: [conv1]
+  splits: [{axis: 2, parts: 2, halo: recompute}]
+- nodes: [conv2]
+  splits: [{axis: 2, parts: 2, halo: recompute}]
+- nodes: [conv3]
+  splits: [{axis: 1, parts: 2, halo: recompute}]
+- nodes: [conv4]
+  splits: [{axis: 2, parts: 2, halo: recompute}]
+"""
+
+
+@pytest.mark.parametrize("step", ["build", "prefetch"])
+def test_print_after_matches_the_golden_file(succeeds, tmp_path: Path, step: str) -> None:
+    """After a change that is meant: TILEWRIGHT_GOLDEN=write pytest, then read the diff."""
+    path = tmp_path / "plan.yaml"
+    path.write_text(HAND_WRITTEN)
+    arguments = ("plan", *BASE, "--plan", path, "--no-verify", "--print-after", step)
+    text = succeeds(*arguments).out.partition("four_convs@16x16 on mcu")[0]
+    golden = Path(__file__).parents[1] / "golden" / f"program_four_convs_after_{step}.txt"
+    if os.environ.get("TILEWRIGHT_GOLDEN") == "write":
+        golden.write_text(text)
+    assert text == golden.read_text()
+
+
+def test_show_machines(succeeds, refused) -> None:
+    names = [row["name"] for row in succeeds("show", "machines", "--json").json["machines"]]
+    assert {"mcu", "npu-2.7", "npu-4.0"} <= set(names)
+    assert "cluster0.cmx" in succeeds("show", "machines", "npu-2.7").out
+    one = succeeds("show", "machines", "mcu", "--json").json
+    assert one["memories"][0]["name"] == "external"
+    assert "no machine 'abacus'" in refused("show", "machines", "abacus")
