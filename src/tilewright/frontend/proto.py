@@ -2,8 +2,8 @@
 """The one module that imports onnx: protobufs to plain values and back."""
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 from pathlib import Path
@@ -263,6 +263,28 @@ def _node(node: Any, folder: Path) -> Node:
         _domain(node),
         tuple(map(_text, captures)),
     )
+
+
+def with_bodies(
+    node: Node, rewrite: Callable[[Node], Iterable[Node]], opsets: Mapping[str, int]
+) -> Node:
+    """The node with every operator in the subgraphs of its attributes rewritten."""
+    attributes = dict(node.attributes)
+    captures: dict[str, None] = {}
+    for name, value in node.attributes.items():
+        if not isinstance(value, Opaque):
+            continue
+        attribute = onnx.AttributeProto.FromString(value.data)
+        single = [attribute.g] if attribute.HasField("g") else []
+        for graph in (*single, *attribute.graphs):
+            made = [
+                node_proto(new, opsets) for old in graph.node for new in rewrite(_node(old, Path()))
+            ]
+            del graph.node[:]
+            graph.node.extend(made)
+            captures.update(dict.fromkeys(_captures(graph)))
+        attributes[name] = Opaque(attribute.SerializeToString())
+    return replace(node, attributes=attributes, captures=tuple(captures))
 
 
 def _captures(graph: Any) -> list[str]:

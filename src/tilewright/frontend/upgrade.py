@@ -9,8 +9,9 @@ from dataclasses import replace
 import numpy as np
 
 from tilewright.errors import ModelError
+from tilewright.frontend import proto
 from tilewright.frontend.infer import Inference
-from tilewright.graph.graph import Array, Node, constant_of
+from tilewright.graph.graph import Array, Node, Opaque, constant_of
 
 TARGET = 13
 
@@ -24,6 +25,8 @@ class Upgrade:
 
     def nodes(self, node: Node) -> Iterator[Node]:
         """The node in today's form: usually itself."""
+        if self.opset < TARGET and any(isinstance(v, Opaque) for v in node.attributes.values()):
+            node = proto.with_bodies(node, self.nodes, self.inference.opsets)
         rule = _RULES.get(node.kind)
         if self.opset >= TARGET or node.domain or rule is None or not any(node.writes):
             return iter((node,))
@@ -34,8 +37,12 @@ class Upgrade:
 
     def input(self, node: Node, label: str, values: object, dtype: str = "int64") -> str:
         """A new constant for what used to be an attribute."""
-        name = f"{next(node.writes)}/{label}"
         array: Array = np.asarray(values, dtype=np.dtype(dtype))
+        base = name = f"{next(node.writes)}/{label}"
+        number = 1
+        while name in self.inference.types:  # bodies may use a name again
+            number += 1
+            name = f"{base}.{number}"
         self.inference.constant(name, constant_of(array))
         return name
 

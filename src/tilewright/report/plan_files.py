@@ -36,7 +36,8 @@ def write_run(planned: Planned, folder: Path) -> None:
     target = folder.absolute()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".tilewright-", dir=target.parent) as place:
+        near = target if target.exists() else target.parent  # on the same disk: moving is renaming
+        with tempfile.TemporaryDirectory(prefix=".tilewright-", dir=near) as place:
             draft = Path(place) / "draft"
             draft.mkdir()
             summary = json.dumps(summary_json(planned), indent=2)

@@ -84,8 +84,8 @@ def plot_memory_map(planned: Planned, path: Path) -> None:
         axes.grid(alpha=0.25)
     rows[-1, 0].set_xlabel("time, ms; one colour per group of the plan")
     title = f"{planned.plan.model} on {machine.name}: buffers in memory over time"
-    figure.suptitle(title, fontsize=14)
-    figure.tight_layout(rect=(0, 0, 1, 1 - 0.35 / height))
+    figure.suptitle(title, fontsize=14, y=1 - 0.25 / height)
+    figure.subplots_adjust(0.055, 0.55 / height, 0.985, 1 - 0.85 / height, hspace=0.16)
     try:
         figure.savefig(path, dpi=100, metadata={"Software": "tilewright"})
     except (OSError, ValueError) as error:

@@ -187,7 +187,6 @@ def test_dropout_with_a_mask(tmp_path: Path) -> None:
     assert results["y1out"].dtype == bool
 
 
-@pytest.mark.xfail(strict=True, reason="bodies of If, Loop and Scan are not lifted yet")
 def test_old_operators_inside_a_subgraph(tmp_path: Path) -> None:
     """The branches of an If are of the old operator set as well."""
     x = oh.make_tensor_value_info("x", F, (1, 3, 4))
