@@ -59,7 +59,7 @@ def save_run(planned: Planned, folder: Path) -> None:
             api.save_arrays(numbers.expected, inside / _EXPECTED)
             if numbers.zoo is None:
                 api.save_arrays(numbers.weights, inside / _WEIGHTS)
-        about = {
+        about: dict[str, Any] = {
             "version": VERSION,
             "tilewright": __version__,
             "model": planned.plan.model,

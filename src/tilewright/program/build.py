@@ -167,18 +167,21 @@ class Builder:
             raise LoweringError(f"'{tiled.node.name}' ({tiled.node.kind}) has to run on a core")
         main, core = self.machine.main_memory, self.machine.cores[0]
         link, route = next(self.machine.routes(main.name, core.memory.name))
-        boxes = tuple(Box.whole(k.shape) if k is not None else None for k in tiled.op.outputs)
-        steps = tiled.spec.tile(tiled.op, whole_tile(tiled))
+        tile = whole_tile(tiled)
+        steps = tiled.spec.tile(tiled.op, tile)
         numbers: dict[int, int] = {}
         reads: list[View] = []
         for operand in sorted({i for step in steps for i in step.inputs if isinstance(i, int)}):
             numbers[operand] = len(reads)
-            reads.append(self.main[tiled.node.inputs[operand]])
+            view = self.main[tiled.node.inputs[operand]]
+            box = tile.input_box(operand)
+            reads.append(view if box is None else part(view, Box.whole(view.shape), box))
         writes = tuple(self._main_view(name) for name in tiled.node.writes)
-        places = {k: n for n, k in enumerate(k for k, box in enumerate(boxes) if box is not None)}
+        there = [k for k, box in enumerate(tile.outputs) if box is not None]
+        places = {k: n for n, k in enumerate(there)}
         work = Compute(
             tuple(_renumbered(step, numbers, places) for step in steps),
-            workload_of(tiled.spec, tiled.op, whole_tile(tiled), self.plan.dtype),
+            workload_of(tiled.spec, tiled.op, tile, self.plan.dtype),
         )
         copies = [Copy(*view.runs()) for view in writes]
         moved = 2 * sum(moved_bytes(copy, route) for copy in copies)

@@ -40,7 +40,7 @@ def plot_memory(result: ShrinkResult, title: str, path: Path) -> None:
 
 
 _MOST_MEMORIES = 9  # of a machine with many cores, the first ones
-_NEAR = 6  # times the peak: a capacity up to there is drawn
+_NEAR = 3  # times the peak: a capacity up to there is drawn to scale
 
 
 def plot_memory_map(planned: Planned, path: Path) -> None:
@@ -66,16 +66,17 @@ def plot_memory_map(planned: Planned, path: Path) -> None:
             left, width = start * to_ms, max(1, stop - start) * to_ms
             low, tall = placed.address[number] / scale, buffer.size / scale
             boxes.append(((left, low, width, tall), group, buffer.value or buffer.name))
-        _draw_boxes(axes, boxes, total * to_ms, top)
         limit = memory.usable / scale
         near = limit <= _NEAR * top
-        axes.set_ylim(0, max(top, limit) * 1.06 if near else top * 1.12)
-        if near:
-            axes.axhline(limit, color="crimson", linewidth=1.5)
+        room = max(top, limit) * 1.06 if near else top * 1.12
+        _draw_boxes(axes, boxes, total * to_ms, room)
+        axes.set_ylim(0, room)
+        line = limit if near else room * 0.985
+        axes.axhline(line, color="crimson", linewidth=1.5, linestyle="-" if near else ":")
         axes.set_title(
             f"{memory.name}: peak {format_bytes(peaks[memory.name])} of "
             f"{format_bytes(memory.usable)} usable"
-            + (" (red line)" if near else " (beyond the picture)"),
+            + (" (red line)" if near else " (far above: dotted red line)"),
             loc="left",
             fontsize=12,
         )

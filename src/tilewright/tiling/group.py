@@ -175,14 +175,21 @@ def find_node(graph: Graph, name: str) -> int:
 def check_convex(graph: Graph, nodes: Iterable[int]) -> None:
     """Raise where a path leaves the group and comes back."""
     inside = set(nodes)
-    after = {s for i in inside for s in graph.successors(i)} - inside
-    before = {p for i in inside for p in graph.predecessors(i)} - inside
-    if not after or not before:
-        return
-    between = graph.reachable(after, forward=True) & before
-    if between:
-        name = graph.nodes[min(between)].name
-        raise TilingError(f"the group is not convex: a path leaves it and returns through '{name}'")
+    last = max(inside, default=0)
+    # Nodes are in execution order: a path that comes back stays in front of the last one.
+    todo = [s for i in inside for s in graph.successors(i) if s not in inside and s < last]
+    outside = set(todo)
+    while todo:
+        index = todo.pop()
+        for following in graph.successors(index):
+            if following in inside:
+                name = graph.nodes[index].name
+                raise TilingError(
+                    f"the group is not convex: a path leaves it and returns through '{name}'"
+                )
+            if following < last and following not in outside:
+                outside.add(following)
+                todo.append(following)
 
 
 def typed_group(graph: Graph, nodes: Iterable[int]) -> tuple[TiledOp, ...]:
