@@ -32,7 +32,7 @@ from tilewright.shrink.choose import silent
 TOLERANCE = 1e-4  # of the largest magnitude of an output
 BUILD = "build"  # the name of the step before the first pass
 _PLAN_KEYS = frozenset({"model", "machine", "dtype", "groups"})
-_GROUP_KEYS = frozenset({"nodes", "splits", "spread"})
+_GROUP_KEYS = frozenset({"nodes", "splits", "spread", "place"})
 _SPLIT_KEYS = frozenset({"axis", "parts", "halo"})
 
 Arrays = Mapping[str, Array]
