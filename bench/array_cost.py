@@ -4,7 +4,7 @@
                                                whole channel counts left out; by shape class
     python bench/array_cost.py --fit           fitted parameters, as they stand in machine files
     python bench/array_cost.py --fit --write   the same, written into the shipped machine files
-    python bench/array_cost.py --json          the tables as JSON
+    python bench/array_cost.py --json PATH     the figures as JSON too
 
 The data are a predictor's output, not silicon (bench/data/npu/README.md).
 """
@@ -301,17 +301,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--fit", action="store_true", help="calibrate and print the parameters")
     parser.add_argument("--write", action="store_true", help="with --fit: into the machine files")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures there too")
     options = parser.parse_args(arguments)
     rows = read_rows()
     if options.fit:
         emit(fit_all(rows), TARGETS if options.write else None)
         return 0
     result = {"errors": measure(rows), "implicit_reshape": reshape_check()}
+    print_tables(result["errors"], result["implicit_reshape"])
     if options.json:
-        print(json.dumps(result, indent=1))
-    else:
-        print_tables(result["errors"], result["implicit_reshape"])
+        options.json.write_text(json.dumps(result, indent=1) + "\n")
     return 0
 
 
