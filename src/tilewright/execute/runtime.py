@@ -22,12 +22,18 @@ _NOISE = re.compile(
 
 
 def session(
-    model: bytes | Path, *, arena: bool = True, reuse: bool = False, threads: int = 1
+    model: bytes | Path,
+    *,
+    arena: bool = True,
+    reuse: bool = False,
+    threads: int = 1,
+    optimise: bool = True,
 ) -> Any:
     """An onnxruntime session on the CPU.
 
     Memory reuse planning is off: it would keep every tile's buffers alive at once. With the arena
-    off too, freed memory goes back at once and the process's peak is the model's.
+    off too, freed memory goes back at once and the process's peak is the model's. Without
+    `optimise` operators run as they are written, none fused or laid out anew.
     """
     import onnxruntime as ort  # heavy: only where numbers are wanted
 
@@ -38,6 +44,8 @@ def session(
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
+    if not optimise:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     source = model if isinstance(model, bytes) else str(model)
     with _errors("onnxruntime cannot load the model"):
         return ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])

@@ -212,6 +212,11 @@ class Segment:
         self.base = timeline.crossing[start] + outputs
         self.floor = max(self.base, timeline.crossing[stop] + outputs)
 
+    def raise_by(self, amount: int) -> None:
+        """Correct the estimate: the run was seen to need more."""
+        self.base += amount
+        self.floor += amount
+
     def may_fit(self, probe: Probe, budget: int) -> bool:
         """Whether the cheap bound of a cut is under the budget."""
         return max(self.floor, self.base + probe.inner_floor) <= budget

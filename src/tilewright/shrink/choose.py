@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import inf
 
 from tilewright.graph.graph import Graph
-from tilewright.peak.predict import Moment, Prediction
+from tilewright.peak.predict import Prediction
 from tilewright.shrink.candidates import Choice, Meter, Pattern, Probe, Segment, Timeline, signature
 from tilewright.tiling.grid import Split
 from tilewright.tiling.group import exports
@@ -21,6 +21,7 @@ NEAREST = 4  # cut points kept before and behind every stretch that is over the 
 MOST_TRIALS = 400_000  # operators cut on trial in one search
 LONGEST_RUN = 200  # nodes in one group
 WORTHWHILE = 0.97  # more tiles have to save at least this much to look at still more
+SURPRISE = 1.02  # a full prediction so far above the estimate corrects it
 PRECISION = 0.02  # to which the smallest budget is found
 
 
@@ -166,19 +167,28 @@ class Chooser:
                 before = probe
         return best
 
-    def learn(self, trace: tuple[Moment, ...], choices: tuple[Choice, ...], budget: int) -> bool:
-        """Take over what a full prediction says about nodes outside the groups: a neighbour that
-        is cut may cost them a change of layout. True if one of them is now over the budget."""
-        inside = {i for c in choices for i in range(c.start, c.stop)}
+    def learn(self, full: Prediction, choices: tuple[Choice, ...], budget: int) -> bool:
+        """Take over what a full prediction knows better; True if that may change the choice.
+
+        A neighbour that is cut may cost a node outside the groups a change of layout. And the
+        runtime does not always finish one tile before the next: a group with several outputs may
+        hold what its tiles share.
+        """
         producer = self.timeline.graph.producer
+        inside = {i: choice for choice in choices for i in range(choice.start, choice.stop)}
         raised = False
-        for moment in trace:
+        for moment in full.trace:
             position = producer.get(moment.value)
             if position is None or position in inside:
                 continue
             raised = raised or self.levels[position] <= budget < moment.bytes
             self.levels[position] = max(self.levels[position], moment.bytes)
-        return raised
+        culprit = inside.get(producer.get(full.at.partition("@")[0], -1))
+        segment = self.segment(culprit.start, culprit.stop) if culprit is not None else None
+        if culprit is None or segment is None or full.peak <= SURPRISE * culprit.peak:
+            return raised
+        segment.raise_by(full.peak - culprit.peak)
+        return True
 
 
 def _first_that_may_fit(

@@ -12,7 +12,7 @@ from tilewright.tiling.group import GroupTiles, cut_group
 from tilewright.tiling.rewrite import tile_graph
 from tilewright.units import format_bytes
 
-ROUNDS = 10  # the search estimates; so often at most the full prediction corrects it
+ROUNDS = 12  # so often at most the full prediction corrects the estimates of the search
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +57,26 @@ def shrink_graph(
         if shrunk.predicted.peak <= target:
             return shrunk
         best = shrunk if best is None else min(best, shrunk, key=_peak)
-        learnt = chooser.learn(shrunk.predicted.trace, selection.choices, inner)
+        learnt = chooser.learn(shrunk.predicted, selection.choices, inner)
         if not learnt:
             inner = round(0.97 * min(inner, selection.peak))
-    smallest = _write(graph, original, chooser.smallest(inner))
-    uncut = Shrunk(graph, (), original, original)
-    best = min(best or uncut, smallest, uncut, key=_peak)
+    smallest = _smallest(graph, original, chooser, inner)
+    best = smallest if best is None else min(best, smallest, key=_peak)
     if best.predicted.peak <= target:
         return best
     raise BudgetError(_why(target, best))
+
+
+def _smallest(graph: Graph, original: Prediction, chooser: Chooser, known: int) -> Shrunk:
+    """The lowest peak found, as the full prediction sees it."""
+    best = Shrunk(graph, (), original, original)
+    for _ in range(ROUNDS):
+        selection = chooser.smallest(known)
+        shrunk = _write(graph, original, selection)
+        best = min(best, shrunk, key=_peak)
+        if not chooser.learn(shrunk.predicted, selection.choices, selection.peak):
+            break
+    return best
 
 
 def _peak(shrunk: Shrunk) -> int:

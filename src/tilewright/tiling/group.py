@@ -167,7 +167,9 @@ def find_node(graph: Graph, name: str) -> int:
         return graph.producer[name]
     close = [n.name for n in graph.nodes if name.lower() in n.name.lower()][:4]
     hint = (
-        f"did you mean {', '.join(close)}?" if close else "`tilewright show MODEL` lists the nodes"
+        f"did you mean {', '.join(close)}?"
+        if close
+        else "`tilewright show model MODEL` lists the nodes"
     )
     raise TilingError(f"there is no node '{name}': {hint}")
 
