@@ -23,13 +23,15 @@ from tilewright.plan.plan import Plan, PlanError, read_plan
 from tilewright.program.account import Account, account_of
 from tilewright.program.build import Builder
 from tilewright.program.pipeline import PASSES
-from tilewright.program.place import Placed, place
+from tilewright.program.place import DoesNotFitError, Placed, place
 from tilewright.program.program import Program
 from tilewright.program.verify import verify_placed, verify_program
 from tilewright.search.layers import LayerPlanner
 from tilewright.shrink.choose import silent
 
 TOLERANCE = 1e-4  # of the largest magnitude of an output
+# Passes that hold more at once, left out one after the other where the scratchpad is short.
+HUNGRY = ("pipelining", "prefetch", "multicast", "duplicate-copies")
 BUILD = "build"  # the name of the step before the first pass
 _PLAN_KEYS = frozenset({"model", "machine", "dtype", "groups"})
 _GROUP_KEYS = frozenset({"nodes", "splits", "spread", "place"})
@@ -109,10 +111,8 @@ def plan_model(
         progress("choosing tiles")
         elements = elements or rate_class(machine.dtype)
         decided = LayerPlanner(graph, machine, elements).plan(model.name)
-    progress("lowering to tasks")
-    program = _lowered(graph, machine, decided, without, watch)
-    progress("placing buffers and scheduling")
-    placed = place(program, machine)
+    progress("lowering, placing and scheduling")
+    placed = _lowered(graph, machine, decided, without, watch)
     progress("validating")
     validate(placed, machine)
     account = account_of(placed, machine)
@@ -121,7 +121,7 @@ def plan_model(
         return planned
     progress("running the original in onnxruntime")
     numbers = _numbers(model, numbered, graph, seed)
-    progress(f"executing {len(program.tasks)} tasks on the virtual machine")
+    progress(f"executing {len(placed.program.tasks)} tasks on the virtual machine")
     verified = execute(placed, machine, graph.opset, account, numbers)
     return replace(planned, numbers=numbers, verified=verified)
 
@@ -208,18 +208,35 @@ def _items(value: object, key: str, path: Path) -> list[object]:
 
 def _lowered(
     graph: Graph, machine: Machine, plan: Plan, without: frozenset[str], watch: Watch | None
-) -> Program:
-    """Tasks of the plan after all passes, except those switched off."""
-    program = Builder(graph, machine, plan).program()
+) -> Placed:
+    """The plan's tasks after all passes except those switched off, placed and scheduled; where
+    the scratchpad is too small for overlap, without overlap."""
+    built = Builder(graph, machine, plan).program()
     if watch is not None:
-        watch(BUILD, program)
-    for step in PASSES:
-        if step.name in without:
-            continue
-        program = step.run(program, machine)
-        if watch is not None:
-            watch(step.name, program)
-    return program
+        watch(BUILD, built)
+    for count in range(len(HUNGRY) + 1):
+        program = built
+        for step in PASSES:
+            if step.name in without or step.name in HUNGRY[:count]:
+                continue
+            program = step.run(program, machine)
+            _check(program, machine, step.name)
+            if watch is not None:
+                watch(step.name, program)
+        try:
+            return place(program, machine)
+        except DoesNotFitError:
+            if count == len(HUNGRY):
+                raise
+    raise AssertionError("the loop returns or raises")
+
+
+def _check(program: Program, machine: Machine, step: str) -> None:
+    """A fault is blamed on the pass that made it."""
+    try:
+        verify_program(program, machine)
+    except VerificationError as error:
+        raise VerificationError(f"after pass '{step}': {error}") from None
 
 
 def _numbers(model: Model, numbered: Graph, graph: Graph, seed: int) -> Numbers:
