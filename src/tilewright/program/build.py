@@ -22,6 +22,7 @@ from tilewright.program.layout import Layouts, dense_strides, part
 from tilewright.program.link import linked, span
 from tilewright.program.program import Buffer, Compute, Program, Task, Transfer, View
 from tilewright.program.views import concat_parts, view_of
+from tilewright.tiling.grid import Halo
 from tilewright.tiling.group import (
     GroupTiles,
     TiledOp,
@@ -105,6 +106,11 @@ class Builder:
             raise LoweringError(f"the plan names node '{missing[0]}', which the network lacks")
         members = sorted(self.graph.index[name] for name in plan.nodes)
         ops = typed_group(self.graph, members)
+        if any(split.halo is Halo.CACHE for split in plan.splits):
+            raise LoweringError(
+                f"group {number} ('{plan.nodes[0]}' ...) asks for halo: cache, which plans cannot "
+                "do yet; use recompute"
+            )
         if plan.place is Place.VIEW:
             self._views(ops)
             return
