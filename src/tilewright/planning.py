@@ -22,7 +22,7 @@ from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Plan, PlanError, read_plan
 from tilewright.program.account import Account, account_of
 from tilewright.program.build import Builder
-from tilewright.program.pipeline import PASSES
+from tilewright.program.pipeline import run_passes
 from tilewright.program.place import DoesNotFitError, Placed, place
 from tilewright.program.program import Program
 from tilewright.program.verify import verify_placed, verify_program
@@ -214,29 +214,22 @@ def _lowered(
     built = Builder(graph, machine, plan).program()
     if watch is not None:
         watch(BUILD, built)
-    for count in range(len(HUNGRY) + 1):
-        program = built
-        for step in PASSES:
-            if step.name in without or step.name in HUNGRY[:count]:
-                continue
-            program = step.run(program, machine)
-            _check(program, machine, step.name)
-            if watch is not None:
-                watch(step.name, program)
+
+    def after(step: str, program: Program) -> None:
         try:
-            return place(program, machine)
+            verify_program(program, machine)
+        except VerificationError as error:  # blamed on the pass that made it
+            raise VerificationError(f"after pass '{step}': {error}") from None
+        if watch is not None:
+            watch(step, program)
+
+    for count in range(len(HUNGRY)):
+        left_out = {*without, *HUNGRY[:count]}
+        try:
+            return place(run_passes(built, machine, left_out, after), machine)
         except DoesNotFitError:
-            if count == len(HUNGRY):
-                raise
-    raise AssertionError("the loop returns or raises")
-
-
-def _check(program: Program, machine: Machine, step: str) -> None:
-    """A fault is blamed on the pass that made it."""
-    try:
-        verify_program(program, machine)
-    except VerificationError as error:
-        raise VerificationError(f"after pass '{step}': {error}") from None
+            continue
+    return place(run_passes(built, machine, {*without, *HUNGRY}, after), machine)
 
 
 def _numbers(model: Model, numbered: Graph, graph: Graph, seed: int) -> Numbers:

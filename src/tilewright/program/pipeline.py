@@ -1,6 +1,6 @@
 """The compiler's table of contents: the passes, in order."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from tilewright.machine.machine import Machine
@@ -37,10 +37,16 @@ PASSES = (
 
 
 def run_passes(
-    program: Program, machine: Machine, without: frozenset[str] = frozenset()
+    program: Program,
+    machine: Machine,
+    without: Collection[str] = (),
+    after: Callable[[str, Program], None] | None = None,
 ) -> Program:
-    """The program after all passes, except those switched off."""
+    """The program after all passes, except those switched off; `after` sees it behind each."""
     for step in PASSES:
-        if step.name not in without:
-            program = step.run(program, machine)
+        if step.name in without:
+            continue
+        program = step.run(program, machine)
+        if after is not None:
+            after(step.name, program)
     return program

@@ -185,7 +185,9 @@ class Chooser:
             self.levels[position] = max(self.levels[position], moment.bytes)
         culprit = inside.get(producer.get(full.at.partition("@")[0], -1))
         segment = self.segment(culprit.start, culprit.stop) if culprit is not None else None
-        if culprit is None or segment is None or full.peak <= SURPRISE * culprit.peak:
+        if culprit is None or segment is None or len(segment.pattern.exported) < 2:
+            return raised
+        if full.peak <= SURPRISE * culprit.peak:
             return raised
         segment.raise_by(full.peak - culprit.peak)
         return True
