@@ -4,9 +4,6 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
-
-import yaml
 
 from tilewright.api import Model
 from tilewright.errors import TilewrightError, VerificationError
@@ -21,24 +18,15 @@ from tilewright.machine.dtypes import rate_class
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Plan, PlanError, read_plan
 from tilewright.program.account import Account, account_of
-from tilewright.program.build import Builder
-from tilewright.program.pipeline import run_passes
-from tilewright.program.place import DoesNotFitError, Placed, place
-from tilewright.program.program import Program
+from tilewright.program.lower import Watch, lowered
+from tilewright.program.place import Placed
 from tilewright.program.verify import verify_placed, verify_program
 from tilewright.search.layers import LayerPlanner
 from tilewright.shrink.choose import silent
 
 TOLERANCE = 1e-4  # of the largest magnitude of an output
-# Passes that hold more at once, left out one after the other where the scratchpad is short.
-HUNGRY = ("pipelining", "prefetch", "multicast", "duplicate-copies")
-BUILD = "build"  # the name of the step before the first pass
-_PLAN_KEYS = frozenset({"model", "machine", "dtype", "groups"})
-_GROUP_KEYS = frozenset({"nodes", "splits", "spread", "place"})
-_SPLIT_KEYS = frozenset({"axis", "parts", "halo"})
 
 Arrays = Mapping[str, Array]
-Watch = Callable[[str, Program], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +100,7 @@ def plan_model(
         elements = elements or rate_class(machine.dtype)
         decided = LayerPlanner(graph, machine, elements).plan(model.name)
     progress("lowering, placing and scheduling")
-    placed = _lowered(graph, machine, decided, without, watch)
+    placed = lowered(graph, machine, decided, without, watch)
     progress("validating")
     validate(placed, machine)
     account = account_of(placed, machine)
@@ -150,7 +138,6 @@ def execute(
 
 def read_plan_for(path: Path, graph: Graph) -> Plan:
     """A plan file that names every node of the (normalised) network once, in an order that runs."""
-    _check_keys(path)
     plan = read_plan(path)
     home: dict[str, int] = {}
     for number, group in enumerate(plan.groups):
@@ -174,62 +161,6 @@ def read_plan_for(path: Path, graph: Graph) -> Plan:
                     f"which groups[{before}] makes only later"
                 )
     return plan
-
-
-def _check_keys(path: Path) -> None:
-    """No key that nobody reads; what is no plan at all is left to `read_plan`."""
-    try:
-        document: object = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError):
-        return
-    _only(document, _PLAN_KEYS, path, "the plan")
-    for i, group in enumerate(_items(document, "groups", path)):
-        _only(group, _GROUP_KEYS, path, f"groups[{i}]")
-        for j, split in enumerate(_items(group, "splits", path)):
-            _only(split, _SPLIT_KEYS, path, f"groups[{i}].splits[{j}]")
-
-
-def _only(value: object, known: frozenset[str], path: Path, where: str) -> None:
-    if not isinstance(value, dict):
-        raise PlanError(f"'{path}': {where} has to be a mapping")
-    for key in cast(dict[Any, Any], value):
-        if key not in known:
-            raise PlanError(
-                f"'{path}': {where} has no key '{key}'; known are {', '.join(sorted(known))}"
-            )
-
-
-def _items(value: object, key: str, path: Path) -> list[object]:
-    found: object = cast(dict[str, object], value).get(key)
-    if found is not None and not isinstance(found, list):
-        raise PlanError(f"'{path}': '{key}' has to be a list")
-    return cast(list[object], found or [])
-
-
-def _lowered(
-    graph: Graph, machine: Machine, plan: Plan, without: frozenset[str], watch: Watch | None
-) -> Placed:
-    """The plan's tasks after all passes except those switched off, placed and scheduled; where
-    the scratchpad is too small for overlap, without overlap."""
-    built = Builder(graph, machine, plan).program()
-    if watch is not None:
-        watch(BUILD, built)
-
-    def after(step: str, program: Program) -> None:
-        try:
-            verify_program(program, machine)
-        except VerificationError as error:  # blamed on the pass that made it
-            raise VerificationError(f"after pass '{step}': {error}") from None
-        if watch is not None:
-            watch(step, program)
-
-    for count in range(len(HUNGRY)):
-        left_out = {*without, *HUNGRY[:count]}
-        try:
-            return place(run_passes(built, machine, left_out, after), machine)
-        except DoesNotFitError:
-            continue
-    return place(run_passes(built, machine, {*without, *HUNGRY}, after), machine)
 
 
 def _numbers(model: Model, numbered: Graph, graph: Graph, seed: int) -> Numbers:

@@ -11,6 +11,10 @@ import yaml
 from tilewright.errors import TilewrightError
 from tilewright.tiling.grid import Halo, Split
 
+_PLAN_KEYS = frozenset({"model", "machine", "dtype", "groups", "resident"})
+_GROUP_KEYS = frozenset({"nodes", "splits", "spread", "place"})
+_SPLIT_KEYS = frozenset({"axis", "parts", "halo"})
+
 
 class PlanError(TilewrightError):
     """A plan file that cannot be used; the text names the file and the key."""
@@ -38,12 +42,14 @@ class GroupPlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Decisions only: what follows from them is the Program's."""
+    """Decisions only: what follows from them is the Program's. `resident` tensors stay in the
+    scratchpads from the group that makes them to those that read them."""
 
     model: str
     machine: str
     dtype: str
     groups: tuple[GroupPlan, ...]
+    resident: tuple[str, ...] = ()
 
 
 def plan_text(plan: Plan) -> str:
@@ -60,12 +66,14 @@ def plan_text(plan: Plan) -> str:
         if group.place is not Place.CORES:
             entry["place"] = group.place.value
         groups.append(entry)
-    document = {
+    document: dict[str, Any] = {
         "model": plan.model,
         "machine": plan.machine,
         "dtype": plan.dtype,
         "groups": groups,
     }
+    if plan.resident:
+        document["resident"] = list(plan.resident)
     return yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=100)
 
 
@@ -78,7 +86,8 @@ def read_plan(path: Path) -> Plan:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         first = str(error).splitlines()[0]
         raise PlanError(f"'{path}' is not YAML: {first}") from None
-    top = _mapping(document, path, "the file")
+    top = _mapping(document, path, "the plan")
+    _only(top, _PLAN_KEYS, path, "the plan")
     groups = top.get("groups")
     if not isinstance(groups, list):
         raise PlanError(f"'{path}': 'groups' has to be a list")
@@ -90,7 +99,24 @@ def read_plan(path: Path) -> Plan:
             _group(_mapping(entry, path, f"groups[{i}]"), path, f"groups[{i}]")
             for i, entry in enumerate(cast(list[Any], groups))
         ),
+        tuple(str(name) for name in _items(top, "resident", path, "the plan")),
     )
+
+
+def _only(value: Mapping[str, Any], known: frozenset[str], path: Path, where: str) -> None:
+    """No key that nobody reads."""
+    for key in value:
+        if key not in known:
+            raise PlanError(
+                f"'{path}': {where} has no key '{key}'; known are {', '.join(sorted(known))}"
+            )
+
+
+def _items(value: Mapping[str, Any], key: str, path: Path, where: str) -> list[Any]:
+    found: Any = value.get(key)
+    if found is not None and not isinstance(found, list):
+        raise PlanError(f"'{path}': {where}.{key} has to be a list")
+    return cast(list[Any], found or [])
 
 
 def _mapping(value: Any, path: Path, where: str) -> Mapping[str, Any]:
@@ -107,13 +133,15 @@ def _text(top: Mapping[str, Any], key: str, path: Path) -> str:
 
 
 def _group(entry: Mapping[str, Any], path: Path, where: str) -> GroupPlan:
+    _only(entry, _GROUP_KEYS, path, where)
     nodes = entry.get("nodes")
     if not isinstance(nodes, list) or not nodes:
         raise PlanError(f"'{path}': {where}.nodes has to be a list of node names")
     splits: list[Split] = []
-    for position, raw in enumerate(cast(list[Any], entry.get("splits") or [])):
+    for position, raw in enumerate(_items(entry, "splits", path, where)):
         at = f"{where}.splits[{position}]"
         item = _mapping(raw, path, at)
+        _only(item, _SPLIT_KEYS, path, at)
         axis, parts = item.get("axis"), item.get("parts")
         if not isinstance(axis, int) or not isinstance(parts, int) or parts < 1 or axis < 0:
             raise PlanError(f"'{path}': {at} needs axis and parts as whole numbers")
