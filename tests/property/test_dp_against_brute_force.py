@@ -1,0 +1,200 @@
+"""The search for groupings against all set partitions of small graphs, judged by a naive check."""
+
+import random
+from collections.abc import Callable, Iterator
+from itertools import combinations, pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tilewright.search.dp import best_groupings, greedy_merge
+
+Evaluate = Callable[[int], float | None]
+
+
+def members(mask: int) -> list[int]:
+    return [unit for unit in range(mask.bit_length()) if mask >> unit & 1]
+
+
+def is_connected(predecessors: list[int], group: int) -> bool:
+    todo, seen = [members(group)[0]], set[int]()
+    while todo:
+        unit = todo.pop()
+        seen.add(unit)
+        for other in members(group):
+            linked = predecessors[other] >> unit & 1 or predecessors[unit] >> other & 1
+            if linked and other not in seen:
+                todo.append(other)
+    return len(seen) == group.bit_count()
+
+
+def can_run(predecessors: list[int], groups: tuple[int, ...]) -> bool:
+    """Some order of the groups exists; this implies that each is convex."""
+    done, left = 0, list(groups)
+    while left:
+        ready = [g for g in left if all(not predecessors[u] & ~(done | g) for u in members(g))]
+        if not ready:
+            return False
+        done |= ready[0]
+        left.remove(ready[0])
+    return True
+
+
+def set_partitions(count: int) -> Iterator[tuple[int, ...]]:
+    def extend(unit: int, groups: list[int]) -> Iterator[tuple[int, ...]]:
+        if unit == count:
+            yield tuple(groups)
+            return
+        for index in range(len(groups)):
+            yield from extend(
+                unit + 1,
+                [g | 1 << unit if i == index else g for i, g in enumerate(groups)],
+            )
+        yield from extend(unit + 1, [*groups, 1 << unit])
+
+    return extend(0, [])
+
+
+def brute_force(predecessors: list[int], evaluate: Evaluate) -> list[tuple[float, int, list[int]]]:
+    """All groupings, in the order in which the search has to list them."""
+    table = {
+        group: evaluate(group)
+        for group in range(1, 1 << len(predecessors))
+        if is_connected(predecessors, group)
+    }
+    found: list[tuple[float, int, list[int]]] = []
+    for groups in set_partitions(len(predecessors)):
+        costs = [table.get(group) for group in groups]
+        known = [cost for cost in costs if cost is not None]
+        if len(known) == len(groups) and can_run(predecessors, groups):
+            found.append((sum(known), len(groups), sorted(groups)))
+    return sorted(found)
+
+
+def random_graph(chance: random.Random, count: int) -> list[int]:
+    density = chance.choice((0.1, 0.25, 0.4, 0.7))
+    return [
+        sum(1 << other for other in range(unit) if chance.random() < density)
+        for unit in range(count)
+    ]
+
+
+def random_table(chance: random.Random, impossible: float, spread: int) -> Evaluate:
+    """Whole numbers, so that sums are exact and ties frequent; fusing tends to pay."""
+    table: dict[int, float | None] = {}
+
+    def evaluate(group: int) -> float | None:
+        if group not in table:
+            size = group.bit_count()
+            possible = size == 1 or chance.random() >= impossible
+            table[group] = float(chance.randint(1, spread) + 2 * size) if possible else None
+        return table[group]
+
+    return evaluate
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    count=st.integers(1, 7),
+    impossible=st.sampled_from((0.0, 0.3, 0.8)),
+    spread=st.sampled_from((2, 9, 1000)),
+    keep=st.sampled_from((1, 2, 7)),
+)
+def test_search_lists_the_best_of_all_partitions(
+    seed: int, count: int, impossible: float, spread: int, keep: int
+) -> None:
+    chance = random.Random(seed)
+    predecessors = random_graph(chance, count)
+    evaluate = random_table(chance, impossible, spread)
+    expected = brute_force(predecessors, evaluate)[:keep]
+    found = best_groupings(predecessors, evaluate, keep=keep)
+    assert found.exact
+    assert [(g.cost, len(g.groups), sorted(g.groups)) for g in found.groupings] == expected
+    for grouping in found.groupings:
+        done = 0
+        for group in grouping.groups:
+            assert all(not predecessors[unit] & ~(done | group) for unit in members(group))
+            done |= group
+    assert greedy_merge(predecessors, evaluate).cost >= expected[0][0]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nine_units(seed: int) -> None:
+    chance = random.Random(seed)
+    predecessors = random_graph(chance, 9)
+    evaluate = random_table(chance, 0.4, 30)
+    expected = brute_force(predecessors, evaluate)[:5]
+    found = best_groupings(predecessors, evaluate, keep=5)
+    assert [(g.cost, len(g.groups), sorted(g.groups)) for g in found.groupings] == expected
+
+
+@settings(max_examples=150, deadline=None)
+@given(seed=st.integers(0, 2**32), count=st.integers(2, 10))
+def test_an_honest_bound_on_growth_changes_nothing(seed: int, count: int) -> None:
+    chance = random.Random(seed)
+    predecessors = random_graph(chance, count)
+    weight = [chance.randint(1, 5) for _ in range(count)]
+    costs = random_table(chance, 0.2, 9)
+
+    def weighs(group: int) -> int:
+        return sum(weight[unit] for unit in members(group))
+
+    def evaluate(group: int) -> float | None:
+        return costs(group) if group.bit_count() == 1 or weighs(group) <= 9 else None
+
+    plain = best_groupings(predecessors, evaluate, keep=3)
+    pruned = best_groupings(predecessors, evaluate, keep=3, may_grow=lambda g: weighs(g) < 9)
+    assert pruned.groupings == plain.groupings
+    assert pruned.evaluations <= plain.evaluations
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32), count=st.integers(2, 9), largest=st.integers(1, 4))
+def test_the_largest_size_is_kept(seed: int, count: int, largest: int) -> None:
+    chance = random.Random(seed)
+    predecessors = random_graph(chance, count)
+    costs = random_table(chance, 0.2, 9)
+    asked: list[int] = []
+
+    def evaluate(group: int) -> float | None:
+        asked.append(group)
+        return costs(group)
+
+    found = best_groupings(predecessors, evaluate, largest=largest)
+    limited = best_groupings(predecessors, lambda g: costs(g) if g.bit_count() <= largest else None)
+    assert found.groupings == limited.groupings
+    assert max(group.bit_count() for group in asked) <= largest
+    assert len(asked) == len(set(asked)) == found.evaluations
+
+
+@settings(max_examples=150, deadline=None)
+@given(seed=st.integers(0, 2**32), count=st.integers(2, 12), keep=st.sampled_from((1, 4)))
+def test_an_approximation_is_valid_and_between_exact_and_greedy(
+    seed: int, count: int, keep: int
+) -> None:
+    chance = random.Random(seed)
+    predecessors = random_graph(chance, count)
+    costs = random_table(chance, 0.3, 9)
+    asked: list[int] = []
+
+    def evaluate(group: int) -> float | None:
+        asked.append(group)
+        assert is_connected(predecessors, group)
+        rest = [1 << u for u in range(count) if not group >> u & 1]
+        assert can_run(predecessors, (group, *rest))
+        return costs(group)
+
+    found = best_groupings(predecessors, evaluate, keep=keep, states=1)
+    assert len(asked) == len(set(asked))
+    assert not found.exact
+    best = best_groupings(predecessors, costs).groupings[0]
+    assert best.cost <= found.groupings[0].cost <= greedy_merge(predecessors, costs).cost
+    for grouping in found.groupings:
+        assert sum(grouping.groups) == (1 << count) - 1
+        assert all(not one & other for one, other in combinations(grouping.groups, 2))
+        assert can_run(predecessors, grouping.groups)
+        assert grouping.cost == sum(costs(group) or 0.0 for group in grouping.groups)
+    assert all(one.cost <= other.cost for one, other in pairwise(found.groupings))
+    assert len({tuple(sorted(g.groups)) for g in found.groupings}) == len(found.groupings)
