@@ -1,29 +1,37 @@
 """From a model and a machine to a plan that has been executed: the steps of `tilewright plan`."""
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tilewright.api import Model
-from tilewright.errors import TilewrightError, VerificationError
+from tilewright.errors import ModelError, TilewrightError, VerificationError
 from tilewright.execute.compare import Difference, compare
-from tilewright.execute.runtime import run
+from tilewright.execute.runtime import output_types, run
 from tilewright.execute.vm import Executed, VirtualMachine
 from tilewright.frontend.normalize import normalize
 from tilewright.frontend.save import save_onnx
+from tilewright.frontend.single import operator_model
 from tilewright.frontend.weights import seeded_inputs
 from tilewright.graph.graph import Array, Graph
+from tilewright.graph.types import FLOATS, TensorType
+from tilewright.legalise import Legalised, LegalStep, legalise
 from tilewright.machine.dtypes import rate_class
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Plan, PlanError, read_plan
 from tilewright.program.account import Account, account_of
 from tilewright.program.lower import Watch, lowered
 from tilewright.program.place import Placed
+from tilewright.program.program import Whole
 from tilewright.program.verify import verify_placed, verify_program
-from tilewright.search.layers import LayerPlanner
+from tilewright.search.bounds import Bounds, bounds_of
+from tilewright.search.fusion import Found, Fusion
+from tilewright.search.layers import layer_by_layer as plan_layers
+from tilewright.search.ways import Objective
 from tilewright.shrink.choose import silent
 
+PLANNED = frozenset({*FLOATS, "bool", *(f"{u}int{b}" for u in ("", "u") for b in (8, 16, 32, 64))})
 TOLERANCE = 1e-4  # of the largest magnitude of an output
 
 Arrays = Mapping[str, Array]
@@ -32,7 +40,8 @@ Arrays = Mapping[str, Array]
 @dataclass(frozen=True, slots=True)
 class Numbers:
     """What an execution took in and has to give. `zoo` names the network whose seeded weights are
-    `weights`; it is None where they are the model's own, or seeded into a file's empty ones."""
+    `weights`; it is None where they are the model's own, or seeded into a file's empty ones.
+    `as_written`: onnxruntime made `expected` with its optimiser off."""
 
     seed: int
     zoo: str | None
@@ -40,6 +49,7 @@ class Numbers:
     inputs: Arrays
     weights: Arrays
     expected: Arrays
+    as_written: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +62,29 @@ class Verified:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A plan, what became of it, and (unless left out) the proof that it runs."""
+    """A plan for a (legalised) network, what became of it, what no plan can undercut, what a search
+    compared it with, and (unless left out) the proof that it runs. `legalisation` is what was done
+    to the network before; `notes` are remarks for the user."""
 
     plan: Plan
     machine: Machine
-    opset: int
+    graph: Graph
     placed: Placed
     account: Account
+    bounds: Bounds
+    found: Found | None
     numbers: Numbers | None
     verified: Verified | None
+    legalisation: tuple[LegalStep, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def prepared(numbered: Graph, machine: Machine, dtype: str) -> Legalised:
+    """The network that is planned and run: plain, and within the machine's limits.
+
+    Its weights are seeded before: those that are folded together then fit each other.
+    """
+    return legalise(normalize(numbered), machine, dtype)
 
 
 def plan_model(
@@ -70,6 +94,8 @@ def plan_model(
     layer_by_layer: bool = False,
     plan: Path | None = None,
     dtype: str | None = None,
+    objective: Objective = Objective.LATENCY,
+    fast: bool = False,
     without: frozenset[str] = frozenset(),
     verify: bool = True,
     seed: int = 0,
@@ -80,38 +106,67 @@ def plan_model(
 
     `without` names passes to leave out; `watch` sees the program after every step.
     """
-    if plan is None and not layer_by_layer:
-        raise TilewrightError(
-            "the search for fused groups comes later: give --layer-by-layer, or --plan plan.yaml"
-        )
     if plan is not None and layer_by_layer:
         raise TilewrightError("give either --layer-by-layer or --plan, not both")
-    elements = rate_class(dtype) if dtype is not None else None
+    given = read_plan(plan) if plan is not None else None
+    elements = rate_class(dtype or (machine.dtype if given is None else given.dtype))
     progress("reading the network")
-    # Seeded before it is normalised: weights that are folded together then fit each other.
     numbered = model.with_numbers(seed) if verify else model.graph
-    graph = normalize(numbered)
-    if plan is not None:
-        decided = read_plan_for(plan, graph)
-        elements = elements or rate_class(decided.dtype)
-        decided = replace(decided, model=model.name, machine=machine.name, dtype=elements)
-    else:
+    legal = prepared(_typed(numbered), machine, elements)
+    graph = legal.graph
+    _check_known(graph)
+    notes: tuple[str, ...] = ()
+    found: Found | None = None
+    if given is not None and plan is not None:
+        check_plan(given, plan, graph)
+        if given.machine != machine.name:
+            notes = (f"'{plan}' was made for {given.machine}, not for {machine.name}",)
+        decided = replace(given, model=model.name, machine=machine.name, dtype=elements)
+    elif layer_by_layer:
         progress("choosing tiles")
-        elements = elements or rate_class(machine.dtype)
-        decided = LayerPlanner(graph, machine, elements).plan(model.name)
+        decided = plan_layers(graph, machine, elements, model.name)
+    else:
+        search = Fusion(
+            graph, machine, elements, model.name, objective, without=without, progress=progress
+        )
+        found = search.run(fast=fast)
+        decided = found.best.plan
+    progress("bounding what any plan takes")
+    bounds = bounds_of(graph, machine, elements)
     progress("lowering, placing and scheduling")
     placed = lowered(graph, machine, decided, without, watch)
     progress("validating")
     validate(placed, machine)
     account = account_of(placed, machine)
-    planned = Planned(decided, machine, graph.opset, placed, account, None, None)
+    planned = Planned(
+        decided,
+        machine,
+        graph,
+        placed,
+        account,
+        bounds,
+        found,
+        None,
+        None,
+        legal.steps,
+        notes,
+    )
     if not verify:
         return planned
     progress("running the original in onnxruntime")
     numbers = _numbers(model, numbered, graph, seed)
     progress(f"executing {len(placed.program.tasks)} tasks on the virtual machine")
-    verified = execute(placed, machine, graph.opset, account, numbers)
-    return replace(planned, numbers=numbers, verified=verified)
+    done = run_tasks(placed, machine, graph.opsets, account, numbers)
+    try:
+        difference = compare(numbers.expected, done.outputs, TOLERANCE)
+    except VerificationError:
+        # onnxruntime rounds quantised operators elsewhere once it has fused them, and a saturated
+        # output can magnify other orders of summation: the operators as they are written decide.
+        progress("running the original in onnxruntime, its optimiser off")
+        expected = _reference(model, numbered, numbers.inputs, optimise=False)
+        numbers = replace(numbers, expected=expected, as_written=True)
+        difference = compare(expected, done.outputs, TOLERANCE)
+    return replace(planned, numbers=numbers, verified=Verified(difference, done.tasks))
 
 
 def validate(placed: Placed, machine: Machine) -> None:
@@ -121,10 +176,34 @@ def validate(placed: Placed, machine: Machine) -> None:
 
 
 def execute(
-    placed: Placed, machine: Machine, opset: int, account: Account, numbers: Numbers
+    placed: Placed,
+    machine: Machine,
+    opsets: Mapping[str, int],
+    account: Account,
+    numbers: Numbers,
 ) -> Verified:
     """Run the tasks at their addresses; raise unless numbers and bytes are as they should be."""
-    done: Executed = VirtualMachine(placed, machine, opset).run(numbers.inputs, numbers.weights)
+    done = run_tasks(placed, machine, opsets, account, numbers)
+    return Verified(compare(numbers.expected, done.outputs, TOLERANCE), done.tasks)
+
+
+def run_tasks(
+    placed: Placed,
+    machine: Machine,
+    opsets: Mapping[str, int],
+    account: Account,
+    numbers: Numbers,
+) -> Executed:
+    """Run the tasks at their addresses; raise unless the bytes they move are those accounted."""
+
+    def run_whole(
+        work: Whole, operands: Sequence[Array], results: Sequence[TensorType]
+    ) -> list[Array]:
+        return _run_whole(work, operands, results, opsets)
+
+    done: Executed = VirtualMachine(placed, machine, opsets.get("", 13), run_whole).run(
+        numbers.inputs, numbers.weights
+    )
     main = machine.main_memory.name
     counted = (done.read_bytes[main], done.write_bytes[main])
     listed = (account.dram_read_bytes, account.dram_write_bytes)
@@ -133,12 +212,69 @@ def execute(
             f"the virtual machine read and wrote {counted} bytes of {main}, "
             f"the task list says {listed}"
         )
-    return Verified(compare(numbers.expected, done.outputs, TOLERANCE), done.tasks)
+    return done
 
 
-def read_plan_for(path: Path, graph: Graph) -> Plan:
-    """A plan file that names every node of the (normalised) network once, in an order that runs."""
-    plan = read_plan(path)
+def _run_whole(
+    work: Whole,
+    operands: Sequence[Array],
+    results: Sequence[TensorType],
+    opsets: Mapping[str, int],
+) -> list[Array]:
+    """An operator that runs in one piece, in onnxruntime: it alone, as it is written."""
+
+    def kind(number: int) -> TensorType:
+        return TensorType(str(operands[number].dtype), operands[number].shape)
+
+    model, names = operator_model(
+        work.kind,
+        work.domain,
+        work.attributes,
+        [None if i is None else kind(i) for i in work.inputs],
+        [None if o is None else results[o] for o in work.outputs],
+        {name: kind(i) for name, i in work.captures},
+        opsets,
+    )
+    feeds = dict(zip(names, operands, strict=True))
+    return list(run(model, feeds, optimise=False).values())
+
+
+def _typed(graph: Graph) -> Graph:
+    """The network with types that only onnxruntime knows: results of its own operators, and what
+    follows from them."""
+    made = [name for node in graph.nodes for name in node.writes]
+    missing = tuple(name for name in made if name not in graph.types)
+    if not missing or graph.weightless:
+        return graph
+    outputs = (*graph.outputs, *(name for name in missing if name not in graph.outputs))
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        path = Path(folder) / "typed.onnx"
+        save_onnx(replace(graph, outputs=outputs), path)
+        found = output_types(path)
+    known = {name: found[name] for name in missing if name in found}
+    return replace(graph, types={**graph.types, **known})
+
+
+def _check_known(graph: Graph) -> None:
+    """Raise where a result has no size before the network runs, or is no array of numbers."""
+    for node in graph.nodes:
+        for name in node.writes:
+            kind = graph.types.get(name)
+            if kind is None:
+                raise ModelError(
+                    f"node '{node.name}' ({node.kind}): the shape of its result '{name}' is not "
+                    "known before it runs, so it cannot be planned"
+                )
+            if kind.dtype not in PLANNED:
+                raise ModelError(
+                    f"node '{node.name}' ({node.kind}): its result '{name}' is {kind}, "
+                    "which cannot be planned"
+                )
+
+
+def check_plan(plan: Plan, path: Path, graph: Graph) -> None:
+    """Raise unless a plan names every node of the (legalised) network once, in an order that
+    runs."""
     home: dict[str, int] = {}
     for number, group in enumerate(plan.groups):
         for name in group.nodes:
@@ -160,7 +296,6 @@ def read_plan_for(path: Path, graph: Graph) -> Plan:
                     f"'{path}': groups[{home[node.name]}] needs '{value}', "
                     f"which groups[{before}] makes only later"
                 )
-    return plan
 
 
 def _numbers(model: Model, numbered: Graph, graph: Graph, seed: int) -> Numbers:
@@ -168,13 +303,7 @@ def _numbers(model: Model, numbered: Graph, graph: Graph, seed: int) -> Numbers:
     untouched model."""
     seeded = numbered is not model.graph
     inputs = seeded_inputs(numbered, seed)
-    if model.path is not None and not seeded and not model.reshaped:
-        expected = run(model.path, inputs)
-    else:
-        with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-            original = Path(folder) / "original.onnx"
-            save_onnx(numbered, original)
-            expected = run(original, inputs)
+    expected = _reference(model, numbered, inputs)
     weights = {
         name: constant.data
         for name, constant in graph.constants.items()
@@ -182,3 +311,15 @@ def _numbers(model: Model, numbered: Graph, graph: Graph, seed: int) -> Numbers:
     }
     zoo = model.name if model.path is None else None
     return Numbers(seed, zoo, seeded, inputs, weights, expected)
+
+
+def _reference(
+    model: Model, numbered: Graph, inputs: Arrays, *, optimise: bool = True
+) -> dict[str, Array]:
+    """What onnxruntime makes of the untouched model."""
+    if model.path is not None and numbered is model.graph and not model.reshaped:
+        return run(model.path, inputs, optimise=optimise, precise=True)
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        original = Path(folder) / "original.onnx"
+        save_onnx(numbered, original)
+        return run(original, inputs, optimise=optimise, precise=True)

@@ -17,15 +17,14 @@ from numpy.lib.npyio import NpzFile
 
 from tilewright import __version__, api
 from tilewright.errors import OutputError, TilewrightError, VerificationError
-from tilewright.frontend.normalize import normalize
 from tilewright.graph.graph import Array
 from tilewright.machine.machine import Machine
-from tilewright.planning import Arrays, Numbers, Planned, Verified, execute, validate
+from tilewright.planning import Arrays, Numbers, Planned, Verified, execute, prepared, validate
 from tilewright.program import store
 from tilewright.program.account import Account, account_of
 from tilewright.program.place import Placed
 
-VERSION = 1
+VERSION = 2
 FOLDER, MANIFEST = "run", "run.json"
 _PLACED, _MACHINE = "placed.json", "machine.json"
 _INPUTS, _WEIGHTS, _EXPECTED = "inputs.npz", "weights.npz", "expected.npz"
@@ -63,8 +62,10 @@ def save_run(planned: Planned, folder: Path) -> None:
             "version": VERSION,
             "tilewright": __version__,
             "model": planned.plan.model,
-            "opset": planned.opset,
+            "dtype": planned.plan.dtype,
+            "opsets": dict(planned.graph.opsets),
             "executed": numbers is not None,
+            "as_written": numbers is not None and numbers.as_written,
             "seed": numbers.seed if numbers is not None else None,
             "zoo": numbers.zoo if numbers is not None else None,
             "files": {},
@@ -97,8 +98,8 @@ def check_run(folder: Path) -> Rechecked:
     _compare_summary(folder, account, placed)
     if not about["executed"]:
         return Rechecked(about["model"], machine.name, account, None)
-    numbers = _numbers(folder / FOLDER, about)
-    verified = execute(placed, machine, about["opset"], account, numbers)
+    numbers = _numbers(folder / FOLDER, about, machine)
+    verified = execute(placed, machine, about["opsets"], account, numbers)
     return Rechecked(about["model"], machine.name, account, verified)
 
 
@@ -158,7 +159,6 @@ def _compare_summary(folder: Path, account: Account, placed: Placed) -> None:
     summary = store.load_json(path)
     figures: dict[str, object] = {
         "latency_cycles": account.latency_cycles,
-        "lower_bound_cycles": account.lower_bound_cycles,
         "energy_pj": account.energy_pj,
         "dram_read_bytes": account.dram_read_bytes,
         "dram_write_bytes": account.dram_write_bytes,
@@ -171,15 +171,17 @@ def _compare_summary(folder: Path, account: Account, placed: Placed) -> None:
             raise VerificationError(f"'{path}' says {key} {summary.get(key)}; the run has {value}")
 
 
-def _numbers(inside: Path, about: dict[str, Any]) -> Numbers:
+def _numbers(inside: Path, about: dict[str, Any], machine: Machine) -> Numbers:
     zoo, seed = about["zoo"], about["seed"]
     if zoo is None:
         weights: Arrays = _arrays(inside / _WEIGHTS)
     else:
-        constants = normalize(api.load(zoo).with_numbers(seed)).constants
+        numbered = api.load(zoo).with_numbers(seed)
+        constants = prepared(numbered, machine, about["dtype"]).graph.constants
         weights = {name: c.data for name, c in constants.items() if c.data is not None}
     inputs, expected = _arrays(inside / _INPUTS), _arrays(inside / _EXPECTED)
-    return Numbers(seed, zoo, zoo is not None, inputs, weights, expected)
+    as_written = about["as_written"]
+    return Numbers(seed, zoo, zoo is not None, inputs, weights, expected, as_written)
 
 
 def _arrays(path: Path) -> dict[str, Array]:

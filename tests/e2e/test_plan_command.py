@@ -15,7 +15,15 @@ from tilewright.planning import plan_model
 from tilewright.replay import FOLDER, MANIFEST, reseal
 from tilewright.report.plan_files import write_run
 
-FILES = {"plan.yaml", "program.txt", "schedule.json", "memory.png", "summary.json", FOLDER}
+FILES = {
+    "plan.yaml",
+    "program.txt",
+    "schedule.json",
+    "report.html",
+    "memory.png",
+    "summary.json",
+    FOLDER,
+}
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -257,7 +265,6 @@ BASE = ("four_convs@16x16", "--on", "mcu")
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (BASE, "the search for fused groups comes later"),
         (("four_convs", "--on", "abacus", "--layer-by-layer"), "no machine 'abacus'"),
         (("nonet", "--on", "mcu", "--layer-by-layer"), "there is no file 'nonet'"),
         ((*BASE, "--layer-by-layer", "--dtype", "int3"), "elements of type 'int3'"),

@@ -16,7 +16,9 @@ from support.programs import (
     without_edge,
     without_wait,
 )
+from tilewright.program.footprint import Footprints
 from tilewright.program.place import Placed
+from tilewright.program.program import View
 from tilewright.schedule.problem import Schedule
 
 # Order and edges.
@@ -55,8 +57,29 @@ def dependency_not_scheduled(case: Lowered) -> Iterator[Placed]:
 def dropped_reuse_edge(case: Lowered) -> Iterator[Placed]:
     for number, task in enumerate(case.program.tasks):
         for need in case.placed.problem.needs_of(number):
-            if need not in task.after:
+            if need not in task.after and _share_bytes(case, need, number):
                 yield without_edge(case.placed, need, number)
+
+
+def _share_bytes(case: Lowered, one: int, other: int) -> bool:
+    """Whether two tasks touch the same byte and one of them writes it; buffers that share addresses
+    need not share bytes, where channels are padded."""
+    footprints = Footprints()
+
+    def touched(views: tuple[View, ...]) -> set[tuple[str, int]]:
+        found: set[tuple[str, int]] = set()
+        for view in views:
+            base = case.placed.address[view.buffer] + view.offset
+            memory = case.program.buffers[view.buffer].memory
+            for low, high in zip(*footprints.intervals(view), strict=True):
+                found.update((memory, b) for b in range(int(low) + base, int(high) + base))
+        return found
+
+    first, second = case.program.tasks[one], case.program.tasks[other]
+    written = touched(second.writes)
+    return bool(
+        touched(first.writes) & (written | touched(second.reads)) or touched(first.reads) & written
+    )
 
 
 @fault(PROGRAM)

@@ -16,12 +16,11 @@ from tilewright.frontend.weights import seeded, seeded_inputs
 from tilewright.graph.graph import Array, Graph
 from tilewright.machine.load import load_machine
 from tilewright.machine.machine import Machine
-from tilewright.program.build import Builder
-from tilewright.program.pipeline import run_passes
-from tilewright.program.place import Placed, place
+from tilewright.program.lower import lowered as lowered_plan
+from tilewright.program.place import Placed
 from tilewright.program.program import Program, Task
 from tilewright.schedule.problem import Problem, Schedule
-from tilewright.search.layers import LayerPlanner
+from tilewright.search.layers import layer_by_layer
 from tilewright.tiling.grid import Split
 
 
@@ -59,12 +58,11 @@ def lower(graph: Graph, machine_name: str, splits: tuple[Split, ...] = ()) -> Lo
     one spread over the cores."""
     machine = load_machine(machine_name)
     normal = normalize(graph)
-    plan = LayerPlanner(normal, machine, machine.dtype).plan(graph.name)
+    plan = layer_by_layer(normal, machine, machine.dtype, graph.name)
     if splits:
         cut = (replace(group, splits=splits, spread=len(splits) - 1) for group in plan.groups)
         plan = replace(plan, groups=tuple(cut))
-    program = run_passes(Builder(normal, machine, plan).program(), machine)
-    return Lowered(graph, normal, machine, place(program, machine))
+    return Lowered(graph, normal, machine, lowered_plan(normal, machine, plan))
 
 
 @cache

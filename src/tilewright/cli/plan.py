@@ -22,6 +22,7 @@ from tilewright.cli.common import (
 from tilewright.errors import TilewrightError
 from tilewright.program.pipeline import PASSES
 from tilewright.program.program import Program
+from tilewright.search.ways import Objective
 
 
 def with_switches(command: Callable[..., None]) -> Callable[..., None]:
@@ -78,6 +79,12 @@ def plan(
         str | None,
         typer.Option(metavar="fp16|int8|...", help="Element type; the machine's own if not given."),
     ] = None,
+    objective: Annotated[
+        Objective, typer.Option(help="What the search wants least of.")
+    ] = Objective.LATENCY,
+    fast: Annotated[
+        bool, typer.Option("--fast", help="Search less: a fifth of the time, nearly as good.")
+    ] = False,
     no_verify: Annotated[
         bool, typer.Option("--no-verify", help="Validate, but do not execute the plan.")
     ] = False,
@@ -97,12 +104,17 @@ def plan(
 ) -> None:
     """Plan a network on a machine, execute the plan, and write all of it down.
 
-    Writes plan.yaml, program.txt, schedule.json (open it in ui.perfetto.dev), memory.png and
-    summary.json; `tilewright verify DIR` checks them again at any time.
+    Searches which operators run together, how they are cut and what stays in the scratchpads.
+    Ctrl-C ends the search with the best plan so far.
+
+    Writes report.html (open it in a browser), plan.yaml, program.txt, schedule.json (for
+    ui.perfetto.dev), memory.png and summary.json; `tilewright verify DIR` checks them again.
 
     Examples:
 
-      tilewright plan resnet18 --on npu-2.7 --layer-by-layer --out resnet18-run
+      tilewright plan resnet18 --on npu-2.7 --out resnet18-run
+
+      tilewright plan resnet18 --on npu-2.7 --layer-by-layer
 
       tilewright plan net.onnx --on mcu --plan resnet18-run/plan.yaml --out again
     """
@@ -130,6 +142,8 @@ def plan(
             layer_by_layer=layer_by_layer,
             plan=plan_file,
             dtype=dtype,
+            objective=objective,
+            fast=fast,
             without=without,
             verify=not no_verify,
             seed=seed,
@@ -147,6 +161,8 @@ def plan(
         verified_line,
     )
 
+    for text in planned.notes:
+        note(text)
     numbers = planned.numbers
     if numbers is not None and numbers.seeded:
         note("the model has no weights of its own here: seeded random ones were used")

@@ -170,9 +170,68 @@ class ArrayModel:
         return found
 
     def floor(self, work: Workload) -> float:
-        """Every term without rounding, overhead left out; halos are not counted."""
+        """One call per image, every input element once, and whole steps of the array where all
+        modes have the same (docs/bounds.md has the proof); halos are not counted."""
+        rate = self._rate(work)
+        work = replace(
+            work,
+            in_height=_covered(
+                work.in_height, work.out_height, work.kernel_height, work.stride_height
+            ),
+            in_width=_covered(work.in_width, work.out_width, work.kernel_width, work.stride_width),
+        )
+        if work.kind not in DENSE:
+            return work.batch * self._cycles(work, exact=False) * self._scale
         bare = replace(work, in_height=0, in_width=0)
-        return work.batch * self._cycles(bare, exact=True) * self._scale
+        cycles = self._cycles(bare, exact=True)
+        if work.kind is WorkKind.CONV and work.groups == 1:
+            cycles = max(cycles, self._least_steps(work, rate))
+            cycles += self._input_cycles(work, rate)
+        forms = [rate.conv]
+        if work.kind is WorkKind.FIRST_CONV and rate.first_conv is not None:
+            forms.append(rate.first_conv)
+        overhead = min(form.overhead for form in forms)
+        return work.batch * (overhead + cycles) * self._scale
+
+    def evenness(self, work: Workload) -> float:
+        """The share of the work's elements over which its floor can be spread evenly, so that
+        parts keep their share of it: ragged ends count for more (docs/bounds.md)."""
+        rate = self._rate(work)
+        if work.kind in DENSE:
+            unroll = self._modes[0].unroll
+            if work.kind is WorkKind.FIRST_CONV or work.groups > 1:
+                return 1.0
+            share = _even(work.out_channels, unroll.out_channels)
+            if work.taps == 1 and work.stride_height == work.stride_width == 1:
+                area = unroll.width * unroll.height
+                return share * _even(work.out_height * work.out_width, area)
+            share *= _even(work.out_height, unroll.height)
+            return share * _even(work.out_width, unroll.width)
+        form = self._channelwise(work.kind, rate)
+        mode = self._parameters.modes[form.mode] if form and form.mode else self._modes[0]
+        unroll, block = mode.unroll, mode.block or mode.unroll
+        heights, widths = (unroll.height, block.height), (unroll.width, block.width)
+        share = _even(work.out_channels, rate.channel_grain)
+        share *= min(_even(work.out_height, size) for size in heights)
+        return share * min(_even(work.out_width, size) for size in widths)
+
+    def _input_cycles(self, work: Workload, rate: ArrayRate) -> float:
+        """Reading every input element of one image once."""
+        channels = max(work.in_channels, rate.least_channels)
+        read = work.in_height * work.in_width * channels * element_bytes(work.dtype)
+        return read / (rate.conv.input_bytes_per_cycle or inf)
+
+    def _least_steps(self, work: Workload, rate: ArrayRate) -> float:
+        """Cycles of one image by its whole steps alone. Tiles may mix modes, so nothing is
+        known where the modes' steps differ in size."""
+        sizes = {(m.unroll.width, m.unroll.height, m.unroll.out_channels) for m in self._modes}
+        if len(sizes) > 1:
+            return 0.0
+        form = replace(rate.conv, overhead=0.0, output_bytes_per_cycle=None)
+        return min(
+            dense_cycles(_step_terms(work, mode, rate), form, self._parameters.sharpness)
+            for mode in self._modes
+        )
 
     def peak_macs(self, dtype: str) -> float:
         """Multiply-accumulates per cycle of the reference clock, by the array's size."""
@@ -203,7 +262,8 @@ class ArrayModel:
             return self._grouped(work, rate, exact)
         plain = replace(work, kind=WorkKind.CONV)
         cycles = self._best(plain, rate, rate.conv, exact)
-        if work.kind is WorkKind.FIRST_CONV and rate.first_conv is not None:
+        packed = work.in_channels <= (self._parameters.packed_channels or 0)
+        if work.kind is WorkKind.FIRST_CONV and packed and rate.first_conv is not None:
             cycles = min(cycles, self._best(work, rate, rate.first_conv, exact))
         return cycles
 
@@ -241,6 +301,51 @@ class ArrayModel:
             WorkKind.ELTWISE: rate.eltwise,
         }
         return forms.get(kind)
+
+
+def _covered(inputs: int, outputs: int, kernel: int, stride: int) -> int:
+    """Input positions that some window touches: a stride above the kernel leaves holes."""
+    return max(0, inputs - max(0, outputs - 1) * max(0, stride - kernel))
+
+
+def _even(extent: int, size: int) -> float:
+    """The positions of an extent that any of the cuts into as few pieces as can be begins with."""
+    rest = extent % size or size
+    return min(1.0, -(-extent // size) * rest / max(1, extent))
+
+
+def _step_terms(work: Workload, mode: ArrayMode, rate: ArrayRate) -> DenseTerms:
+    """The terms that any cover of the work by tiles has at least, all in proportion to its steps.
+    Positions of pointwise work may be seen as any height and width."""
+    unroll, block = mode.unroll, mode.block or mode.unroll
+    channels = max(work.in_channels, rate.least_channels)
+    area = unroll.width * unroll.height
+    if work.taps == 1 and work.stride_height == work.stride_width == 1:
+        patches = -(-work.out_height * work.out_width // area)
+    else:
+        patches = -(-work.out_width // unroll.width) * -(-work.out_height // unroll.height)
+    steps = patches * -(-work.out_channels // unroll.out_channels)
+    lanes = rate.in_channels * unroll.in_channels
+    depth = channels / lanes if unroll.in_channels == 1 else -(-channels // lanes)
+    taps = -(-work.kernel_width // unroll.kernel_width)
+    taps *= -(-work.kernel_height // unroll.kernel_height)
+    field = work.taps * channels * element_bytes(work.dtype)
+    spatial = _share(unroll.width, block.width) * _share(unroll.height, block.height)
+    kernels = _share(unroll.out_channels, block.out_channels)
+    return DenseTerms(
+        compute=steps * taps * depth,
+        activation=steps * area * field * kernels,
+        weight=steps * unroll.out_channels * field * spatial,
+        output=0.0,
+        input=0.0,
+        blocks=steps * spatial * kernels,
+        steps=steps,
+    )
+
+
+def _share(step: int, block: int) -> float:
+    """Blocks per step: nothing is known where steps do not fill a block."""
+    return step / block if block % step == 0 else 0.0
 
 
 def _lanes(unroll: Extent) -> int:

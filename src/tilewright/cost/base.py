@@ -128,8 +128,8 @@ class Cost:
 
 
 class CostModel(Protocol):
-    """Costs work on one engine. `floor` is below the sum of `cost` over any tiling of the work's
-    positions and output channels: it bounds a search, alignment and overhead left out."""
+    """Costs work on one engine. `floor` is not above the sum of `cost` over any tiles that cover
+    the work's positions and output channels, halos and views of positions included."""
 
     def supports(self, work: Workload) -> bool:
         """Whether the engine can run the work."""

@@ -37,6 +37,8 @@ _VECTOR_CLASS_OF_FAMILY = {
     "layout": "copy",
     "resample": "copy",
 }
+_PACKED = frozenset({"Conv", "ConvInteger", "QLinearConv"})
+_MANY = 16  # channels that no array packs any more; below it the machine's own limit decides
 _MAXIMUM = frozenset({"MaxPool", "GlobalMaxPool"})
 _ARRAY_ELTWISE = frozenset({"Add", "Sub", "Mul", "Sum"})  # two full tensors, through the array
 
@@ -113,10 +115,18 @@ def _mixing(spec: OpSpec, op: Op, channel: AxisRule, channels: int) -> tuple[Wor
     if spec.engine is not Engine.MATRIX:
         return WorkKind.POOL if op.kind in _MAXIMUM else WorkKind.DEPTHWISE, 1
     if not isinstance(channel, Scaled):
-        return WorkKind.CONV, 1
+        return WorkKind.FIRST_CONV if reads_given(op) else WorkKind.CONV, 1
     if channel.numerator == 1:
         return WorkKind.DEPTHWISE, 1
     return WorkKind.CONV, max(1, channels // channel.denominator)
+
+
+def reads_given(op: Op) -> bool:
+    """Whether a convolution reads the network's own input, which arrays may take packed."""
+    data = op.inputs[0]
+    if data is None or not data.given or op.kind not in _PACKED:
+        return False
+    return data.type.shape[1] < _MANY and op.int_of("group", 1) == 1
 
 
 def _kernel(rule: AxisRule) -> int:

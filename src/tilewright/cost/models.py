@@ -4,6 +4,7 @@ from tilewright.cost.array import ArrayModel
 from tilewright.cost.base import Copy, Cost, CostError, CostModel, Workload
 from tilewright.cost.dma import alone_cost
 from tilewright.cost.energy import EnergyFigures
+from tilewright.cost.limits import broken_limit
 from tilewright.cost.table import TableModel
 from tilewright.cost.vector import VectorModel
 from tilewright.machine.machine import Core, Engine, Machine
@@ -41,11 +42,16 @@ class CostModels:
         return self._models[engine.name]
 
     def best(self, core: Core, work: Workload) -> tuple[Engine, Cost]:
-        """The engine of a core that runs the work in the fewest cycles."""
+        """The engine of a core that runs the work in the fewest cycles; work beyond the limits of
+        arrays is for the others."""
         able = [engine for engine in core.engines if self.model(engine).supports(work)]
+        broken = broken_limit(work, self.machine.limits)
+        if broken:
+            able = [engine for engine in able if engine.kind != "matrix"]
         if not able:
             raise CostError(
                 f"no engine of {self.machine.name}'s {core.name} runs {work.operator or work.kind}"
+                + (f": {broken}" if broken else "")
             )
         costs = [(engine, self.model(engine).cost(work)) for engine in able]
         return min(costs, key=lambda pair: pair[1].cycles)

@@ -1,7 +1,7 @@
 """Costs looked up by shape, for machines whose costs were measured or computed elsewhere."""
 
 from tilewright.cost.array import ArrayModel
-from tilewright.cost.base import Cost, CostError, Workload, whole_cycles
+from tilewright.cost.base import Cost, CostError, WorkKind, Workload, whole_cycles
 from tilewright.cost.energy import EnergyFigures
 from tilewright.machine.dtypes import rate_class
 from tilewright.machine.machine import Engine
@@ -60,7 +60,8 @@ class TableModel:
 
 
 def _matches(row: TableRow, work: Workload) -> bool:
-    if row.kind != work.kind or row.operator not in (None, work.operator):
+    plain = WorkKind.CONV if work.kind is WorkKind.FIRST_CONV else work.kind
+    if row.kind not in (work.kind, plain) or row.operator not in (None, work.operator):
         return False
     if row.dtype is not None and rate_class(row.dtype) != rate_class(work.dtype):
         return False

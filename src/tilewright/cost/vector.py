@@ -35,25 +35,25 @@ class VectorModel:
         return found
 
     def floor(self, work: Workload) -> float:
-        """The elements alone."""
+        """The elements, shared without rounding, and one call."""
         rate = self._rate_or_error(work)
         share = elements_of(work) / self._parameters.units
-        return share * rate.per_element * self._factor(work) * self._scale
+        busy = share * rate.per_element * self._factor(work)
+        return (busy + self._call(rate)) * self._scale
 
     def _compute(self, work: Workload) -> Cost:
         rate = self._rate_or_error(work)
         elements = elements_of(work)
         share = -(-elements // self._parameters.units)
         busy = share * rate.per_element * self._factor(work)
-        call = self._parameters.per_call if rate.per_call is None else rate.per_call
-        cycles = whole_cycles((busy + call) * self._scale)
+        cycles = whole_cycles((busy + self._call(rate)) * self._scale)
         useful = elements / self._parameters.units * rate.per_element * self._factor(work)
         utilisation = min(1.0, useful * self._scale / cycles)
         return Cost(cycles, self._energy.vector(work, elements), utilisation)
 
     def _rate(self, work: Workload) -> VectorRate | None:
         rates = self._parameters.rates
-        name = _CLASS_OF_KIND.get(work.kind)
+        name = "pool" if work.operator == "pool" else _CLASS_OF_KIND.get(work.kind)
         if name == "mac":
             return rates.get("mac")
         return rates.get(name or work.operator or "add") or rates.get("default")
@@ -63,6 +63,9 @@ class VectorModel:
         if rate is None:
             raise CostError(f"the vector engine has no rate for {work.operator or work.kind}")
         return rate
+
+    def _call(self, rate: VectorRate) -> float:
+        return self._parameters.per_call if rate.per_call is None else rate.per_call
 
     def _factor(self, work: Workload) -> float:
         factors = self._parameters.dtype_factors

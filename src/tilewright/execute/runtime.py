@@ -12,8 +12,18 @@ from typing import Any
 from tilewright.errors import ModelError
 from tilewright.execute.memory_settings import high_water_mark, resident, return_freed_memory, trim
 from tilewright.graph.graph import Array
+from tilewright.graph.types import TensorType
 
 Feeds = Mapping[str, Array]
+
+# Its names of element types -> ours.
+_ELEMENTS = {f"tensor({u}int{b})": f"{u}int{b}" for u in ("", "u") for b in (8, 16, 32, 64)} | {
+    "tensor(float)": "float32",
+    "tensor(double)": "float64",
+    "tensor(float16)": "float16",
+    "tensor(bfloat16)": "bfloat16",
+    "tensor(bool)": "bool",
+}
 
 # What onnxruntime puts around its reasons: error codes, source lines with C++ signatures.
 _NOISE = re.compile(
@@ -28,12 +38,14 @@ def session(
     reuse: bool = False,
     threads: int = 1,
     optimise: bool = True,
+    precise: bool = False,
 ) -> Any:
     """An onnxruntime session on the CPU.
 
     Memory reuse planning is off: it would keep every tile's buffers alive at once. With the arena
     off too, freed memory goes back at once and the process's peak is the model's. Without
-    `optimise` operators run as they are written, none fused or laid out anew.
+    `optimise` operators run as they are written, none fused or laid out anew. `precise` keeps sums
+    of 8-bit products exact on processors whose fastest instructions saturate them (AVX2).
     """
     import onnxruntime as ort  # heavy: only where numbers are wanted
 
@@ -46,6 +58,8 @@ def session(
     options.log_severity_level = 4  # errors are raised; its log would repeat them
     if not optimise:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    if precise:
+        options.add_session_config_entry("session.x64quantprecision", "1")
     source = model if isinstance(model, bytes) else str(model)
     with _errors("onnxruntime cannot load the model"):
         return ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
@@ -62,6 +76,17 @@ def _errors(what: str) -> Iterator[None]:
             raise
         text = _NOISE.sub(" ", " ".join(str(error).split())).strip()
         raise ModelError(f"{what}: {text[:300]}") from None
+
+
+def output_types(model: bytes | Path) -> dict[str, TensorType]:
+    """Types of a model's outputs as onnxruntime works them out, where they are known to it: it has
+    operators of its own that onnx does not know."""
+    found: dict[str, TensorType] = {}
+    for output in session(model, optimise=False).get_outputs():
+        dtype = _ELEMENTS.get(output.type)
+        if dtype is not None and all(isinstance(extent, int) for extent in output.shape):
+            found[output.name] = TensorType(dtype, tuple(output.shape))
+    return found
 
 
 def run(model: bytes | Path, feeds: Feeds, **settings: Any) -> dict[str, Array]:

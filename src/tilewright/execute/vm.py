@@ -6,7 +6,7 @@ when it starts and writes when it ends; a wrong address, a missing edge or a hal
 wrong numbers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +15,10 @@ import numpy as np
 from tilewright.errors import VerificationError
 from tilewright.graph.graph import Array
 from tilewright.graph.kernels import run_step
-from tilewright.graph.types import FLOATS
+from tilewright.graph.types import FLOATS, TensorType
 from tilewright.machine.machine import Machine
 from tilewright.program.place import Placed
-from tilewright.program.program import Compute, Task, View
+from tilewright.program.program import Compute, Task, View, Whole
 
 HOST_BYTES = 4  # behind every planned byte
 POISON = 0xFF  # in every byte: not a number for floats
@@ -34,11 +34,19 @@ class Executed:
     write_bytes: Mapping[str, int]
 
 
-class VirtualMachine:
-    """Memories as byte arrays, and the program that runs on them."""
+# Executes an operator that has no kernel here: its reads in, its writes (of these types) out.
+RunWhole = Callable[[Whole, Sequence[Array], Sequence[TensorType]], Sequence[Array]]
 
-    def __init__(self, placed: Placed, machine: Machine, opset: int) -> None:
+
+class VirtualMachine:
+    """Memories as byte arrays, and the program that runs on them; `run_whole` executes operators
+    that run in one piece."""
+
+    def __init__(
+        self, placed: Placed, machine: Machine, opset: int, run_whole: RunWhole | None = None
+    ) -> None:
         self.placed, self.machine, self.opset = placed, machine, opset
+        self.run_whole = run_whole
         self.program = placed.program
         self.memory = {
             name: np.full(max(1, peak) * HOST_BYTES, POISON, np.uint8)
@@ -90,6 +98,8 @@ class VirtualMachine:
             target[...] = _poison(target.dtype)
         if isinstance(task.work, Compute):
             return self._compute(task.work, operands, len(task.writes))
+        if isinstance(task.work, Whole):
+            return self._whole(task, task.work, operands)
         return [operands[0]] * len(task.writes)
 
     def _compute(self, work: Compute, operands: list[Array], count: int) -> list[Array]:
@@ -112,6 +122,18 @@ class VirtualMachine:
                 else:
                     local[place] = array
         return [results[i] for i in range(count)]
+
+    def _whole(self, task: Task, work: Whole, operands: list[Array]) -> list[Array]:
+        """A runtime's results: it works in the network's own element types."""
+        if self.run_whole is None:
+            raise VerificationError(f"{task.name}: there is no runtime for {work.kind}")
+        given = [a.astype(v.dtype) for a, v in zip(operands, task.reads, strict=True)]
+        types = [TensorType(view.dtype, view.shape) for view in task.writes]
+        made = self.run_whole(work, given, types)
+        return [
+            a.astype(np.float32) if t.dtype in FLOATS else a
+            for a, t in zip(made, types, strict=True)
+        ]
 
     def _finish(self, task: Task, results: list[Array]) -> None:
         for view, array in zip(task.writes, results, strict=True):

@@ -62,6 +62,10 @@ class Inference:
         channels = [kind.shape[1] for kind in kinds if kind and len(kind.shape) > 1]
         if not isinstance(groups, int) or groups < 1 or any(c % groups for c in channels):
             return f"{' and '.join(map(str, channels))} channels in {groups} groups"
+        weights = self.types.get(node.inputs[1]) if len(node.inputs) > 1 else None
+        filters = weights.shape[1] * groups if weights and len(weights.shape) > 1 else None
+        if node.kind == "Conv" and filters and channels[:1] not in ([], [filters]):
+            return f"{channels[0]} channels for filters of {filters}"
         if node.kind == "Reshape" and data and result and data.size != result.size:
             return f"{data} has not as many elements as {result}"
         parameters = [self.types.get(name) for name in node.inputs[1:] if name]

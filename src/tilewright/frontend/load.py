@@ -37,17 +37,29 @@ def load_onnx(path: Path, shapes: Shapes | None = None) -> Loaded:
     for domain, number in raw.opsets.items():
         if not 0 <= number < 2**31:
             raise ModelError(f"'{path}' uses operator set {number} of '{domain}': no such set")
-    graph = build(raw, shapes or {})
-    return Loaded(graph, raw.missing_files, _replaces(raw.inputs, shapes or {}))
+    given = shapes or {}
+    replaced = [name for name in given if _replaces(raw.inputs, name, given[name])]
+    try:
+        graph = build(raw, given)
+    except ShapeError:
+        raise
+    except ModelError as error:
+        if not replaced:
+            raise
+        name = replaced[0]
+        fixed = ",".join("?" if d is None else str(d) for d in raw.inputs[name].shape or ())
+        raise ShapeError(
+            f"--shape {name}={','.join(map(str, given[name]))} contradicts '{path}', which fixes "
+            f"'{name}' as [{fixed}]: {error}"
+        ) from None
+    return Loaded(graph, raw.missing_files, bool(replaced))
 
 
-def _replaces(inputs: Mapping[str, proto.OpenType], shapes: Shapes) -> bool:
-    """Whether a given shape contradicts the file's."""
-    return any(
-        isinstance(fixed, int) and fixed != extent
-        for name, given in shapes.items()
-        for fixed, extent in zip(inputs[name].shape or (), given, strict=False)
-    )
+def _replaces(inputs: Mapping[str, proto.OpenType], name: str, given: tuple[int, ...]) -> bool:
+    """Whether a given shape replaces a dimension that the file fixes."""
+    declared = (inputs[name].shape if name in inputs else None) or ()
+    pairs = zip(declared, given, strict=False)
+    return any(isinstance(fixed, int) and fixed != extent for fixed, extent in pairs)
 
 
 def build(raw: proto.RawModel, shapes: Shapes) -> Graph:

@@ -42,6 +42,11 @@ class Box:
         pairs = zip(self.intervals, other.intervals, strict=True)
         return Box(tuple(a.hull(b) for a, b in pairs))
 
+    def intersect(self, other: "Box") -> "Box":
+        """What is in both; empty where they do not meet."""
+        pairs = zip(self.intervals, other.intervals, strict=True)
+        return Box(tuple(a.intersect(b) for a, b in pairs))
+
     def covers(self, other: "Box") -> bool:
         """Whether every element of other is in it."""
         pairs = zip(self.intervals, other.intervals, strict=True)

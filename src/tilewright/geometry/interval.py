@@ -29,6 +29,11 @@ class Interval:
             return self
         return Interval(min(self.start, other.start), max(self.stop, other.stop))
 
+    def intersect(self, other: "Interval") -> "Interval":
+        """What is in both; empty where they do not meet."""
+        start = max(self.start, other.start)
+        return Interval(start, max(start, min(self.stop, other.stop)))
+
     def clip(self, extent: int) -> "Interval":
         """What of it lies inside [0, extent)."""
         start = min(max(self.start, 0), extent)
@@ -46,15 +51,18 @@ class Interval:
         return f"{self.start}-{self.stop}"
 
 
-def even_split(extent: int, parts: int, grain: int = 1) -> tuple[Interval, ...]:
+def even_split(
+    extent: int, parts: int, grain: int = 1, first: int | None = None
+) -> tuple[Interval, ...]:
     """Cut [0, extent) in parts: evenly, the remainder to the first ones. With a grain the size is
-    rounded up to its multiple and the remainder goes last, so there may be fewer parts."""
+    rounded up to its multiple and the remainder goes last, so there may be fewer parts. `first`
+    asks for so many of them only."""
     if grain > 1:
         size = -(-extent // (parts * grain)) * grain
-        starts = range(0, extent, size)
+        starts = range(0, extent, size)[:first]
         return tuple(Interval(start, min(start + size, extent)) for start in starts)
     size, rest = divmod(extent, parts)
     cuts = [0]
-    for index in range(parts):
+    for index in range(parts if first is None else min(first, parts)):
         cuts.append(cuts[-1] + size + (1 if index < rest else 0))
     return tuple(Interval(a, b) for a, b in pairwise(cuts))

@@ -8,6 +8,7 @@ import numpy as np
 from tilewright.graph.graph import Array, Attribute, Constant, Graph, Node, constant_of
 from tilewright.graph.ops.spec import Op, ints
 from tilewright.graph.types import TensorType
+from tilewright.machine.machine import Machine
 
 
 class Names:
@@ -31,11 +32,15 @@ class Draft:
     """Collects new nodes, values and constants in place of one node.
 
     The last node keeps the old one's name and result. `indices` are constants that are no data,
-    `views` nodes that move nothing: neither costs bytes.
+    `views` nodes that move nothing: neither costs bytes. `machine` and `dtype` are what the network
+    is made ready for.
     """
 
-    def __init__(self, graph: Graph, node: Node, op: Op, names: Names) -> None:
+    def __init__(
+        self, graph: Graph, node: Node, op: Op, names: Names, machine: Machine, dtype: str
+    ) -> None:
         self.graph, self.node, self.op, self.names = graph, node, op, names
+        self.machine, self.dtype = machine, dtype
         self.nodes: list[Node] = []
         self.types: dict[str, TensorType] = {}
         self.constants: dict[str, Constant] = {}
@@ -86,6 +91,15 @@ class Draft:
         """The node that makes the old one's result."""
         node = replace(self.node, kind=kind, inputs=tuple(inputs), attributes=attributes or {})
         self.nodes.append(node)
+
+    def finish(self) -> None:
+        """The node added last makes the old one's result."""
+        node = self.nodes.pop()
+        del self.types[node.outputs[0]]
+        name = self.node.name
+        if node.name in self.views:
+            self.views.add(name)
+        self.nodes.append(replace(node, name=name, outputs=self.node.outputs))
 
     def reshape(self, value: str, shape: tuple[int, ...], label: str) -> str:
         """The same elements in another shape."""

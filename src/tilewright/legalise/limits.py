@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from tilewright.cost.from_graph import reads_given
+from tilewright.cost.limits import squarest
 from tilewright.geometry.box import Box
 from tilewright.geometry.interval import Interval
 from tilewright.graph.ops import SPECS
@@ -10,6 +12,7 @@ from tilewright.graph.ops.windows import FIRST_SPATIAL, WindowParameters, window
 from tilewright.machine.machine import Limits, Machine
 
 ALIGNMENT = "channel_alignment"
+PACKED = "packed: the array reads the network's input so"
 _REDUCTION = "inner"
 
 
@@ -58,8 +61,13 @@ def array_limits(op: Op, tile: Tile | None, machine: Machine) -> tuple[LimitChec
     extents = _extents(spec, op, tile)
     if spec.engine is Engine.MATRIX:
         checks.append(_dimension(extents, limits))
-    checks += _alignment(extents, limits)
+    checks += _alignment(extents, limits, is_packed(op, machine))
     return tuple(check for check in checks if check is not None)
+
+
+def is_packed(op: Op, machine: Machine) -> bool:
+    """Whether the array reads the network's input as it lies there: few channels, not expanded."""
+    return reads_given(op) and op.shape(0)[1] <= machine.packed_channels
 
 
 def has_vector_engine(machine: Machine) -> bool:
@@ -158,16 +166,10 @@ def _extents(spec: OpSpec, op: Op, tile: Tile | None) -> dict[str, int]:
         return {
             _REDUCTION: spec.macs(op, Box((Interval(0, 1),) * len(op.result().shape))),
             "columns": result[-1],
-            "rows": _rows_side(result[-2]),
+            "rows": squarest(result[-2]),
         }
     space = (*data[FIRST_SPATIAL:], *result[FIRST_SPATIAL:])
     return {"input channels": data[1], "output channels": result[1], "space": max(space, default=1)}
-
-
-def _rows_side(rows: int) -> int:
-    """The longer side of rows seen as the squarest height and width: they are only positions."""
-    height = next(h for h in range(int(rows**0.5) or 1, 0, -1) if rows % h == 0) if rows else 1
-    return max(1, rows // height)
 
 
 def _dimension(extents: dict[str, int], limits: Limits) -> LimitCheck | None:
@@ -183,18 +185,23 @@ def _dimension(extents: dict[str, int], limits: Limits) -> LimitCheck | None:
     return LimitCheck("dimension", extents[name], limits.dimension, False, remedy)
 
 
-def _alignment(extents: dict[str, int], limits: Limits) -> list[LimitCheck | None]:
+def _alignment(extents: dict[str, int], limits: Limits, packed: bool) -> list[LimitCheck | None]:
     grain = limits.channel_alignment
     if grain <= 1:
         return []
-    channels = [e for name, e in extents.items() if name not in ("space", "rows")]
-    odd = [extent for extent in dict.fromkeys(channels) if extent % grain]
-    if not odd:
-        return [LimitCheck(ALIGNMENT, channels[0], grain, True)]
-    return [
+    channels = {name: e for name, e in extents.items() if name not in ("space", "rows")}
+    checks: list[LimitCheck | None] = []
+    if packed:
+        few = channels.pop("input channels")
+        checks.append(
+            LimitCheck(ALIGNMENT, few, grain, False, f"input channels ({few}) stay {PACKED}")
+        )
+    odd = [extent for extent in dict.fromkeys(channels.values()) if extent % grain]
+    checks += [
         LimitCheck(ALIGNMENT, e, grain, False, f"{e} -> {aligned(e, grain)} channels in memory")
         for e in odd
     ]
+    return checks or [LimitCheck(ALIGNMENT, next(iter(channels.values())), grain, True)]
 
 
 def aligned(extent: int, grain: int) -> int:

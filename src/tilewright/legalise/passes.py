@@ -13,7 +13,7 @@ from tilewright.graph.ops import SPECS, spec_of
 from tilewright.graph.ops.spec import Engine
 from tilewright.graph.types import BITS, FLOATS, TensorType
 from tilewright.graph.verify import verify
-from tilewright.legalise import convolutions, pools, products
+from tilewright.legalise import convolutions, pools, products, transposed
 from tilewright.legalise.alignment import alignment_costs
 from tilewright.legalise.draft import Draft, Names
 from tilewright.legalise.limits import (
@@ -40,6 +40,7 @@ class Pass:
 PASSES: tuple[Pass, ...] = (
     Pass("kernel", pools.cascade_factors),
     Pass("kernel", pools.cascade_maxima),
+    Pass("phases", transposed.take_phases),  # before the kernel and its pads are looked at
     Pass("kernel", convolutions.split_kernels),  # parts of a long stride become patches
     Pass("kernel", convolutions.take_patches),
     Pass("dilation", convolutions.expand_dilation),  # parts are short enough to be expanded
@@ -77,7 +78,7 @@ def _run(
     constants: dict[str, Constant] = {}
     for node in graph.nodes:
         known = spec_of(graph, node)
-        draft = Draft(graph, node, known[1], names) if known is not None else None
+        draft = Draft(graph, node, known[1], names, machine, dtype) if known is not None else None
         what = one.rule(draft, machine.limits) if draft is not None else None
         # What cannot be cut has a window that is not understood well enough to be rewritten.
         if draft is None or what is None or SPECS[node.kind].access(draft.op, 0) is None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
 from tilewright.errors import TilewrightError
-from tilewright.machine.parameters import EngineParameters
+from tilewright.machine.parameters import ArrayParameters, EngineParameters, TableParameters
 
 LinkKind = Literal["dma", "link", "bus", "broadcast"]
 EngineKind = Literal["matrix", "vector"]
@@ -149,6 +149,12 @@ class Machine:
         return (*self.shared, *(memory for core in self.cores for memory in core.memories))
 
     @property
+    def packed_channels(self) -> int:
+        """The most channels of a network's input that every array reads packed; 0: none does."""
+        arrays = [engine for engine in self.engines if engine.kind == "matrix"]
+        return min((_packed(engine.parameters) for engine in arrays), default=0)
+
+    @property
     def main_memory(self) -> Memory:
         """The shared memory that holds the network's inputs, outputs and weights."""
         return self.shared[0]
@@ -222,6 +228,12 @@ class Machine:
                 replace(m, bytes_per_cycle=rate) if m.name == group else m for m in self.shared
             ),
         )
+
+
+def _packed(parameters: EngineParameters) -> int:
+    if isinstance(parameters, TableParameters):
+        return 0 if parameters.otherwise is None else _packed(parameters.otherwise)
+    return parameters.packed_channels or 0 if isinstance(parameters, ArrayParameters) else 0
 
 
 def _last(name: str) -> str:

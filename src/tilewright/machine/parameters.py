@@ -94,7 +94,9 @@ class ArrayRate:
 @dataclass(frozen=True, slots=True)
 class ArrayParameters:
     """A spatial array of multipliers. `sharpness` is the exponent of the soft maximum: 1 adds
-    everything up, large is the plain maximum. `least_positions` is the shortest issue interval."""
+    everything up, large is the plain maximum. `least_positions` is the shortest issue interval.
+    A network's input of up to `packed_channels` channels is read packed, in the form `first_conv`;
+    without it channels are expanded like all others."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
@@ -102,6 +104,7 @@ class ArrayParameters:
     rates: Mapping[str, ArrayRate]
     sharpness: PositiveFloat = 3.0
     least_positions: PositiveInt = 1
+    packed_channels: PositiveInt | None = None
 
 
 @dataclass(frozen=True, slots=True)

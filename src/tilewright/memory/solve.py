@@ -46,7 +46,9 @@ class _Solution:
     nodes: int
 
 
-def _solve(part: Rectangles, aim: int, capacity: int | None, node_limit: int) -> _Solution:
+def _solve(
+    part: Rectangles, aim: int, capacity: int | None, node_limit: int, minimise_peak: bool
+) -> _Solution:
     """Offsets for one group: greedy, then exact for the capacity, then exact for the aim."""
     offsets = greedy(part, aim)
     peak = _peak(part, offsets)
@@ -58,7 +60,7 @@ def _solve(part: Rectangles, aim: int, capacity: int | None, node_limit: int) ->
             return _Solution(offsets, decision.verdict is Verdict.IMPOSSIBLE, nodes)
         offsets = decision.offsets
         peak = _peak(part, offsets)
-    if peak <= aim:
+    if peak <= aim or not minimise_peak:
         return _Solution(offsets, False, nodes)
     minimum = minimise(part, peak, aim, node_limit - nodes)
     if minimum.offsets is not None:
@@ -72,14 +74,19 @@ def _peak(rectangles: Rectangles, offsets: IntArray) -> int:
 
 
 def allocate(
-    problem: Problem, *, target: int | None = None, node_limit: int | None = None
+    problem: Problem,
+    *,
+    target: int | None = None,
+    node_limit: int | None = None,
+    minimise_peak: bool = True,
 ) -> Allocation | Misfit:
     """Offsets for all buffers within the capacity, or the window that does not fit and why.
 
     Looks for a peak of at most `target` bytes: by default the lower bound, so the lowest peak
     that the nodes allow. With the capacity as target it stops at the first allocation that fits.
     `node_limit` bounds the exact search of each group of buffers that share time; without it,
-    the limit follows from the group's size.
+    the limit follows from the group's size. Without `minimise_peak` there is an exact search only
+    for what greedy cannot fit into the capacity at all.
     """
     if not problem.buffers:
         return Allocation(offsets=(), peak=0, lower_bound=0, optimal=True, nodes=0)
@@ -96,11 +103,12 @@ def allocate(
     ends = offsets + rectangles.size
     optimal, nodes = False, 0
     for group in components(rectangles):
-        if int(ends[group].max()) <= aim:
+        top = int(ends[group].max())
+        if top <= aim or (not minimise_peak and (capacity is None or top <= capacity)):
             continue
         part = rectangles.subset(group)
         limit = default_node_limit(part) if node_limit is None else node_limit
-        solution = _solve(part, aim, capacity, limit)
+        solution = _solve(part, aim, capacity, limit, minimise_peak)
         nodes += solution.nodes
         offsets[group] = solution.offsets
         peak = _peak(part, solution.offsets)

@@ -12,7 +12,7 @@ from tilewright.errors import TilewrightError
 from tilewright.tiling.grid import Halo, Split
 
 _PLAN_KEYS = frozenset({"model", "machine", "dtype", "groups", "resident"})
-_GROUP_KEYS = frozenset({"nodes", "splits", "spread", "place"})
+_GROUP_KEYS = frozenset({"nodes", "splits", "spread", "place", "everywhere"})
 _SPLIT_KEYS = frozenset({"axis", "parts", "halo"})
 
 
@@ -32,12 +32,14 @@ class Place(StrEnum):
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
     """Operators that run tile by tile. The first dimension of the grid is the outermost loop;
-    `spread` is the dimension whose tiles go to the cores in turn (None: all to the first)."""
+    `spread` is the dimension whose tiles go to the cores in turn (None: all to the first). Where
+    `everywhere`, every core computes all tiles, so that each has all of the result."""
 
     nodes: tuple[str, ...]
     splits: tuple[Split, ...]
     spread: int | None = None
     place: Place = Place.CORES
+    everywhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,8 @@ def plan_text(plan: Plan) -> str:
             ]
         if group.spread is not None:
             entry["spread"] = group.spread
+        if group.everywhere:
+            entry["everywhere"] = True
         if group.place is not Place.CORES:
             entry["place"] = group.place.value
         groups.append(entry)
@@ -158,4 +162,7 @@ def _group(entry: Mapping[str, Any], path: Path, where: str) -> GroupPlan:
     except ValueError:
         raise PlanError(f"'{path}': {where}.place is cores, main or view") from None
     names = tuple(str(node) for node in cast(list[Any], nodes))
-    return GroupPlan(names, tuple(splits), spread, place)
+    everywhere = entry.get("everywhere", False)
+    if not isinstance(everywhere, bool) or (everywhere and spread is not None):
+        raise PlanError(f"'{path}': {where}.everywhere is true or false, and goes without spread")
+    return GroupPlan(names, tuple(splits), spread, place, everywhere)

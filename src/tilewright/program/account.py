@@ -1,10 +1,11 @@
 """What a placed program costs: one place for every figure that is printed, saved or compared."""
 
 from dataclasses import dataclass
-from math import ceil, fsum
+from fractions import Fraction
+from math import fsum
 
 from tilewright.machine.machine import Machine
-from tilewright.program.place import Placed
+from tilewright.program.place import Placed, schedule_rate
 from tilewright.program.program import Program
 from tilewright.schedule.timeline import EngineUse, timeline
 
@@ -12,10 +13,9 @@ from tilewright.schedule.timeline import EngineUse, timeline
 @dataclass(frozen=True, slots=True)
 class Account:
     """Time, traffic and energy of a placed program. `engines` are the machine's engines, then its
-    links; the lower bound holds for any order and overlap of the same tiles."""
+    links."""
 
     latency_cycles: int
-    lower_bound_cycles: int
     energy_pj: float
     dram_read_bytes: int
     dram_write_bytes: int
@@ -31,11 +31,8 @@ def account_of(placed: Placed, machine: Machine) -> Account:
     names = engine_names(machine)
     reads, writes = traffic(program, main)
     compulsory = _compulsory_bytes(program)
-    busiest = max((use.busy for use in uses[: len(machine.engines)]), default=0)
-    rate = _main_bytes_per_cycle(machine)
     return Account(
         latency_cycles=placed.schedule.makespan,
-        lower_bound_cycles=max(busiest, ceil(compulsory / rate) if rate else 0),
         energy_pj=round(fsum(task.energy_pj for task in program.tasks), 3),
         dram_read_bytes=reads,
         dram_write_bytes=writes,
@@ -68,15 +65,25 @@ def _compulsory_bytes(program: Program) -> int:
     )
 
 
-def _main_bytes_per_cycle(machine: Machine) -> float:
-    """The most bytes per cycle that can enter and leave the main memory."""
-    main = machine.main_memory
-    rates = [
-        max(machine.alone_bytes_per_cycle(route) for route in touching)
-        for link in machine.links
-        if (touching := [r for r in link.routes if main.name in (r.source, r.destination)])
-    ]
-    known = [sum(rates)] if rates else []
-    if main.bytes_per_cycle is not None:
-        known.append(main.bytes_per_cycle)
-    return min(known, default=0.0)
+def main_bytes_per_cycle(machine: Machine) -> float:
+    """The most bytes per cycle that can enter and leave the main memory, as schedules share it:
+    every link at its own rate, those of one shared bandwidth not above it."""
+    main = machine.main_memory.name
+    shared: dict[str, Fraction] = {}
+    alone = Fraction(0)
+    for link in machine.links:
+        ways = [r for r in link.routes if main in (r.source, r.destination)]
+        if not ways:
+            continue
+        route = max(ways, key=lambda way: way.bytes_per_cycle)
+        rate = schedule_rate(route.bytes_per_cycle)
+        if route.groups:
+            pool = min(route.groups, key=machine.group_bytes_per_cycle)
+            shared[pool] = shared.get(pool, Fraction(0)) + rate
+        else:
+            alone += rate
+    pooled = (
+        min(rate, schedule_rate(machine.group_bytes_per_cycle(name)))
+        for name, rate in shared.items()
+    )
+    return float(sum(pooled, alone))

@@ -14,14 +14,18 @@ from tilewright.cost.from_graph import workload_of
 from tilewright.cost.models import CostModels
 from tilewright.errors import TilewrightError
 from tilewright.geometry.box import Box
-from tilewright.graph.graph import Graph
+from tilewright.geometry.interval import Interval
+from tilewright.graph.graph import Graph, Node
+from tilewright.graph.ops import runs_whole
 from tilewright.graph.ops.spec import Engine, Step, StepInput, Tile, op_of
 from tilewright.machine.machine import Core, Machine
 from tilewright.plan.plan import GroupPlan, Place, Plan
 from tilewright.program.layout import Layouts, dense_strides, part
 from tilewright.program.link import linked, span
 from tilewright.program.program import Buffer, Compute, Program, Task, Transfer, View
+from tilewright.program.residents import CutGroup, Room, regions
 from tilewright.program.views import concat_parts, view_of
+from tilewright.program.whole import whole_task
 from tilewright.tiling.grid import Halo
 from tilewright.tiling.group import (
     GroupTiles,
@@ -55,14 +59,20 @@ class Builder:
         self.buffers: list[Buffer] = []
         self.main: dict[str, View] = {}
         self.tasks: list[Task] = []
+        self.rooms: dict[str, dict[str, Room]] = {}
 
     def program(self) -> Program:
         """All groups in order, as one program."""
         for name in (*self.graph.inputs, *self.graph.constants):
-            self._main_view(name)
+            self.main_view(name)
         self._lay_out_concats()
-        for number, group in enumerate(self.plan.groups):
-            self._group(number, group)
+        groups = [self._cut(number, group) for number, group in enumerate(self.plan.groups)]
+        self._make_rooms([group for group in groups if group is not None])
+        for number, (plan, group) in enumerate(zip(self.plan.groups, groups, strict=True)):
+            if group is not None:
+                _GroupBuilder(self, group).build()
+            else:
+                self._movement(number, plan)
         return Program(
             self.machine.name,
             linked(self.tasks),
@@ -72,7 +82,7 @@ class Builder:
             tuple((name, self.main[name]) for name in self.graph.outputs),
         )
 
-    def _main_view(self, name: str) -> View:
+    def main_view(self, name: str) -> View:
         """A tensor in the main memory; inner ones have their channels aligned."""
         if name not in self.main:
             memory = self.machine.main_memory
@@ -100,36 +110,67 @@ class Builder:
             node.inputs[1:2] == (name,) and not node.attributes.get("transB") for node in users
         )
 
-    def _group(self, number: int, plan: GroupPlan) -> None:
+    def _members(self, plan: GroupPlan) -> list[int]:
         missing = [name for name in plan.nodes if name not in self.graph.index]
         if missing:
             raise LoweringError(f"the plan names node '{missing[0]}', which the network lacks")
-        members = sorted(self.graph.index[name] for name in plan.nodes)
+        return sorted(self.graph.index[name] for name in plan.nodes)
+
+    def _cut(self, number: int, plan: GroupPlan) -> CutGroup | None:
+        """The tiles of a group that runs on cores."""
+        if plan.place is not Place.CORES:
+            return None
+        members = self._members(plan)
         ops = typed_group(self.graph, members)
-        if any(split.halo is Halo.CACHE for split in plan.splits):
+        if sum(split.halo is Halo.CACHE for split in plan.splits) > 1:
             raise LoweringError(
-                f"group {number} ('{plan.nodes[0]}' ...) asks for halo: cache, which plans cannot "
-                "do yet; use recompute"
+                f"group {number} ('{plan.nodes[0]}' ...) keeps its halo along two axes: one can"
             )
+        group = cut_ops(self.graph, ops, exports(self.graph, members), plan.splits)
+        return CutGroup(number, group, tuple(self._turns(group, plan)), plan.everywhere)
+
+    def _make_rooms(self, groups: list[CutGroup]) -> None:
+        """Buffers of the resident tensors on every core that writes or reads them."""
+        made = {name for group in groups for name in group.tiles.outputs}
+        strange = [name for name in self.plan.resident if name not in made]
+        if strange:
+            raise LoweringError(f"'{strange[0]}' cannot be resident: no group gives it to others")
+        for name, boxes in regions(self.plan.resident, groups).items():
+            self.rooms[name] = {
+                core.name: Room(self.local(name, core, boxes[core.name][0]), *boxes[core.name])
+                for core in self.machine.cores
+                if core.name in boxes
+            }
+        on_cores = {tiled.node.name for group in groups for tiled in group.tiles.ops}
+        for group in groups:
+            for name in group.tiles.outputs:
+                users = (self.graph.nodes[i].name for i in self.graph.consumers.get(name, ()))
+                outside = name in self.graph.outputs or any(u not in on_cores for u in users)
+                if outside or name not in self.rooms:
+                    self.main_view(name)
+
+    def _movement(self, number: int, plan: GroupPlan) -> None:
+        """Operators that are views, or copies within the main memory."""
+        nodes = [self.graph.nodes[i] for i in self._members(plan)]
+        whole = next((node for node in nodes if runs_whole(self.graph, node)), None)
+        if whole is not None:
+            self._whole(number, whole, alone=len(nodes) == 1 and plan.place is Place.MAIN)
+            return
+        ops = typed_group(self.graph, self._members(plan))
         if plan.place is Place.VIEW:
             self._views(ops)
             return
-        if plan.place is Place.MAIN:
-            for tiled in ops:
-                self._in_main_memory(number, tiled)
-            return
-        group = cut_ops(self.graph, ops, exports(self.graph, members), plan.splits)
-        for name in group.outputs:
-            self._main_view(name)
-        for tile, (index, core) in enumerate(self._turns(group, plan.spread)):
-            _TileBuilder(self, group, core, number, tile, index).build()
+        for tiled in ops:
+            self._in_main_memory(number, tiled)
 
-    def _turns(self, group: GroupTiles, spread: int | None) -> list[tuple[Index, Core]]:
-        """Tiles in the order they run: grid order on each core, the cores taking turns."""
-        cores = self.machine.cores
+    def _turns(self, group: GroupTiles, plan: GroupPlan) -> list[tuple[Index, Core]]:
+        """Tiles in the order they run: each core has neighbouring ones, the cores take turns."""
+        cores, spread = self.machine.cores, plan.spread
+        if plan.everywhere:
+            return [(index, core) for index in group.indices for core in cores]
         rows: dict[int, list[Index]] = {}
         for index in group.indices:
-            turn = index[spread] % len(cores) if spread is not None else 0
+            turn = index[spread] * len(cores) // group.counts[spread] if spread is not None else 0
             rows.setdefault(turn, []).append(index)
         rounds = zip_longest(*(rows[turn] for turn in sorted(rows)))
         return [
@@ -150,7 +191,7 @@ class Builder:
                 if op is None or op.kind != "Concat":
                     continue
                 for source, view in zip(
-                    node.inputs, concat_parts(op, self._main_view(node.outputs[0])), strict=True
+                    node.inputs, concat_parts(op, self.main_view(node.outputs[0])), strict=True
                 ):
                     if source in self.main:
                         raise LoweringError(f"'{name}' cannot be a view: '{source}' lies elsewhere")
@@ -167,6 +208,15 @@ class Builder:
                     raise LoweringError(f"'{tiled.node.name}' ({tiled.node.kind}) cannot be a view")
                 self.main[name] = view
 
+    def _whole(self, number: int, node: Node, *, alone: bool) -> None:
+        """An operator that is unknown or cannot be cut, by itself."""
+        if not alone:
+            raise LoweringError(
+                f"'{node.name}' ({node.kind}) runs whole: give it a group of its own, place: main"
+            )
+        target = [self.main_view(name) for name in node.writes]
+        self.tasks.append(whole_task(node, number, self.machine, self.main.__getitem__, target))
+
     def _in_main_memory(self, number: int, tiled: TiledOp) -> None:
         """Data movement by copies within the main memory."""
         if tiled.spec.engine is not Engine.MOVE:
@@ -182,7 +232,7 @@ class Builder:
             view = self.main[tiled.node.inputs[operand]]
             box = tile.input_box(operand)
             reads.append(view if box is None else part(view, Box.whole(view.shape), box))
-        writes = tuple(self._main_view(name) for name in tiled.node.writes)
+        writes = tuple(self.main_view(name) for name in tiled.node.writes)
         there = [k for k, box in enumerate(tile.outputs) if box is not None]
         places = {k: n for n, k in enumerate(there)}
         work = Compute(
@@ -197,11 +247,13 @@ class Builder:
         task = Task(title, link.name, work, tuple(reads), writes, cycles, moved, energy)
         self.tasks.append(replace(task, node=tiled.node.name, group=number))
 
-    def new_buffer(self, name: str, core: Core, size: int, value: str) -> int:
-        """A buffer in a core's memory."""
+    def local(self, name: str, core: Core, box: Box, label: str = "") -> View:
+        """Room for a region of a value in a core's memory."""
         memory = core.memory
-        self.buffers.append(Buffer(name, memory.name, size, memory.alignment, value))
-        return len(self.buffers) - 1
+        size = self.layouts.bytes(name, box.shape, aligned=True)
+        title = f"{name}@{label}" if label else name
+        self.buffers.append(Buffer(title, memory.name, size, memory.alignment, name))
+        return self.layouts.view(len(self.buffers) - 1, name, box.shape, aligned=True)
 
     def transfer(self, name: str, source: View, target: View) -> Task:
         """A copy between the main memory and a core's, on the link for its direction."""
@@ -222,16 +274,46 @@ class Builder:
         return Task(name, link.name, work, (source,), (target,), cycles, moved, energy)
 
 
-class _TileBuilder:
-    """Builds one tile of one group."""
+class _GroupBuilder:
+    """Builds the tiles of one group, and remembers what each holds for those that follow."""
 
-    def __init__(
-        self, builder: Builder, group: GroupTiles, core: Core, number: int, tile: int, index: Index
-    ) -> None:
-        self.builder, self.group, self.core = builder, group, core
-        self.number, self.tile, self.index = number, tile, index
+    def __init__(self, builder: Builder, group: CutGroup) -> None:
+        self.builder, self.number, self.tiles = builder, group.number, group.tiles
+        self.turns, self.everywhere = group.turns, group.everywhere
+        self.cached = next(
+            (d for d, s in enumerate(group.tiles.splits) if s.halo is Halo.CACHE), None
+        )
+        self.held: dict[tuple[Index, str], dict[str, _Held]] = {}
+
+    def build(self) -> None:
+        """All tiles in turn."""
+        for tile, (index, core) in enumerate(self.turns):
+            _TileBuilder(self, core, tile, index).build()
+
+    def before(self, index: Index, core: Core, name: str) -> tuple[str, _Held] | None:
+        """What an earlier tile holds of a value, and where: the one that computes it for all, or
+        the one before along the cached dimension."""
+        once = self.tiles.values[name].once
+        earlier = tuple(0 if dim in once else i for dim, i in enumerate(index))
+        if earlier == index and self.cached is not None:
+            earlier = tuple(i - (dim == self.cached) for dim, i in enumerate(index))
+        for home in (core, *self.builder.machine.cores) if earlier != index else ():
+            found = self.held.get((earlier, home.name), {}).get(name)
+            if found is not None:
+                return home.name, found
+        return None
+
+
+class _TileBuilder:
+    """Builds one tile of one group on one core."""
+
+    def __init__(self, parent: _GroupBuilder, core: Core, tile: int, index: Index) -> None:
+        self.parent, self.builder, self.group = parent, parent.builder, parent.tiles
+        self.core, self.tile, self.index = core, tile, index
         self.label = ".".join(map(str, index)) or "0"
-        self.held: dict[str, _Held] = {}
+        if parent.everywhere:
+            self.label += f"/{core.name}"
+        self.held = parent.held.setdefault((index, core.name), {})
 
     def build(self) -> None:
         """All operators of the tile."""
@@ -242,7 +324,7 @@ class _TileBuilder:
 
     def _add(self, task: Task, tiled: TiledOp) -> None:
         self.builder.tasks.append(
-            replace(task, node=tiled.node.name, group=self.number, tile=self.tile)
+            replace(task, node=tiled.node.name, group=self.parent.number, tile=self.tile)
         )
 
     def _operator(self, tiled: TiledOp, tile: Tile) -> None:
@@ -257,7 +339,7 @@ class _TileBuilder:
         for position, (name, box) in enumerate(zip(tiled.node.outputs, tile.outputs, strict=True)):
             if box is not None and not box.empty:
                 places[position] = len(writes)
-                writes.append(self._result(name, box))
+                writes.append(self._result(tiled, name, box))
         work = workload_of(tiled.spec, tiled.op, tile, self.builder.plan.dtype)
         engine, cost = self.builder.models.best(self.core, work)
         compute = Compute(tuple(_renumbered(step, numbers, places) for step in steps), work)
@@ -268,41 +350,95 @@ class _TileBuilder:
             tiled,
         )
         for name in tiled.node.writes:
-            self._store(tiled, name)
+            self._give(tiled, name)
 
     def _operand(self, tiled: TiledOp, tile: Tile, number: int) -> View:
         name = tiled.node.inputs[number]
         kind = self.builder.graph.types[name]
         box = tile.input_box(number) or Box.whole(kind.shape)
+        if name in self.group.values and name not in self.held:
+            self._keep(tiled, name, self.group.values[name].box(self.index), None)
         if name in self.held:
             return part(self.held[name].view, self.held[name].box, box)
+        room = self.builder.rooms.get(name, {}).get(self.core.name)
+        if room is not None:
+            return part(room.view, room.box, box)
         view = self._local(name, box)
         source = part(self.builder.main[name], Box.whole(kind.shape), box)
         self._add(self.builder.transfer(f"load {name}@{self.label}", source, view), tiled)
         return view
 
     def _local(self, name: str, box: Box) -> View:
-        """Room for a region in the core's memory."""
-        layouts = self.builder.layouts
-        size = layouts.bytes(name, box.shape, aligned=True)
-        buffer = self.builder.new_buffer(f"{name}@{self.label}", self.core, size, name)
-        return layouts.view(buffer, name, box.shape, aligned=True)
+        return self.builder.local(name, self.core, box, self.label)
 
-    def _result(self, name: str, box: Box) -> View:
-        view = self._local(name, box)
-        self.held[name] = _Held(view, box)
-        return view
+    def _result(self, tiled: TiledOp, name: str, box: Box) -> View:
+        """Where a result goes: into its room if nothing else needs more of it, else by itself."""
+        tiles = self.group.values[name]
+        room = self.builder.rooms.get(name, {}).get(self.core.name)
+        have = tiles.box(self.index)
+        if room is not None and room.box.covers(box) and (box == have == self._written(name)):
+            view = part(room.view, room.box, box)
+            self.held[name] = _Held(view, box)
+            return view
+        self._keep(tiled, name, have, box)
+        return part(self.held[name].view, have, box)
 
-    def _store(self, tiled: TiledOp, name: str) -> None:
-        tiles = self.group.values.get(name)
-        box = tiles.write_box(self.index) if tiles is not None else None
+    def _keep(self, tiled: TiledOp, name: str, have: Box, computed: Box | None) -> None:
+        """Room for all the tile reads of a value, with what the tile before has of it."""
+        before = self.parent.before(self.index, self.core, name)
+        here = computed is None and before is not None and before[0] == self.core.name
+        if here and before is not None and before[1].box.covers(have):
+            self.held[name] = before[1]
+            return
+        self.held[name] = _Held(self._local(name, have), have)
+        kept = have if computed is None else _kept(have, computed)
+        if kept is None:
+            return
+        if before is None or not before[1].box.covers(kept):
+            raise LoweringError(f"'{name}' at tile {self.label} is not held by the tile before")
+        source = part(before[1].view, before[1].box, kept)
+        target = part(self.held[name].view, have, kept)
+        self._add(self.builder.transfer(f"keep {name}@{self.label}", source, target), tiled)
+
+    def _written(self, name: str) -> Box | None:
+        return self.group.values[name].write_box(self.index)
+
+    def _give(self, tiled: TiledOp, name: str) -> None:
+        """Hand a result to who needs it outside the tile: other groups' rooms, the main memory."""
+        box = self._written(name) if name in self.group.values else None
         if box is None or box.empty or name not in self.held:
             return
         held = self.held[name]
-        whole = Box.whole(self.builder.graph.types[name].shape)
-        target = part(self.builder.main[name], whole, box)
         source = part(held.view, held.box, box)
-        self._add(self.builder.transfer(f"store {name}@{self.label}", source, target), tiled)
+        rooms = self.builder.rooms.get(name, {})
+        own = rooms.get(self.core.name)
+        if own is not None:
+            home = part(own.view, own.box, box)
+            if home != source:
+                self._add(self.builder.transfer(f"keep {name}@{self.label}", source, home), tiled)
+        for core, room in rooms.items() if not self.parent.everywhere else ():
+            shared = room.read.intersect(box) if room.read is not None else None
+            if core == self.core.name or shared is None or shared.empty:
+                continue
+            title = f"pass {name}@{self.label}>{core}"
+            from_here = part(held.view, held.box, shared)
+            there = part(room.view, room.box, shared)
+            self._add(self.builder.transfer(title, from_here, there), tiled)
+        first = self.core is self.builder.machine.cores[0]
+        if name in self.builder.main and (first or not self.parent.everywhere):
+            whole = Box.whole(self.builder.graph.types[name].shape)
+            target = part(self.builder.main[name], whole, box)
+            self._add(self.builder.transfer(f"store {name}@{self.label}", source, target), tiled)
+
+
+def _kept(have: Box, computed: Box) -> Box | None:
+    """The part of a region that is not computed: a slab at its start along one axis."""
+    if have == computed:
+        return None
+    differing = [axis for axis, (a, b) in enumerate(zip(have, computed, strict=True)) if a != b]
+    (axis,) = differing
+    slab = Interval(have[axis].start, computed[axis].start)
+    return Box(tuple(slab if k == axis else i for k, i in enumerate(have)))
 
 
 def _renumbered(step: Step, reads: dict[int, int], writes: dict[int, int]) -> Step:

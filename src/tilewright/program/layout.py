@@ -64,17 +64,22 @@ class Layouts:
         return max(1, bits // 8)
 
     def strides(self, name: str, shape: tuple[int, ...], *, aligned: bool) -> tuple[int, ...]:
-        """Byte strides of a tensor, or of a part of it that lies by itself. The network's inputs
-        stay packed: the first layer reads them so."""
+        """Byte strides of a tensor, or of a part of it that lies by itself."""
         item = self.item(name)
         if name not in self.images:
             return dense_strides(shape, item)
         _, channels, height, width = shape
-        if aligned and name not in self.graph.inputs:
+        if aligned and not self.packed(name):
             grain = self.machine.limits.channel_alignment
             channels = -(-channels // grain) * grain
         pixel = channels * item
         return (height * width * pixel, item, width * pixel, pixel)
+
+    def packed(self, name: str) -> bool:
+        """Whether an image stays packed in scratchpads too: an input of the network with so few
+        channels that arrays read it so. All others have their channels expanded on the way in."""
+        shape = self.graph.types[name].shape
+        return name in self.graph.inputs and shape[1] <= self.machine.packed_channels
 
     def bytes(self, name: str, shape: tuple[int, ...], *, aligned: bool) -> int:
         """Bytes such a tensor takes, alignment of channels included."""

@@ -1,20 +1,29 @@
 """From a plan to a placed program: build, passes, addresses, times."""
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 
 from tilewright.errors import VerificationError
 from tilewright.graph.graph import Graph
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Plan
 from tilewright.program.build import Builder
-from tilewright.program.pipeline import run_passes
-from tilewright.program.place import DoesNotFitError, Placed, place
+from tilewright.program.passes.prefetch import prefetch
+from tilewright.program.passes.spill import spilled
+from tilewright.program.pipeline import PASSES, run_passes
+from tilewright.program.place import NODES, DoesNotFitError, Placed, Spill, place
 from tilewright.program.program import Program
 from tilewright.program.verify import verify_program
 
 # Passes that hold more at once, left out one after the other where the scratchpad is short.
 HUNGRY = ("pipelining", "prefetch", "multicast", "duplicate-copies")
 BUILD = "build"  # the name of the step before the first pass
+ROOMS = (0.95, 0.85, 0.7, 0.5)  # of a scratchpad for prefetching, the first that fits
+SPILL = "spill"  # the name of the step behind the last, where one is needed
+ROUNDS = 40  # of spilling, at most
 
 Watch = Callable[[str, Program], None]
 
@@ -25,25 +34,103 @@ def lowered(
     plan: Plan,
     without: frozenset[str] = frozenset(),
     watch: Watch | None = None,
+    *,
+    verify: bool = True,
 ) -> Placed:
-    """The plan's tasks after all passes except those switched off, placed and scheduled; where
-    the scratchpad is too small for overlap, without overlap. Every pass is verified."""
-    built = Builder(graph, machine, plan).program()
-    if watch is not None:
-        watch(BUILD, built)
+    """The plan's tasks after all passes except those switched off, placed and scheduled. Where the
+    scratchpad is too small: with less overlap, or with spills, whichever is faster. Every pass is
+    verified, unless `verify` is False."""
 
     def after(step: str, program: Program) -> None:
         try:
-            verify_program(program, machine)
+            if verify:
+                verify_program(program, machine)
         except VerificationError as error:  # blamed on the pass that made it
             raise VerificationError(f"after pass '{step}': {error}") from None
         if watch is not None:
             watch(step, program)
 
-    for count in range(len(HUNGRY)):
-        left_out = {*without, *HUNGRY[:count]}
-        try:
-            return place(run_passes(built, machine, left_out, after), machine)
-        except DoesNotFitError:
+    with _collector_paused():
+        built = Builder(graph, machine, plan).program()
+        if watch is not None:
+            watch(BUILD, built)
+        split = next(i for i, step in enumerate(PASSES) if step.name == "prefetch")
+        plain = run_passes(built, machine, without, after, PASSES[:split])
+        misfit: DoesNotFitError | None = None
+        program = plain
+        for room in ROOMS if "prefetch" not in without else ROOMS[:1]:
+            ahead = replace(PASSES[split], run=partial(prefetch, room=room))
+            program = run_passes(plain, machine, without, after, (ahead, *PASSES[split + 1 :]))
+            try:
+                nodes = NODES if verify or room == ROOMS[-1] else 0
+                return place(program, machine, nodes, tight=verify)
+            except DoesNotFitError as error:
+                misfit = error
+        assert misfit is not None
+        return _made_to_fit(built, program, machine, without, after, misfit)
+
+
+def _made_to_fit(
+    built: Program,
+    program: Program,
+    machine: Machine,
+    without: frozenset[str],
+    after: Watch,
+    misfit: DoesNotFitError,
+) -> Placed:
+    """The faster of two remedies: spills, and as many passes left out as it takes. Where neither
+    does, both together; else the reason why."""
+    leaner: Placed | None = None
+    plainest, still = program, misfit
+    for count in range(1, len(HUNGRY) + 1):
+        if HUNGRY[count - 1] in without:
             continue
-    return place(run_passes(built, machine, {*without, *HUNGRY}, after), machine)
+        plainest = run_passes(built, machine, {*without, *HUNGRY[:count]}, after)
+        try:
+            leaner = place(plainest, machine)
+            break
+        except DoesNotFitError as error:
+            still = error
+    try:
+        with_spills = spilled_to_fit(program, machine, misfit, after)
+    except DoesNotFitError:
+        return leaner or spilled_to_fit(plainest, machine, still, after)
+    if leaner is not None and leaner.schedule.makespan <= with_spills.schedule.makespan:
+        return leaner
+    return with_spills
+
+
+def spilled_to_fit(
+    program: Program, machine: Machine, misfit: DoesNotFitError, after: Watch | None = None
+) -> Placed:
+    """Spill what does not fit until all fits; raise where nothing more can be spilled."""
+    spills: list[Spill] = []
+    for _ in range(ROUNDS):
+        changed = spilled(program, machine, misfit.memory, misfit.misfit)
+        if changed is None:
+            break
+        program = changed[0]
+        spills += changed[1]
+        try:
+            placed = place(program, machine)
+        except DoesNotFitError as error:
+            misfit = error
+            continue
+        if after is not None:
+            after(SPILL, program)
+        return replace(placed, spills=tuple(spills))
+    tried = f" after {len(spills)} spills" if spills else ""
+    text = f"{misfit}; nothing more can be spilled{tried}"
+    raise DoesNotFitError(text, misfit.memory, misfit.misfit)
+
+
+@contextmanager
+def _collector_paused() -> Generator[None]:
+    """Many small values that hold no cycles: looking for those takes half of the time."""
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()

@@ -1,6 +1,6 @@
 """The compiler's table of contents: the passes, in order."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from tilewright.machine.machine import Machine
@@ -9,6 +9,7 @@ from tilewright.program.passes.fold import fold_activations
 from tilewright.program.passes.multicast import multicast
 from tilewright.program.passes.pipeline_engines import pipeline_engines
 from tilewright.program.passes.prefetch import prefetch
+from tilewright.program.passes.queues import spread_copies
 from tilewright.program.passes.reshape import implicit_reshape
 from tilewright.program.program import Program
 
@@ -33,6 +34,7 @@ PASSES = (
     Pass("implicit-reshape", implicit_reshape),
     Pass("pipelining", pipeline_engines),
     Pass("prefetch", prefetch),
+    Pass("copy-queues", spread_copies),
 )
 
 
@@ -41,9 +43,10 @@ def run_passes(
     machine: Machine,
     without: Collection[str] = (),
     after: Callable[[str, Program], None] | None = None,
+    passes: Sequence[Pass] = PASSES,
 ) -> Program:
     """The program after all passes, except those switched off; `after` sees it behind each."""
-    for step in PASSES:
+    for step in passes:
         if step.name in without:
             continue
         program = step.run(program, machine)

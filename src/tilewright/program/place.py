@@ -3,24 +3,48 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
+from tilewright.cost.base import whole_cycles
 from tilewright.errors import TilewrightError
-from tilewright.machine.machine import Machine
+from tilewright.machine.machine import Link, Machine
 from tilewright.memory import Buffer as Rectangle
-from tilewright.memory import Misfit, Problem, allocate
-from tilewright.program.program import Program
+from tilewright.memory import Misfit, Problem, Reason, allocate, lower_bound
+from tilewright.program.program import Program, Task, Transfer
 from tilewright.schedule.problem import Engine, Resources, Schedule
 from tilewright.schedule.problem import Problem as TaskProblem
 from tilewright.schedule.reuse import PlacedBuffers, reuse_edges
 from tilewright.schedule.simulate import simulate
 
+NODES = 4000  # of the exact search, where greedy addresses do not fit
+SPARE = 25  # greedy addresses are good enough when they take 1/25 more than the bytes live
+
 
 class DoesNotFitError(TilewrightError):
-    """The buffers of a memory do not fit."""
+    """The buffers of a memory do not fit: which memory, when and why."""
+
+    def __init__(self, text: str, memory: str, misfit: Misfit) -> None:
+        super().__init__(text)
+        self.memory, self.misfit = memory, misfit
+
+
+@dataclass(frozen=True, slots=True)
+class Spill:
+    """A buffer that left its memory between two uses to make room. `stored` is False where its
+    bytes were in the main memory already; `moved` are the bytes stored and loaded again, `window`
+    the tasks around the time in which there was not enough room."""
+
+    buffer: str
+    memory: str
+    bytes: int
+    moved: int
+    stored: bool
+    reason: str
+    window: tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A program with an address for every buffer and a time for every task."""
+    """A program with an address for every buffer and a time for every task, and what had to be
+    spilled for it."""
 
     program: Program
     address: tuple[int, ...]
@@ -28,6 +52,7 @@ class Placed:
     most_live: tuple[tuple[str, int], ...]
     problem: TaskProblem
     schedule: Schedule
+    spills: tuple[Spill, ...] = ()
 
 
 def users_of(program: Program) -> list[list[int]]:
@@ -40,25 +65,36 @@ def users_of(program: Program) -> list[list[int]]:
     return users
 
 
-def place(program: Program, machine: Machine) -> Placed:
-    """Allocate every memory, order reuse, simulate."""
+def fixed_buffers(program: Program) -> set[int]:
+    """Buffers that the host fills or reads: they live from start to end."""
+    outside = (*program.inputs, *program.constants, *program.outputs)
+    return {view.buffer for _, view in outside}
+
+
+def place(program: Program, machine: Machine, nodes: int = NODES, *, tight: bool = False) -> Placed:
+    """Allocate every memory, order reuse, simulate. `nodes` bounds the exact search for addresses
+    that fit; where `tight`, also for a peak close to the bytes that are live at once."""
     users = users_of(program)
     ends = len(program.tasks) + 1
-    fixed = {view.buffer for _, view in (*program.inputs, *program.constants, *program.outputs)}
+    fixed = fixed_buffers(program)
     address = [0] * len(program.buffers)
     peaks: list[tuple[str, int]] = []
     live: list[tuple[str, int]] = []
+    inside: dict[str, list[int]] = {memory.name: [] for memory in machine.memories}
+    for i, buffer in enumerate(program.buffers):
+        inside[buffer.memory].append(i)
     for memory in machine.memories:
-        inside = [i for i, buffer in enumerate(program.buffers) if buffer.memory == memory.name]
         rectangles: list[Rectangle] = []
-        for i in inside:
+        for i in inside[memory.name]:
             buffer = program.buffers[i]
             start, stop = (0, ends) if i in fixed else (users[i][0], users[i][-1] + 1)
             rectangles.append(Rectangle(buffer.name, start, stop, buffer.size, buffer.alignment))
-        found = allocate(Problem(tuple(rectangles), memory.usable))
+        room = Problem(tuple(rectangles), memory.usable)
+        enough = lower_bound(room) * (SPARE + 1) // SPARE
+        found = allocate(room, target=enough, node_limit=nodes, minimise_peak=tight)
         if isinstance(found, Misfit):
-            raise DoesNotFitError(f"memory {memory.name}: {found}")
-        for i, offset in zip(inside, found.offsets, strict=True):
+            raise _does_not_fit(program, memory.name, found)
+        for i, offset in zip(inside[memory.name], found.offsets, strict=True):
             address[i] = offset
         peaks.append((memory.name, found.peak))
         live.append((memory.name, found.lower_bound))
@@ -66,24 +102,36 @@ def place(program: Program, machine: Machine) -> Placed:
     return Placed(program, tuple(address), tuple(peaks), tuple(live), problem, simulate(problem))
 
 
+def _does_not_fit(program: Program, memory: str, misfit: Misfit) -> DoesNotFitError:
+    """Bytes needed and there, and the tasks around the time in question."""
+    last = len(program.tasks) - 1
+    first, stop = (program.tasks[min(t, last)].name for t in (misfit.start, misfit.stop - 1))
+    needed = misfit.capacity + misfit.short_by
+    certain = "" if misfit.proven else ", in the best addresses found"
+    pieces = f" for {misfit.live_bytes} live" if misfit.reason is Reason.FRAGMENTATION else ""
+    return DoesNotFitError(
+        f"memory {memory}: {needed} bytes are needed{pieces} ({misfit.reason.value}{certain}), "
+        f"{misfit.capacity} are there, between '{first}' and '{stop}'",
+        memory,
+        misfit,
+    )
+
+
 def _problem(
     program: Program, machine: Machine, address: tuple[int, ...], users: list[list[int]]
 ) -> TaskProblem:
     names = [engine.name for engine in machine.engines] + [link.name for link in machine.links]
     number = {name: i for i, name in enumerate(names)}
-    pools = {name: i for i, (name, _) in enumerate(machine.groups)}
     engines = [Engine() for _ in machine.engines]
-    for link in machine.links:
-        route = link.routes[0]
-        pool = pools[route.groups[0]] if route.groups else None
-        engines.append(Engine(rate=_rational(route.bytes_per_cycle), pool=pool))
-    resources = Resources(tuple(engines), tuple(_rational(rate) for _, rate in machine.groups))
+    engines += [_shared_engine(link, machine) for link in machine.links]
+    resources = Resources(tuple(engines), tuple(schedule_rate(rate) for _, rate in machine.groups))
+    times = [_time_and_bytes(task, machine) for task in program.tasks]
     problem = TaskProblem.of(
         resources,
         [number[task.engine] for task in program.tasks],
-        [task.cycles for task in program.tasks],
+        [cycles for cycles, _ in times],
         [task.after for task in program.tasks],
-        transfer=[task.moved for task in program.tasks],
+        transfer=[moved for _, moved in times],
     )
     memories = {memory.name: i for i, memory in enumerate(machine.memories)}
     places = [
@@ -95,5 +143,30 @@ def _problem(
     return problem.with_edges(*reuse_edges(problem, placed))
 
 
-def _rational(rate: float) -> Fraction:
+def _shared_engine(link: Link, machine: Machine) -> Engine:
+    """A link as those of its routes see it that share bandwidth: the slowest of them where they
+    differ. Where none does, its slowest route."""
+    shared = [route for route in link.routes if route.groups]
+    if not shared:
+        return Engine(rate=schedule_rate(min(route.bytes_per_cycle for route in link.routes)))
+    names = [name for name, _ in machine.groups]
+    groups = {group for route in shared for group in route.groups}
+    pool = min(groups, key=lambda name: (machine.group_bytes_per_cycle(name), names.index(name)))
+    rate = schedule_rate(min(route.bytes_per_cycle for route in shared))
+    return Engine(rate=rate, pool=names.index(pool))
+
+
+def _time_and_bytes(task: Task, machine: Machine) -> tuple[int, int]:
+    """Cycles on its engine, and bytes over shared bandwidth after them. A copy on a route that
+    shares none has its whole time to itself."""
+    if not isinstance(task.work, Transfer):
+        return task.cycles, task.moved
+    route = machine.link(task.engine).route(*task.work.route)
+    if route is None or route.groups:
+        return task.cycles, task.moved
+    return task.cycles + whole_cycles(task.moved / route.bytes_per_cycle), 0
+
+
+def schedule_rate(rate: float) -> Fraction:
+    """A rate as the small fraction that is simulated."""
     return Fraction(rate).limit_denominator(64)

@@ -1,10 +1,12 @@
 """Program: buffers in memories, views of them, and tasks on engines. Complete in itself: it can be
 simulated, validated, executed and printed without the plan it came from."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
 from tilewright.cost.base import Workload
+from tilewright.graph.graph import Attribute
 from tilewright.graph.ops.spec import Step
 
 
@@ -76,6 +78,21 @@ class Transfer:
 
 
 @dataclass(frozen=True, slots=True)
+class Whole:
+    """An operator that cannot be cut, on whole tensors of one memory; a runtime executes it.
+    Inputs and outputs are numbers of the task's reads and writes (None: absent), `captures` what
+    its subgraphs read by name, `route` the memory it passes from and to."""
+
+    kind: str
+    domain: str
+    attributes: Mapping[str, Attribute]
+    inputs: tuple[int | None, ...]
+    outputs: tuple[int | None, ...]
+    captures: tuple[tuple[str, int], ...]
+    route: tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """Work on one engine. `cycles` is its time (the latency of a transfer), `moved` the bytes a
     transfer moves; `after` are earlier tasks it waits for. `node`, `group` and `tile` say what of
@@ -83,7 +100,7 @@ class Task:
 
     name: str
     engine: str
-    work: Compute | Transfer
+    work: Compute | Transfer | Whole
     reads: tuple[View, ...]
     writes: tuple[View, ...]
     cycles: int

@@ -22,6 +22,7 @@ from tilewright.program.place import Placed
 
 VERSION = 1
 _ROOTS = (Placed, Machine)
+_PLAIN_TYPES = frozenset({type(None), bool, int, float, str})
 _T = TypeVar("_T")
 
 
@@ -31,10 +32,10 @@ class StoreError(TilewrightError):
 
 def save(value: object, path: Path) -> None:
     """Write a `Placed` or a `Machine`."""
-    names = {cls: name for name, cls in _classes().items()}
-    seen: dict[str, list[str]] = {}
-    content = _encode(value, names, seen)
-    document = {"version": VERSION, "fields": dict(sorted(seen.items())), "content": content}
+    encoder = _Encoder()
+    content = encoder.encode(value)
+    fields_of = dict(sorted(encoder.seen.items()))
+    document = {"version": VERSION, "fields": fields_of, "content": content}
     try:
         path.write_text(json.dumps(document, separators=(",", ":")) + "\n", encoding="utf-8")
     except OSError as error:
@@ -111,33 +112,54 @@ def _field_names(cls: type) -> list[str]:
     return [field.name for field in fields(cls)] if is_dataclass(cls) else []
 
 
-def _encode(value: object, names: Mapping[type, str], seen: dict[str, list[str]]) -> Any:
-    if value is None or isinstance(value, bool | int | float) or type(value) is str:
-        return value
-    if isinstance(value, tuple | list):
-        return [_encode(item, names, seen) for item in cast(tuple[object, ...], value)]
-    kind = type(value)
-    if kind in names:
-        name = names[kind]
+class _Encoder:
+    """Values as JSON; `seen` are the classes met and their fields. What is held twice is encoded
+    once."""
+
+    def __init__(self) -> None:
+        self.names = {cls: name for name, cls in _classes().items()}
+        self.seen: dict[str, list[str]] = {}
+        self.known: dict[int, Any] = {}
+
+    def encode(self, value: object) -> Any:
+        """Plain data for `json`."""
+        kind = type(value)
+        if kind in _PLAIN_TYPES:
+            return value
+        if kind is tuple or kind is list:
+            items = cast(tuple[object, ...], value)
+            return [i if type(i) in _PLAIN_TYPES else self.encode(i) for i in items]
+        if kind in self.names:
+            known = self.known.get(id(value))
+            if known is None:
+                known = self.known[id(value)] = self._record(value, self.names[kind])
+            return known
+        return self._other(value)
+
+    def _record(self, value: object, name: str) -> Any:
         if isinstance(value, Enum):
             return {name: value.value}
-        keys = seen.get(name)
+        keys = self.seen.get(name)
         if keys is None:
-            keys = seen[name] = _field_names(kind)
-        return {name: [_encode(getattr(value, key), names, seen) for key in keys]}
-    if isinstance(value, Mapping):
-        pairs = cast(Mapping[str, object], value).items()
-        return {"map": [[key, _encode(item, names, seen)] for key, item in pairs]}
-    if isinstance(value, np.ndarray):
-        array = cast("np.ndarray[Any, np.dtype[Any]]", value)
-        return {"array": [str(array.dtype), list(array.shape), array.ravel().tolist()]}
-    if isinstance(value, np.generic):
-        return cast(Any, value).item()
-    if isinstance(value, Fraction):
-        return {"fraction": str(value)}
-    if isinstance(value, bytes):
-        return {"bytes": value.hex()}
-    raise TypeError(f"a {kind.__name__} cannot be stored")
+            keys = self.seen[name] = _field_names(type(value))
+        return {name: [self.encode(getattr(value, key)) for key in keys]}
+
+    def _other(self, value: object) -> Any:
+        if isinstance(value, np.generic):
+            return cast(Any, value).item()
+        if isinstance(value, bool | int | float):
+            return value
+        if isinstance(value, Mapping):
+            pairs = cast(Mapping[str, object], value).items()
+            return {"map": [[key, self.encode(item)] for key, item in pairs]}
+        if isinstance(value, np.ndarray):
+            array = cast("np.ndarray[Any, np.dtype[Any]]", value)
+            return {"array": [str(array.dtype), list(array.shape), array.ravel().tolist()]}
+        if isinstance(value, Fraction):
+            return {"fraction": str(value)}
+        if isinstance(value, bytes):
+            return {"bytes": value.hex()}
+        raise TypeError(f"a {type(value).__name__} cannot be stored")
 
 
 def _array(parts: list[Any]) -> object:

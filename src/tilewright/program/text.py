@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from tilewright.program.place import Placed
-from tilewright.program.program import Compute, Program, Task, View
+from tilewright.program.program import Compute, Program, Task, View, Whole
 
 
 def program_text(program: Program, placed: Placed | None = None) -> str:
@@ -41,7 +41,7 @@ def _task(number: int, task: Task, after: Sequence[int]) -> str:
         what = "+".join(step.kind for step in work.steps)
         cost = f"{task.cycles} cycles"
     else:
-        what = f"{work.route[0]}->{work.route[1]}"
+        what = work.kind if isinstance(work, Whole) else f"{work.route[0]}->{work.route[1]}"
         cost = f"{task.cycles} cycles + {task.moved} B"
     reads, writes = (" ".join(map(_view, views)) for views in (task.reads, task.writes))
     waits = f" after {' '.join(f't{before}' for before in after)}" if after else ""

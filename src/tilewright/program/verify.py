@@ -14,7 +14,7 @@ from tilewright.graph.ops import SPECS
 from tilewright.graph.ops.spec import Engine
 from tilewright.machine.machine import Machine, Memory
 from tilewright.program.footprint import Footprints
-from tilewright.program.program import Compute, Program, Task, Transfer, View
+from tilewright.program.program import Compute, Program, Task, Transfer, View, Whole
 from tilewright.program.verify_placed import verify_placed, where_is
 
 __all__ = ["verify_placed", "verify_program"]
@@ -47,6 +47,7 @@ class _ProgramCheck:
         self.engines = {engine.name: engine for engine in machine.engines}
         self.links = {link.name: link for link in machine.links}
         self.footprints = Footprints()
+        self.patterns: set[tuple[tuple[int, ...], tuple[int, ...], int]] = set()
 
     def buffers(self) -> None:
         """Buffers lie in memories that exist and are large enough."""
@@ -69,12 +70,11 @@ class _ProgramCheck:
         """A view has elements, and all of them inside its buffer."""
         if not 0 <= view.buffer < len(self.program.buffers):
             raise VerificationError(f"{where}: there is no buffer {view.buffer}")
-        if len(view.shape) != len(view.strides) or view.item <= 0 or min(view.shape, default=1) < 1:
-            raise VerificationError(
-                f"{where}: shape {view.shape}, strides {view.strides} and elements of "
-                f"{view.item} bytes make no view"
-            )
-        if view.offset % view.item or any(stride % view.item for stride in view.strides):
+        pattern = (view.shape, view.strides, view.item)
+        if pattern not in self.patterns:
+            self._pattern(view, where)
+            self.patterns.add(pattern)
+        if view.offset % view.item:
             raise VerificationError(f"{where}: elements of {view.item} bytes start inside another")
         low, high = self.footprints.span(view)
         buffer = self.program.buffers[view.buffer]
@@ -82,6 +82,16 @@ class _ProgramCheck:
             raise VerificationError(
                 f"{where}: bytes {low}-{high} of buffer '{buffer.name}', which has {buffer.size}"
             )
+
+    def _pattern(self, view: View, where: str) -> None:
+        """Shape and strides make a view, wherever it starts."""
+        if len(view.shape) != len(view.strides) or view.item <= 0 or min(view.shape, default=1) < 1:
+            raise VerificationError(
+                f"{where}: shape {view.shape}, strides {view.strides} and elements of "
+                f"{view.item} bytes make no view"
+            )
+        if any(stride % view.item for stride in view.strides):
+            raise VerificationError(f"{where}: elements of {view.item} bytes start inside another")
 
     def task(self, number: int, task: Task) -> None:
         """A task uses an engine that is there and can reach what it reads and writes."""
@@ -97,6 +107,8 @@ class _ProgramCheck:
             raise VerificationError(f"{where}: waits for a task that is not before it")
         if isinstance(task.work, Transfer):
             self._transfer(where, task, task.work)
+        elif isinstance(task.work, Whole):
+            self._whole(where, task, task.work)
         else:
             self._compute(where, task, task.work)
 
@@ -124,6 +136,25 @@ class _ProgramCheck:
             raise VerificationError(f"{where}: says {work.route}, goes from {start} to {ends[0]}")
         if task.moved < source.bytes:
             raise VerificationError(f"{where}: moves {task.moved} of {source.bytes} bytes")
+
+    def _whole(self, where: str, task: Task, work: Whole) -> None:
+        """Tensors of a shared memory, each used, and all of their bytes moved by a link there."""
+        link = self.links.get(task.engine)
+        routes = link.routes if link is not None else ()
+        ends = {end for route in routes for end in (route.source, route.destination)}
+        for view in (*task.reads, *task.writes):
+            memory = self.program.buffers[view.buffer].memory
+            if memory not in ends or work.route != (memory, memory):
+                raise VerificationError(f"{where}: {task.engine} cannot reach {memory}")
+        read = [i for i in work.inputs if i is not None] + [i for _, i in work.captures]
+        made = [o for o in work.outputs if o is not None]
+        if sorted(read) != list(range(len(task.reads))):
+            raise VerificationError(f"{where}: reads {sorted(read)} of its views")
+        if sorted(made) != list(range(len(task.writes))):
+            raise VerificationError(f"{where}: writes {sorted(made)} of its views")
+        needed = sum(view.bytes for view in (*task.reads, *task.writes))
+        if task.moved < needed:
+            raise VerificationError(f"{where}: moves {task.moved} of {needed} bytes")
 
     def _compute(self, where: str, task: Task, work: Compute) -> None:
         for view in (*task.reads, *task.writes):
@@ -185,6 +216,8 @@ class _ProgramCheck:
     ) -> None:
         """The accesses to one buffer in program order; `waited` is scratch, given back as it was.
         Tensors in shared memories are made once; what cores keep to themselves may be renewed."""
+        if not results and self._plain(accesses):
+            return
         grain = 0
         for view in (*results, *(view for _, view, _ in accesses)):
             footprint = self.footprints.of(view)
@@ -215,6 +248,26 @@ class _ProgramCheck:
         for view in results:
             if not self._owners(owners, view, grain).all():
                 raise VerificationError(f"bytes of the output '{name}' are never written")
+
+    def _plain(self, accesses: list[tuple[int, View, bool]]) -> bool:
+        """The plain case: all is written first, by one, without gaps (or read as it was written),
+        and whoever reads it waits. False where that is not so, for whatever reason."""
+        writer, made, writes = accesses[0]
+        low, high = self.footprints.span(made)
+        solid = not self.footprints.of(made).levels
+        if not writes:
+            return False
+        for who, view, writes_too in accesses[1:]:
+            if writes_too:
+                return False
+            start, stop = self.footprints.span(view)
+            if view != made and not (solid and low <= start and stop <= high):
+                return False
+            if writer != _HOST and writer - _FIRST_TASK not in (
+                self.program.tasks[who - _FIRST_TASK].after
+            ):
+                return False
+        return True
 
     def _owners(self, owners: _Owners, view: View, grain: int) -> _Owners:
         """The part of the array that stands for a view."""

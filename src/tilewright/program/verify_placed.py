@@ -6,6 +6,7 @@ same bytes have to be put in order by edges or by engines, never by timing alone
 
 from bisect import bisect_left
 from itertools import pairwise
+from math import ceil
 
 import numpy as np
 
@@ -111,21 +112,33 @@ def _check_problem(placed: Placed, machine: Machine) -> None:
     resources = problem.resources
     if len(resources.engines) != len(names) or not all(e.serial for e in resources.engines):
         raise VerificationError("what was simulated are not the engines of the machine")
+    durations, transfers = problem.duration.tolist(), problem.transfer.tolist()
+    needs, bounds = problem.needs.tolist(), problem.need_start.tolist()
+    routes = {
+        (link.name, route.source, route.destination): route
+        for link in machine.links
+        for route in link.routes
+    }
     for number, task in enumerate(program.tasks):
         where = where_is(number, task)
         engine = int(problem.engine[number])
         if names[engine] != task.engine:
             raise VerificationError(f"{where}: scheduled on {names[engine]}, not {task.engine}")
-        if (problem.duration[number], problem.transfer[number]) != (task.cycles, task.moved):
-            raise VerificationError(f"{where}: scheduled with other cycles or bytes than its own")
-        if not {*task.after} <= {*problem.needs_of(number)}:
-            raise VerificationError(f"{where}: scheduled without waiting for all it needs")
+        expected, limit = (task.cycles, task.moved), 0.0
         if isinstance(task.work, Transfer):
+            route = routes.get((task.engine, *task.work.route))
+            limit = 0.0 if route is None else machine.alone_bytes_per_cycle(route)
+            if route is not None and not route.groups:
+                alone = max(1, ceil(round(task.moved / limit, 6)))  # nothing to share
+                expected, limit = (task.cycles + alone, 0), 0.0
+        if (durations[number], transfers[number]) != expected:
+            raise VerificationError(f"{where}: scheduled with other cycles or bytes than its own")
+        if not {*task.after} <= {*needs[bounds[number] : bounds[number + 1]]}:
+            raise VerificationError(f"{where}: scheduled without waiting for all it needs")
+        if isinstance(task.work, Transfer) and expected[1]:
             simulated = resources.engines[engine]
             rates = [rate for rate in (simulated.rate,) if rate is not None]
             rates += [] if simulated.pool is None else [resources.pools[simulated.pool]]
-            route = machine.link(task.engine).route(*task.work.route)
-            limit = 0.0 if route is None else machine.alone_bytes_per_cycle(route)
             if not rates or min(rates) > limit * _ROUNDING:
                 raise VerificationError(f"{where}: scheduled faster than its route")
 

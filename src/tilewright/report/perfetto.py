@@ -15,7 +15,7 @@ from tilewright.program.program import Compute, View
 def write_trace(planned: Planned, path: Path) -> None:
     """Write the trace, one event a line."""
     events = [*_tracks(planned.machine), *_tasks(planned.placed, planned.machine)]
-    lines = ",\n".join(json.dumps(event, separators=(",", ":")) for event in events)
+    lines = ",\n".join(map(json.JSONEncoder(separators=(",", ":")).encode, events))
     try:
         path.write_text(f'{{"displayTimeUnit":"ns","traceEvents":[\n{lines}\n]}}\n')
     except OSError as error:
@@ -41,6 +41,8 @@ def _tasks(placed: Placed, machine: Machine) -> list[dict[str, Any]]:
     starts: list[int] = placed.schedule.start.tolist()
     ends: list[int] = placed.schedule.end.tolist()
     engines: list[int] = placed.problem.engine.tolist()
+    needs: list[int] = placed.problem.needs.tolist()
+    bounds: list[int] = placed.problem.need_start.tolist()
     for number, task in enumerate(placed.program.tasks):
         start, end = starts[number], ends[number]
         compute = isinstance(task.work, Compute)
@@ -63,7 +65,7 @@ def _tasks(placed: Placed, machine: Machine) -> list[dict[str, Any]]:
                     "moved_bytes": task.moved,
                     "reads": [_tensor(placed, view) for view in task.reads],
                     "writes": [_tensor(placed, view) for view in task.writes],
-                    "after": placed.problem.needs_of(number),
+                    "after": needs[bounds[number] : bounds[number + 1]],
                 },
             }
         )

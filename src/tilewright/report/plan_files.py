@@ -11,10 +11,12 @@ from tilewright.plan.plan import plan_text
 from tilewright.planning import Planned
 from tilewright.program.text import program_text
 from tilewright.replay import FOLDER, save_run
+from tilewright.report.html import write_report
 from tilewright.report.perfetto import write_trace
 from tilewright.report.plan_summary import summary_json
+from tilewright.report.told import told
 
-FILES = ("summary.json", "plan.yaml", "program.txt", "schedule.json", "memory.png")
+FILES = ("report.html", "summary.json", "plan.yaml", "program.txt", "schedule.json", "memory.png")
 
 
 def check_folder(folder: Path) -> None:
@@ -47,6 +49,7 @@ def write_run(planned: Planned, folder: Path) -> None:
             (draft / "program.txt").write_text(text, encoding="utf-8")
             write_trace(planned, draft / "schedule.json")
             plot_memory_map(planned, draft / "memory.png")
+            write_report(planned, draft / "report.html", told(planned), planned.graph)
             save_run(planned, draft)
             _move(draft, target)
     except OSError as error:

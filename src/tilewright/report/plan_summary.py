@@ -8,6 +8,12 @@ from tilewright.planning import Planned
 from tilewright.schedule.timeline import EngineUse, IdleReason
 from tilewright.units import format_bytes, format_time
 
+REFERENCES = {
+    False: "onnxruntime",
+    True: "onnxruntime, operators as written (its fusions round elsewhere)",
+}
+TOLD = 3  # steps of legalisation that the text tells; the JSON has all
+
 
 def summary_json(planned: Planned) -> dict[str, Any]:
     """All figures, always in one order."""
@@ -19,7 +25,7 @@ def summary_json(planned: Planned) -> dict[str, Any]:
         "dtype": planned.plan.dtype,
         "latency_cycles": account.latency_cycles,
         "latency_ms": round(machine.seconds(account.latency_cycles) * 1e3, 9),
-        "lower_bound_cycles": account.lower_bound_cycles,
+        "lower_bound_cycles": planned.bounds.cycles,
         "energy_pj": account.energy_pj,
         "dram_read_bytes": account.dram_read_bytes,
         "dram_write_bytes": account.dram_write_bytes,
@@ -32,13 +38,29 @@ def summary_json(planned: Planned) -> dict[str, Any]:
         "groups": len(planned.plan.groups),
         "tasks": len(placed.program.tasks),
         "buffers": len(placed.program.buffers),
-        "spills": 0,
+        "spills": len(placed.spills),
+        "spilled_bytes": sum(spill.moved for spill in placed.spills),
+        "spill_reasons": _spill_reasons(planned),
+        "legalisation": [
+            {
+                "node": step.node,
+                "kind": step.kind,
+                "limit": step.limit,
+                "outcome": step.outcome,
+                "what": step.what,
+                "macs": step.macs,
+                "bytes": step.bytes,
+                "nodes": list(step.made),
+            }
+            for step in planned.legalisation
+        ],
         "verified": None
         if verified is None
         else {
             # Two digits: the last bits of a sum may differ from one processor to the next.
             "max_rel_error": float(f"{verified.difference.max_rel_error:.1e}"),
             "tasks_executed": verified.tasks,
+            "reference": REFERENCES[_as_written(planned)],
         },
     }
 
@@ -85,7 +107,7 @@ def memory_table(planned: Planned) -> Table:
 def summary_lines(planned: Planned) -> list[str]:
     """What a person wants to know, most important first."""
     account, machine = planned.account, planned.machine
-    bound = account.lower_bound_cycles
+    bound = planned.bounds.cycles
     gap = f"{account.latency_cycles / bound:.2f}x" if bound else "unknown"
     tasks = len(planned.placed.program.tasks)
     moved = account.dram_read_bytes + account.dram_write_bytes
@@ -100,7 +122,37 @@ def summary_lines(planned: Planned) -> list[str]:
         f"at least {format_bytes(account.compulsory_bytes)} have to move{times}",
         f"energy       {account.energy_pj / 1e6:.4g} uJ"
         + (" (estimate)" if machine.energy.estimate else ""),
+        *_spilled(planned),
+        *_legalised(planned),
     ]
+
+
+def _spill_reasons(planned: Planned) -> dict[str, int]:
+    """How many spills there are for each reason."""
+    reasons = sorted(spill.reason for spill in planned.placed.spills)
+    return {reason: reasons.count(reason) for reason in dict.fromkeys(reasons)}
+
+
+def _spilled(planned: Planned) -> list[str]:
+    """What did not fit and was moved out of the way for a while."""
+    spills = planned.placed.spills
+    if not spills:
+        return []
+    reasons = ", ".join(f"{n} for {name}" for name, n in _spill_reasons(planned).items())
+    moved = format_bytes(sum(spill.moved for spill in spills))
+    return [f"spills       {len(spills)} ({reasons}), {moved} moved for them"]
+
+
+def _legalised(planned: Planned) -> list[str]:
+    """What was done to meet the machine's limits, rewrites first; all of it is in the JSON."""
+    steps = sorted(planned.legalisation, key=lambda step: step.outcome != "rewritten")
+    if not steps:
+        return []
+    told = [f"{step.node}: {step.what}" for step in steps[:TOLD]]
+    if len(steps) > TOLD:
+        told.append(f"{len(steps) - TOLD} more in summary.json")
+    count = f"{len(steps)} step{'s' if len(steps) > 1 else ''}"
+    return [f"legalised    {count} ({'; '.join(told)})"]
 
 
 def verified_line(planned: Planned) -> str:
@@ -110,8 +162,13 @@ def verified_line(planned: Planned) -> str:
         return "not executed (--no-verify); validated only"
     return (
         f"verified: {verified.tasks} tasks executed at their addresses; largest difference "
-        f"{verified.difference.max_rel_error:.1e} of the largest output"
+        f"{verified.difference.max_rel_error:.1e} of the largest output, "
+        f"compared with {REFERENCES[_as_written(planned)]}"
     )
+
+
+def _as_written(planned: Planned) -> bool:
+    return planned.numbers is not None and planned.numbers.as_written
 
 
 def _time(planned: Planned, cycles: int) -> str:

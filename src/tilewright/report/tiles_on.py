@@ -7,7 +7,7 @@ from typing import Any
 from tilewright.graph.graph import Graph
 from tilewright.graph.ops.spec import Engine, Tile
 from tilewright.legalise import LimitCheck, array_limits, fits_limits
-from tilewright.legalise.limits import ALIGNMENT, aligned
+from tilewright.legalise.limits import ALIGNMENT, aligned, is_packed
 from tilewright.machine.machine import Machine
 from tilewright.program.layout import Layouts
 from tilewright.tiling.group import GroupTiles, TiledOp
@@ -79,24 +79,22 @@ class OnMachine:
         return "met" if checks else "none"
 
     def _image(self, name: str, shape: tuple[int, ...]) -> int:
-        """An image has its channels aligned, the network's own inputs too: what the array reads
-        without the packed first-layer path."""
-        if name in self.layouts.images:
-            grain = self.machine.limits.channel_alignment
-            shape = (shape[0], aligned(shape[1], grain), *shape[2:])
-        return self._buffer(prod(shape) * self.layouts.item(name))
+        """A tensor as plans lay it: images have their channels aligned, unless they stay packed."""
+        return self._buffer(self.layouts.bytes(name, shape, aligned=True))
 
     def _buffer(self, size: int) -> int:
         return aligned(size, self.machine.cores[0].memory.alignment)
 
     def _weight_shape(self, tiled: TiledOp, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Filters are expanded with their channels; those of a group only in number."""
+        """Filters are expanded with their channels; those of a group, or of a packed input, only
+        in number."""
         if tiled.spec.engine is not Engine.MATRIX or len(shape) < _FILTER_RANK:
             return shape
         if tiled.spec.family != "window":
             return shape
         grain = self.machine.limits.channel_alignment
-        inner = shape[1] if tiled.op.int_of("group", 1) > 1 else aligned(shape[1], grain)
+        alone = tiled.op.int_of("group", 1) > 1 or is_packed(tiled.op, self.machine)
+        inner = shape[1] if alone else aligned(shape[1], grain)
         return (aligned(shape[0], grain), inner, *shape[2:])
 
     def _weight_table(self, tiled: TiledOp, tile: Tile) -> int:

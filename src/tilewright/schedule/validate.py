@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from fractions import Fraction
 from itertools import pairwise
 from math import ceil
 
@@ -58,7 +57,9 @@ class _Check:
         self.engine: list[int] = problem.engine.tolist()
         self.latency: list[int] = problem.duration.tolist()
         self.bytes: list[int] = problem.transfer.tolist()
-        self.needs = [problem.needs_of(task) for task in range(problem.count)]
+        needs: list[int] = problem.needs.tolist()
+        bounds: list[int] = problem.need_start.tolist()
+        self.needs = [needs[first:stop] for first, stop in pairwise(bounds)]
 
     def dependencies(self) -> Iterator[Fault]:
         """Nothing starts before cycle 0 or before what it needs."""
@@ -103,39 +104,44 @@ class _Check:
     def bandwidth(self) -> Iterator[Fault]:
         """With fair shares of its pool, every transfer has moved its bytes in its last cycle."""
         for pool in range(len(self.resources.pools)):
+            grain = self.resources.grain(pool)
             begin: dict[int, int] = {}
             for task, where in enumerate(self.engine):
                 if self.resources.engines[where].pool == pool and self.bytes[task]:
                     begin[task] = self.start[task] + self.latency[task]
-            last_rate: dict[int, Fraction] = {}
-            moved = dict.fromkeys(begin, Fraction(0))
+            last_rate: dict[int, int] = {}
+            moved = dict.fromkeys(begin, 0)
             changes = sorted({*begin.values(), *(self.end[task] for task in begin)})
             arriving = sorted(begin, key=lambda task: (begin[task], task), reverse=True)
+            ports = self.ports(pool, grain)
             active: list[int] = []
             for now, later in pairwise(changes):
                 active = [task for task in active if self.end[task] > now]
                 while arriving and begin[arriving[-1]] <= now:
                     active.append(arriving.pop())
-                for task, rate in self.fair_shares(pool, active).items():
+                for task, rate in self.fair_shares(pool, grain, ports, active).items():
                     moved[task] += rate * (later - now)
                     last_rate[task] = rate
             for task, amount in moved.items():
-                if amount < self.bytes[task]:
+                if amount < self.bytes[task] * grain:
                     yield Fault(FaultKind.BANDWIDTH, (task,))
-                elif amount - last_rate[task] >= self.bytes[task]:
+                elif amount - last_rate[task] >= self.bytes[task] * grain:
                     yield Fault(FaultKind.LATE, (task,))
 
-    def fair_shares(self, pool: int, active: list[int]) -> dict[int, Fraction]:
-        """Bytes per cycle of each transfer: raise all alike until the port or the pool is full."""
+    def ports(self, pool: int, grain: int) -> list[int]:
+        """The most that each engine moves in a cycle, in parts of a byte: `grain` make one."""
         whole = self.resources.pools[pool]
-        grain = self.resources.grain(pool)
-        ports: list[tuple[Fraction, int]] = []
-        for task in active:
-            rate = self.resources.engines[self.engine[task]].rate
-            ports.append((whole if rate is None else min(whole, rate), task))
-        ports.sort()
-        shares: dict[int, Fraction] = {}
-        for index, (port, task) in enumerate(ports):
-            level = (whole - sum(shares.values())) / (len(ports) - index)
-            shares[task] = min(port, Fraction(level * grain // 1, grain))
+        rates = (engine.rate for engine in self.resources.engines)
+        return [int((whole if rate is None else min(whole, rate)) * grain) for rate in rates]
+
+    def fair_shares(
+        self, pool: int, grain: int, ports: list[int], active: list[int]
+    ) -> dict[int, int]:
+        """What each transfer moves in a cycle: raise all alike until the port or the pool is
+        full."""
+        left = int(self.resources.pools[pool] * grain)
+        shares: dict[int, int] = {}
+        for port, task in sorted((ports[self.engine[task]], task) for task in active):
+            shares[task] = min(port, left // (len(active) - len(shares)))
+            left -= shares[task]
         return shares

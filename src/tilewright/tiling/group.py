@@ -273,8 +273,7 @@ def cut_ops(
         for name, access in zip(tiled.node.outputs, tiled.access, strict=True)
     }
     for name in final:
-        cuts = _even_cuts(graph, name, access_of[name], splits)
-        needs[name] = tuple(_inner_tile(cut) for cut in cuts) if probe else cuts
+        needs[name] = _even_cuts(graph, name, access_of[name], splits, probe=probe)
     counts = tuple(
         max(len(cut.intervals) for name in final for cut in needs[name] if cut.dim == dim)
         for dim in range(len(splits))
@@ -307,8 +306,10 @@ def cut_ops(
 
 
 def _even_cuts(
-    graph: Graph, name: str, access: Access, splits: tuple[Split, ...]
+    graph: Graph, name: str, access: Access, splits: tuple[Split, ...], *, probe: bool
 ) -> tuple[Cut, ...]:
+    """An even cut of a final output; of a probe, the second tile of each axis, which has
+    neighbours on both sides if there are more than two."""
     cuts = [whole_cut(extent) for extent in access.shape]
     for dim, split in enumerate(splits):
         if split.axis >= len(access.shape):
@@ -322,13 +323,9 @@ def _even_cuts(
         if split.parts > 1 and grain >= extent:
             kind = graph.nodes[graph.producer[name]].kind
             raise TilingError(f"axis {split.axis} of '{name}' cannot be cut: {kind} needs it whole")
-        cuts[split.axis] = Cut(dim, even_split(extent, split.parts, grain))
+        intervals = even_split(extent, split.parts, grain, 2 if probe else None)
+        cuts[split.axis] = Cut(dim, intervals[1:2] or intervals[:1] if probe else intervals)
     return tuple(cuts)
-
-
-def _inner_tile(cut: Cut) -> Cut:
-    """The second tile, which has neighbours on both sides if there are more than two."""
-    return Cut(cut.dim, cut.intervals[1:2] or cut.intervals[:1])
 
 
 def _padded(cuts: tuple[Cut, ...], counts: tuple[int, ...]) -> tuple[Cut, ...]:

@@ -44,7 +44,7 @@ def test_convolution_tile_has_its_own_pads() -> None:
     )
     work = work_of(b, y, 2, Interval(84, 112))
     assert work == Workload(
-        WorkKind.CONV, "float32", 64, 3, 28, 112, 58, 224, 7, 7, 2, 2, (0, 3, 2, 3)
+        WorkKind.FIRST_CONV, "float32", 64, 3, 28, 112, 58, 224, 7, 7, 2, 2, (0, 3, 2, 3)
     )
     assert work.macs == 64 * 28 * 112 * 3 * 49
 

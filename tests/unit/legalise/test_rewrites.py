@@ -13,6 +13,8 @@ from tilewright.graph.graph import Graph
 from tilewright.graph.ops import spec_of
 from tilewright.legalise import Legalised, fits_limits, legalise
 from tilewright.machine import Limits, Machine, load_machine
+from tilewright.machine.machine import Engine
+from tilewright.machine.parameters import ArrayParameters
 
 NPU = load_machine("npu-2.7")
 
@@ -20,6 +22,19 @@ NPU = load_machine("npu-2.7")
 def machine_with(**limits: object) -> Machine:
     """The NPU with other limits."""
     return replace(NPU, limits=replace(NPU.limits, **limits))  # type: ignore[arg-type]
+
+
+def unpacked(machine: Machine) -> Machine:
+    """The machine without a packed path for the first layer."""
+
+    def plain(engine: Engine) -> Engine:
+        parameters = engine.parameters
+        if not isinstance(parameters, ArrayParameters):
+            return engine
+        return replace(engine, parameters=replace(parameters, packed_channels=None))
+
+    cores = (replace(core, engines=tuple(map(plain, core.engines))) for core in machine.cores)
+    return replace(machine, cores=tuple(cores))
 
 
 TIGHT = machine_with(kernel=3, stride=2, dimension=40, channel_alignment=8)
@@ -232,9 +247,13 @@ def test_quantised_padding_and_filter_take_zero_points() -> None:
 
 
 def test_channel_alignment_is_reported() -> None:
-    result = check(conv((1, 3, 8, 8), 24, (3, 3), pads=[1, 1, 1, 1]))
-    (step,) = result.steps
+    graph = conv((1, 3, 8, 8), 24, (3, 3), pads=[1, 1, 1, 1])
+    (step,) = check(graph).steps
     assert (step.limit, step.outcome) == ("channel_alignment", "layout")
+    assert "input channels (3) stay packed" in step.what and "24 -> 32" in step.what
+    assert step.macs == 64 * 9 * 3 * 8
+    assert step.bytes == 2 * (64 * 8 + 9 * 3 * 8)
+    (step,) = check(graph, unpacked(NPU)).steps
     assert "3 -> 16, 24 -> 32" in step.what
     assert step.macs == 64 * 9 * (16 * 32 - 3 * 24)
     assert step.bytes == 2 * (64 * 13 + 64 * 8 + 9 * (16 * 32 - 3 * 24))

@@ -13,7 +13,7 @@ from tilewright.machine.machine import Machine
 from tilewright.program import store
 from tilewright.program.build import Builder
 from tilewright.program.place import Placed, place
-from tilewright.search.layers import LayerPlanner
+from tilewright.search.layers import layer_by_layer
 
 pytestmark = pytest.mark.quick
 
@@ -30,7 +30,7 @@ def placed() -> Placed:
     """A small network, placed."""
     machine = load_machine("mcu")
     graph = normalize(api.load("four_convs@16x16").graph)
-    plan = LayerPlanner(graph, machine, "int8").plan("four_convs")
+    plan = layer_by_layer(graph, machine, "int8", "four_convs")
     return place(Builder(graph, machine, plan).program(), machine)
 
 

@@ -23,6 +23,16 @@ def spec_of(graph: Graph, node: Node) -> tuple[OpSpec, Op] | None:
     return None if op is None else (spec, op)
 
 
+def runs_whole(graph: Graph, node: Node) -> bool:
+    """Whether an operator is unknown, or cannot be cut as it is: it stands alone, in one piece."""
+    known = spec_of(graph, node)
+    if known is None:
+        return True
+    spec, op = known
+    there = [k for k, kind in enumerate(op.outputs) if kind is not None]
+    return any(spec.access(op, k) is None for k in there)
+
+
 def macs_of(graph: Graph, node: Node) -> int:
     """Multiply-accumulates of a whole node; 0 where it has none or they are not known."""
     known = spec_of(graph, node)

@@ -27,11 +27,13 @@ class Engine(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """An input as its operator sees it: a type, and the numbers if they are constant and known."""
+    """An input as its operator sees it: a type, and the numbers if they are constant and known.
+    `given` marks the network's own inputs."""
 
     type: TensorType
     constant: bool
     value: Array | None
+    given: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +191,8 @@ def op_of(graph: Graph, node: Node) -> Op | None:
 
     def operand(name: str) -> Operand | None:
         constant = graph.constants.get(name)
-        return Operand(graph.types[name], constant is not None, constant.data if constant else None)
+        numbers = constant.data if constant else None
+        return Operand(graph.types[name], constant is not None, numbers, name in graph.inputs)
 
     if node.captures or any(name and name not in graph.types for name in node.inputs):
         return None

@@ -24,7 +24,7 @@ def implicit_reshape(program: Program, machine: Machine) -> Program:
         model, work = models.model(engines[task.engine]), task.work.workload
         key = (task.engine, work)
         if key not in best:
-            best[key] = min(_views(work), key=lambda view: model.cost(view).cycles)
+            best[key] = min(views_of(work), key=lambda view: model.cost(view).cycles)
         view = best[key]
         if view == work:
             tasks.append(task)
@@ -35,7 +35,7 @@ def implicit_reshape(program: Program, machine: Machine) -> Program:
     return rebuilt(program, tasks)
 
 
-def _views(work: Workload) -> list[Workload]:
+def views_of(work: Workload) -> list[Workload]:
     """The work itself first, then every other shape of its positions."""
     positions = work.out_height * work.out_width
     stride = max(work.stride_height, work.stride_width)

@@ -1,0 +1,55 @@
+"""Which limit of a matrix array a piece of work is beyond."""
+
+from functools import lru_cache
+
+from tilewright.cost.base import WorkKind, Workload
+from tilewright.machine.machine import Limits
+
+_DENSE = (WorkKind.CONV, WorkKind.FIRST_CONV)
+_WINDOWS = (*_DENSE, WorkKind.DEPTHWISE, WorkKind.POOL)
+
+
+@lru_cache(maxsize=65536)
+def broken_limit(work: Workload, limits: Limits) -> str:
+    """The first limit that keeps the work off arrays, in words; nothing where there is none.
+
+    Kernels are the expanded ones, on arrays that could dilate them too: never illegal, at worst
+    not on the array.
+    """
+    if work.kind not in _WINDOWS:
+        return ""
+    sides = (
+        (work.kernel_height, work.stride_height, work.pads[:2]),
+        (work.kernel_width, work.stride_width, work.pads[2:]),
+    )
+    for kernel, stride, pads in sides:
+        if limits.kernel is not None and kernel > limits.kernel:
+            return f"kernel {kernel} is beyond {limits.kernel}"
+        if limits.stride is not None and stride > limits.stride:
+            return f"stride {stride} is beyond {limits.stride}"
+        if limits.pad_half_kernel and max(pads) > kernel // 2:
+            return f"pad {max(pads)} is beyond {kernel // 2}"
+    longest = max(_extents(work))
+    if limits.dimension is not None and longest > limits.dimension:
+        return f"dimension {longest} is beyond {limits.dimension}"
+    return ""
+
+
+def _extents(work: Workload) -> tuple[int, ...]:
+    """What the array has to count. Positions of pointwise work may be seen as any height and
+    width, pools go through it row by row."""
+    channels = (work.in_channels, work.out_channels)
+    if work.operator == "pool":
+        return (1,)
+    space = (work.in_height, work.in_width, work.out_height, work.out_width)
+    if work.taps == 1 and work.stride_height == work.stride_width == 1:
+        space = (squarest(work.out_height * work.out_width),)
+    return (*channels, *space)
+
+
+@lru_cache(maxsize=65536)
+def squarest(positions: int) -> int:
+    """The longer side of positions seen as the squarest height and width."""
+    if positions < 1:
+        return 1
+    return positions // next(h for h in range(int(positions**0.5), 0, -1) if positions % h == 0)

@@ -1,0 +1,146 @@
+"""Tasks, the views they read and write, and buffers: one list of numbers per field."""
+
+from typing import Any
+
+from tilewright.machine.machine import Machine
+from tilewright.planning import Planned
+from tilewright.program.account import engine_names
+from tilewright.program.place import Placed
+from tilewright.program.program import Task, Transfer, View
+
+# What a task does, for colours: the page names them alike, in this order.
+KINDS = (
+    "matrix",
+    "vector",
+    "load weights",
+    "load activations",
+    "store",
+    "in main memory",
+    "between scratchpads",
+)
+MATRIX, VECTOR, WEIGHTS, ACTIVATIONS, STORE, MAIN, BETWEEN = range(len(KINDS))
+
+
+class Strings:
+    """Texts by number, each kept once."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self._known: dict[str, int] = {}
+
+    def number(self, text: str) -> int:
+        """The number of a text."""
+        if text not in self._known:
+            self._known[text] = len(self.texts)
+            self.texts.append(text)
+        return self._known[text]
+
+    def split(self, name: str) -> tuple[int, int]:
+        """A name as the numbers of what is before and after its `@`: both repeat a lot."""
+        before, at, after = name.partition("@")
+        return self.number(before), self.number(at + after)
+
+
+def columns_of(planned: Planned, strings: Strings) -> dict[str, Any]:
+    """The columns `tasks`, `views`, `layouts` and `buffers`."""
+    placed, machine = planned.placed, planned.machine
+    numbers = {name: i for i, name in enumerate(engine_names(machine))}
+    kinds = TaskKinds(placed, machine)
+    views = _Views()
+    tasks = placed.program.tasks
+    names = [strings.split(task.name) for task in tasks]
+    return {
+        "kinds": KINDS,
+        "tasks": {
+            "name": [name for name, _ in names],
+            "label": [label for _, label in names],
+            "engine": [numbers[task.engine] for task in tasks],
+            "start": placed.schedule.start.tolist(),
+            "end": placed.schedule.end.tolist(),
+            "kind": [kinds.of(task) for task in tasks],
+            "node": [strings.number(task.node) for task in tasks],
+            "group": [task.group for task in tasks],
+            "tile": [task.tile for task in tasks],
+            "moved": [task.moved for task in tasks],
+            "reads": [[views.number(view) for view in task.reads] for task in tasks],
+            "writes": [[views.number(view) for view in task.writes] for task in tasks],
+        },
+        "views": {"buffer": views.buffer, "offset": views.offset, "layout": views.layout},
+        "layouts": list(views.layouts),
+        "buffers": _buffers(placed, machine, strings),
+    }
+
+
+class TaskKinds:
+    """Which of `KINDS` a task is."""
+
+    def __init__(self, placed: Placed, machine: Machine) -> None:
+        self._engine = {engine.name: engine.kind for engine in machine.engines}
+        self._main = machine.main_memory.name
+        self._buffers = placed.program.buffers
+        self._constant = {view.buffer for _, view in placed.program.constants}
+
+    def of(self, task: Task) -> int:
+        """The kind by engine, direction and what is carried."""
+        if not isinstance(task.work, Transfer):
+            engine = self._engine.get(task.engine)
+            return MAIN if engine is None else MATRIX if engine == "matrix" else VECTOR
+        source, target = (memory == self._main for memory in task.work.route)
+        if source and not target:
+            return WEIGHTS if task.reads[0].buffer in self._constant else ACTIVATIONS
+        return MAIN if source else STORE if target else BETWEEN
+
+
+class _Views:
+    """Equal views kept once; so are their shapes and strides."""
+
+    def __init__(self) -> None:
+        self.buffer: list[int] = []
+        self.offset: list[int] = []
+        self.layout: list[int] = []
+        self.layouts: dict[tuple[tuple[int, ...], tuple[int, ...], int], int] = {}
+        self._known: dict[tuple[int, int, int], int] = {}
+
+    def number(self, view: View) -> int:
+        shape = (view.shape, view.strides, view.item)
+        key = (view.buffer, view.offset, self.layouts.setdefault(shape, len(self.layouts)))
+        if key not in self._known:
+            self._known[key] = len(self.buffer)
+            self.buffer.append(key[0])
+            self.offset.append(key[1])
+            self.layout.append(key[2])
+        return self._known[key]
+
+
+def _buffers(placed: Placed, machine: Machine, strings: Strings) -> dict[str, Any]:
+    """Addresses and lifetimes; what the network brings or takes away is there all the time."""
+    program = placed.program
+    memories = {memory.name: i for i, memory in enumerate(machine.memories)}
+    starts, ends = placed.schedule.start.tolist(), placed.schedule.end.tolist()
+    start: list[int | None] = [None] * len(program.buffers)
+    end = [0] * len(program.buffers)
+    group = [-1] * len(program.buffers)
+    for number, task in enumerate(program.tasks):
+        for view in (*task.reads, *task.writes):
+            known = start[view.buffer]
+            if known is None:
+                group[view.buffer] = task.group
+            start[view.buffer] = starts[number] if known is None else min(known, starts[number])
+            end[view.buffer] = max(end[view.buffer], ends[number])
+    role = [0] * len(program.buffers)
+    for code, rows in enumerate((program.inputs, program.constants, program.outputs), start=1):
+        for _, view in rows:
+            role[view.buffer] = code
+            start[view.buffer], end[view.buffer] = 0, placed.schedule.makespan
+    return {
+        "name": [strings.split(buffer.name)[0] for buffer in program.buffers],
+        "label": [strings.split(buffer.name)[1] for buffer in program.buffers],
+        "value": [strings.number(buffer.value) for buffer in program.buffers],
+        "memory": [memories[buffer.memory] for buffer in program.buffers],
+        "size": [buffer.size for buffer in program.buffers],
+        "address": list(placed.address),
+        "start": [first or 0 for first in start],
+        "end": end,
+        "group": group,
+        "role": role,
+    }

@@ -1,0 +1,127 @@
+"""Everything the page shows, as plain data. Names are numbers of `strings`; tasks, views and
+buffers are columns, since a run may have tens of thousands."""
+
+from typing import Any
+
+from tilewright.graph.graph import Graph
+from tilewright.machine.machine import Machine
+from tilewright.planning import Planned
+from tilewright.program.account import main_bytes_per_cycle
+from tilewright.report.html.columns import Strings, columns_of
+from tilewright.report.html.groups import group_rows
+from tilewright.report.html.layout import drawing_of
+from tilewright.report.html.network import network_of
+from tilewright.report.html.roofs import peak_macs
+from tilewright.report.html.story import Bound, Story
+from tilewright.report.plan_summary import verified_line
+from tilewright.schedule.timeline import critical_path
+
+VERSION = 1
+
+
+def report_data(
+    planned: Planned, story: Story | None = None, graph: Graph | None = None
+) -> dict[str, Any]:
+    """The data of a report, for `json.dumps`."""
+    told = story or Story()
+    strings = Strings()
+    columns = columns_of(planned, strings)
+    network = network_of(planned, graph)
+    steps = critical_path(planned.placed.problem, planned.placed.schedule)
+    return {
+        "version": VERSION,
+        "head": _head(planned, told),
+        "machine": _machine(planned),
+        "story": _story(told, planned.bounds.cycles),
+        "groups": group_rows(planned, told, network),
+        "graph": drawing_of(network),
+        "critical": [step.task for step in steps],
+        **columns,
+        "strings": strings.texts,
+    }
+
+
+def _head(planned: Planned, story: Story) -> dict[str, Any]:
+    account, machine = planned.account, planned.machine
+    baseline = next((r for r in story.rivals if r.name == story.baseline), None)
+    verified = planned.verified
+    return {
+        "model": planned.plan.model,
+        "machine": machine.name,
+        "title": machine.title,
+        "dtype": planned.plan.dtype,
+        "latency_cycles": account.latency_cycles,
+        "dram_read_bytes": account.dram_read_bytes,
+        "dram_write_bytes": account.dram_write_bytes,
+        "compulsory_bytes": account.compulsory_bytes,
+        "energy_pj": account.energy_pj,
+        "energy_estimate": machine.energy.estimate,
+        "legalised": [[s.node, s.limit, s.outcome, s.what] for s in planned.legalisation],
+        "verified": verified is not None,
+        "verified_line": verified_line(planned),
+        "baseline": None
+        if baseline is None
+        else {
+            "name": baseline.name,
+            "latency_cycles": baseline.latency_cycles,
+            "dram_bytes": baseline.dram_bytes,
+        },
+    }
+
+
+def _machine(planned: Planned) -> dict[str, Any]:
+    machine, placed = planned.machine, planned.placed
+    peaks, live = dict(placed.peaks), dict(placed.most_live)
+    kinds = {engine.name: engine.kind for engine in machine.engines}
+    return {
+        "clock_hz": machine.clock_hz,
+        "engines": [
+            {
+                "name": name,
+                "kind": kinds.get(name, "copy"),
+                "busy": use.busy,
+                "idle": [[part.reason.value, part.waited_for, part.cycles] for part in use.idle],
+            }
+            for name, use in planned.account.engines
+        ],
+        "pools": [name for name, _ in machine.groups],
+        "memories": [
+            {
+                "name": memory.name,
+                "capacity": memory.capacity,
+                "usable": memory.usable,
+                "peak": peaks.get(memory.name, 0),
+                "live": live.get(memory.name, 0),
+                "main": memory.name == machine.main_memory.name,
+            }
+            for memory in machine.memories
+        ],
+        "roofs": _roofs(machine, planned.plan.dtype),
+    }
+
+
+def _roofs(machine: Machine, dtype: str) -> dict[str, float | None]:
+    return {
+        "macs_per_cycle": peak_macs(machine, dtype),
+        "bytes_per_cycle": main_bytes_per_cycle(machine),
+    }
+
+
+def _story(story: Story, own_bound: int) -> dict[str, Any]:
+    bounds = story.bounds or (Bound("these tiles, any order and overlap", own_bound),)
+    return {
+        "rivals": [[r.name, r.latency_cycles, r.dram_bytes] for r in story.rivals],
+        "ablation": [[r.name, r.latency_cycles, r.dram_bytes] for r in story.ablation],
+        "bounds": [[b.name, b.cycles] for b in bounds],
+        "reasons": [
+            {
+                "boundary": r.boundary,
+                "before": r.before,
+                "after": r.after,
+                "text": r.text,
+                "kind": r.kind,
+                "trial_cycles": r.trial_cycles,
+            }
+            for r in story.reasons
+        ],
+    }

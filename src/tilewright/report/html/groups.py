@@ -1,0 +1,164 @@
+"""One row per group: its work, time, traffic and memory. Traffic adds up to the account's."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilewright.planning import Planned
+from tilewright.program.program import Compute, Task, Transfer
+from tilewright.report.html.network import Network, Role
+from tilewright.report.html.story import Story
+from tilewright.tiling.grid import Halo
+
+_IMAGE_AXES = "NCHW"
+CLASSES = ("matrix", "vector", "copy")
+
+
+@dataclass(slots=True)
+class _Sums:
+    """What the tasks of a group add up to."""
+
+    tasks: int = 0
+    tiles: set[int] = field(default_factory=set[int])
+    start: int | None = None  # of its first task
+    active: int | None = None  # of its first task that computes; copies may run far ahead of it
+    end: int = 0
+    macs: int = 0
+    energy_pj: float = 0.0
+    busy: dict[str, int] = field(default_factory=lambda: dict.fromkeys(CLASSES, 0))
+    read_weights: int = 0
+    read_activations: int = 0
+    written: int = 0
+    rank: int = 0
+    made: dict[str, int] = field(default_factory=dict[str, int])
+    work: dict[str, int] = field(default_factory=dict[str, int])
+
+
+def group_rows(planned: Planned, story: Story, network: Network) -> list[dict[str, Any]]:
+    """The rows, in the plan's order."""
+    sums = _sums(planned)
+    notes = {note.group: note for note in story.notes}
+    kinds = {box.name: box.kind for box in network.boxes if box.role is not Role.INPUT}
+    peaks = _peaks(planned)
+    rows: list[dict[str, Any]] = []
+    reached = 0
+    for number, (group, total) in enumerate(zip(planned.plan.groups, sums, strict=True)):
+        note = notes.get(number)
+        halo = note.halo_share if note is not None else _halo_share(total, network.sizes)
+        adds, reached = max(0, total.end - reached), max(reached, total.end)
+        rows.append(
+            {
+                "nodes": list(group.nodes),
+                "kinds": [kinds.get(name, "") for name in group.nodes],
+                "place": group.place.value,
+                "splits": [
+                    [
+                        _axis(s.axis, total.rank),
+                        s.parts,
+                        "" if s.halo is Halo.RECOMPUTE else "cache",
+                    ]
+                    for s in group.splits
+                ],
+                "spread": group.spread,
+                "tiles": len(total.tiles),
+                "tasks": total.tasks,
+                "start": total.start or 0,
+                "active": total.active if total.active is not None else total.start or 0,
+                "end": total.end,
+                "adds": adds,
+                "macs": total.macs,
+                "energy_pj": round(total.energy_pj, 1),
+                "busy": [total.busy[kind] for kind in CLASSES],
+                "read_weights": total.read_weights,
+                "read_activations": total.read_activations,
+                "written": total.written,
+                "peak": peaks[number],
+                "halo": halo,
+                "binding": note.binding if note is not None else "",
+                "note": note.text if note is not None else "",
+            }
+        )
+    return rows
+
+
+def _axis(axis: int, rank: int) -> str:
+    return _IMAGE_AXES[axis] if rank == len(_IMAGE_AXES) > axis else f"axis {axis}"
+
+
+def _sums(planned: Planned) -> list[_Sums]:
+    placed, machine = planned.placed, planned.machine
+    program = placed.program
+    kinds = {engine.name: engine.kind for engine in machine.engines}
+    main = {i for i, b in enumerate(program.buffers) if b.memory == machine.main_memory.name}
+    constant = {view.buffer for _, view in program.constants}
+    sums = [_Sums() for _ in planned.plan.groups]
+    starts, ends = placed.schedule.start.tolist(), placed.schedule.end.tolist()
+    for task, start, end in zip(program.tasks, starts, ends, strict=True):
+        total = sums[task.group]
+        total.tasks += 1
+        total.tiles.add(task.tile)
+        total.start = start if total.start is None else min(total.start, start)
+        total.end = max(total.end, end)
+        total.energy_pj += task.energy_pj
+        for view in task.reads:
+            if view.buffer in constant:
+                total.read_weights += view.bytes if view.buffer in main else 0
+            elif view.buffer in main:
+                total.read_activations += view.bytes
+        total.written += sum(view.bytes for view in task.writes if view.buffer in main)
+        if not isinstance(task.work, Transfer):
+            total.active = start if total.active is None else min(total.active, start)
+            _count(planned, total, task)
+    for task, start, end in zip(program.tasks, starts, ends, strict=True):
+        total = sums[task.group]
+        inside = end - max(start, total.active or 0)
+        total.busy[kinds.get(task.engine, "copy")] += max(0, inside)
+    return sums
+
+
+def _count(planned: Planned, total: _Sums, task: Task) -> None:
+    macs = task.work.workload.macs if isinstance(task.work, Compute) else 0
+    total.macs += macs
+    for view in task.writes:
+        value = planned.placed.program.buffers[view.buffer].value
+        total.made[value] = total.made.get(value, 0) + view.size
+        total.work[value] = total.work.get(value, 0) + (macs or view.size)
+        total.rank = len(view.shape)
+
+
+def _halo_share(total: _Sums, sizes: dict[str, int]) -> float | None:
+    """The share of the group's work that more than one tile does; None where it is unknown."""
+    if not total.made or any(value not in sizes for value in total.made):
+        return None
+    needed = sum(
+        total.work[value] * min(1.0, sizes[value] / made) if made else 0.0
+        for value, made in total.made.items()
+    )
+    everything = sum(total.work.values())
+    return round(1 - needed / everything, 6) if everything else 0.0
+
+
+def _peaks(planned: Planned) -> list[int]:
+    """For every group the most bytes of one scratchpad that buffers it uses take up at once."""
+    placed, machine = planned.placed, planned.machine
+    program = placed.program
+    main = machine.main_memory.name
+    life: dict[tuple[int, int], tuple[int, int]] = {}
+    starts, ends = placed.schedule.start.tolist(), placed.schedule.end.tolist()
+    for number, task in enumerate(program.tasks):
+        for view in (*task.reads, *task.writes):
+            if program.buffers[view.buffer].memory != main:
+                key = (task.group, view.buffer)
+                first, last = life.get(key, (starts[number], 0))
+                life[key] = (min(first, starts[number]), max(last, ends[number]))
+    changes: dict[tuple[int, str], list[tuple[int, int]]] = {}
+    for (group, number), (first, last) in life.items():
+        buffer = program.buffers[number]
+        rows = changes.setdefault((group, buffer.memory), [])
+        rows += [(first, buffer.size), (last, -buffer.size)]
+    peaks = [0] * len(planned.plan.groups)
+    for (group, _), rows in changes.items():
+        level = 0
+        for _, change in sorted(rows):
+            level += change
+            peaks[group] = max(peaks[group], level)
+    return peaks

@@ -1,0 +1,53 @@
+// The headline, how the plan compares, and how busy the engines were.
+(() => {
+  const total = head.dram_read_bytes + head.dram_write_bytes;
+  const bound = data.story.bounds.reduce((best, b) => (b[1] > best[1] ? b : best), ["", 0]);
+  const base = head.baseline;
+  const energy = (pj) => (pj >= 1e9 ? `${Number((pj / 1e9).toPrecision(3))} mJ` : `${Number((pj / 1e6).toPrecision(3))} µJ`);
+  const cards = [];
+  const card = (name, value, detail) => cards.push(
+    `<div class="card"><span class="name">${esc(name)}</span><b>${esc(value)}</b><span>${esc(detail)}</span></div>`);
+  card("Latency", time(head.latency_cycles), `${count(head.latency_cycles)} cycles at ${Math.round(machine.clock_hz / 1e6)} MHz`);
+  if (base) card("Speed-up", `${(base.latency_cycles / head.latency_cycles).toFixed(2)}×`,
+    `against ${base.name}, ${time(base.latency_cycles)}`);
+  if (bound[1]) card("Above the strongest bound", `${(head.latency_cycles / bound[1]).toFixed(2)}×`,
+    `${time(bound[1])}: ${bound[0]}`);
+  card("Main-memory traffic", bytes(total), [
+    head.compulsory_bytes ? `${(total / head.compulsory_bytes).toFixed(2)}× of the ${bytes(head.compulsory_bytes)} that must move` : "",
+    base && base.dram_bytes ? `${percent(1 - total / base.dram_bytes)} less than ${base.name}` : "",
+  ].filter(Boolean).join("; "));
+  card("Energy", energy(head.energy_pj), head.energy_estimate ? "estimate" : "by the machine's figures");
+  const adapted = head.legalised.length ? `<details class="adapted"><summary>Adapted to the machine's limits: ${head.legalised.length} step${head.legalised.length > 1 ? "s" : ""}</summary>
+    <ul>${head.legalised.map(([node, limit, outcome, what]) => `<li><b>${esc(node)}</b> (${esc(limit)}, ${esc(outcome)}): ${esc(what)}</li>`).join("")}</ul></details>` : "";
+  element("head").innerHTML = `<h1>${esc(head.model)} on ${esc(head.machine)}
+    <small>${esc(head.title)}; ${esc(head.dtype)}; ${groups.length} groups, ${count(tasks.start.length)} tasks,
+    ${count(buffers.size.length)} buffers</small></h1>
+    <p class="verified${head.verified ? "" : " not"}">${head.verified ? "✓ " : ""}${esc(head.verified_line)}</p>${adapted}
+    <div class="cards">${cards.join("")}</div>`;
+
+  const panels = [];
+  const bars = (title, rows, text, most = Math.max(...rows.map((row) => row.value), 1)) => {
+    panels.push(`<div class="panel"><h3>${esc(title)}</h3><div class="bars">${rows.map((row) =>
+      `<span>${esc(row.name)}</span><div class="rod${row.own ? " own" : ""}" style="width:${100 * row.value / most}%"></div>
+       <span class="n" title="${esc(text(row))}">${esc(text(row))}</span>`).join("")}</div></div>`);
+  };
+  const own = { name: "this plan", value: head.latency_cycles, moved: total, own: true };
+  const rows = (list) => list.map(([name, value, moved]) => ({ name, value, moved,
+    own: value === head.latency_cycles && moved === total }));
+  const both = (row) => `${time(row.value)}, ${bytes(row.moved)}`;
+  if (data.story.rivals.length) {
+    const rivals = rows(data.story.rivals);
+    if (!rivals.some((row) => row.own)) rivals.push(own);
+    bars("Against other ways to run it", rivals, both);
+  }
+  if (data.story.ablation.length) bars("What each choice buys", rows(data.story.ablation), both);
+  bars("Lower bounds", [own, ...data.story.bounds.map(([name, value]) => ({ name, value }))],
+    (row) => `${time(row.value)} (${percent(row.value / head.latency_cycles)})`);
+  const waited = ([reason, which]) => which === null ? reason
+    : `waits for ${reason.includes("bandwidth") ? machine.pools[which] : machine.engines[which].name}`;
+  bars("Busy engines and links", machine.engines.map((engine) => ({ name: engine.name, value: engine.busy, engine })), (row) => {
+    const idle = row.engine.idle.reduce((worst, part) => (part[2] > worst[2] ? part : worst), ["", null, 0]);
+    return `${percent(row.value / makespan)}${idle[2] ? `, ${waited(idle)}` : ""}`;
+  }, makespan);
+  element("story").innerHTML = panels.join("");
+})();

@@ -1,0 +1,52 @@
+"""The page: a template with style, scripts and data put into it."""
+
+import html
+import json
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from tilewright.errors import OutputError
+from tilewright.graph.graph import Graph
+from tilewright.planning import Planned
+from tilewright.report.html.data import report_data
+from tilewright.report.html.story import Story
+
+SCRIPTS = (
+    "base.js",
+    "headline.js",
+    "graph.js",
+    "timeline.js",
+    "memory.js",
+    "charts.js",
+    "tables.js",
+    "main.js",
+)
+
+
+def write_report(
+    planned: Planned, path: Path, story: Story | None = None, graph: Graph | None = None
+) -> None:
+    """Write the report of a run. With the (normalised) network its every edge is drawn; without
+    it, those that the tasks of the program show."""
+    text = page_text(report_data(planned, story, graph))
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"cannot write '{path}': {error.strerror or error}") from None
+
+
+def page_text(data: dict[str, Any]) -> str:
+    """The whole page; `<` is escaped in the data, so that nothing in it can end its element."""
+    compact = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return Template(_resource("page.html")).substitute(
+        title=html.escape(f"{data['head']['model']} on {data['head']['machine']}: Tilewright"),
+        style=_resource("report.css"),
+        data=compact.replace("<", "\\u003c"),
+        script="\n".join(map(_resource, SCRIPTS)),
+    )
+
+
+def _resource(name: str) -> str:
+    return files("tilewright.report.html").joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,195 @@
+"""The network as a search sees it: units that always run together, and what passes between them.
+
+A unit is an operator with the activations that fold into it, or a piece of data movement. Views of
+a unit's result (reshape, transpose, slice) belong to it: they cost nothing and follow it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from tilewright.cost.from_graph import workload_of
+from tilewright.cost.models import CostModels
+from tilewright.errors import TilingError
+from tilewright.graph.graph import Graph, Node
+from tilewright.graph.ops import runs_whole, spec_of
+from tilewright.graph.ops.spec import Engine
+from tilewright.machine.machine import Machine
+from tilewright.plan.plan import GroupPlan, Place
+from tilewright.program.layout import Layouts
+from tilewright.program.program import View
+from tilewright.program.views import view_of
+from tilewright.tiling.group import TiledOp, typed_group, whole_tile
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Nodes by number; `views` follow the others, at no cost."""
+
+    number: int
+    nodes: tuple[int, ...]
+    place: Place
+    views: tuple[int, ...] = ()
+
+
+@dataclass
+class Network:
+    """A graph on a machine in an element type, divided into units in an order that runs."""
+
+    graph: Graph
+    machine: Machine
+    dtype: str
+    layouts: Layouts = field(init=False)
+    models: CostModels = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.layouts = Layouts.of(self.graph, self.machine, self.dtype)
+        self.models = CostModels(self.machine)
+        self._views: dict[str, View] = {}
+        self._parts: set[str] = set()
+        self._ops: dict[int, tuple[TiledOp, ...]] = {}
+
+    @cached_property
+    def units(self) -> tuple[Unit, ...]:
+        """All units; every node is in one of them."""
+        drafts: list[tuple[list[int], Place, list[int]]] = []
+        home: dict[int, int] = {}
+        for index in range(len(self.graph.nodes)):
+            if index in home:
+                continue
+            place = self._movement(index)
+            makers = {home[p] for p in self.graph.predecessors(index)}
+            if place is Place.VIEW and len(makers) == 1 and self._single(index):
+                (maker,) = makers
+                drafts[maker][2].append(index)
+                home[index] = maker
+                continue
+            members = [index] if place is not Place.CORES else [index, *self._activations(index)]
+            home.update(dict.fromkeys(members, len(drafts)))
+            drafts.append((members, place, []))
+        return tuple(
+            Unit(number, tuple(nodes), place, tuple(views))
+            for number, (nodes, place, views) in enumerate(drafts)
+        )
+
+    @cached_property
+    def home(self) -> Mapping[int, int]:
+        """Node -> its unit."""
+        return {n: u.number for u in self.units for n in (*u.nodes, *u.views)}
+
+    @cached_property
+    def predecessors(self) -> tuple[int, ...]:
+        """For each unit, those it needs, as a bitmask."""
+        masks: list[int] = []
+        for unit in self.units:
+            needed = {
+                self.home[p]
+                for node in (*unit.nodes, *unit.views)
+                for p in self.graph.predecessors(node)
+            }
+            masks.append(sum(1 << number for number in needed if number != unit.number))
+        return tuple(masks)
+
+    def members(self, mask: int) -> list[int]:
+        """The units of a bitmask, in order."""
+        return [number for number in range(mask.bit_length()) if mask >> number & 1]
+
+    def ops(self, number: int) -> tuple[TiledOp, ...]:
+        """The operators of a unit that runs on the cores."""
+        if number not in self._ops:
+            self._ops[number] = typed_group(self.graph, self.units[number].nodes)
+        return self._ops[number]
+
+    def on_cores(self, number: int) -> bool:
+        """Whether a unit can run on the cores, by itself or in a group."""
+        unit = self.units[number]
+        if unit.place is Place.VIEW:
+            return False
+        return not any(runs_whole(self.graph, self.graph.nodes[index]) for index in unit.nodes)
+
+    def names(self, nodes: Iterable[int]) -> tuple[str, ...]:
+        """Names of nodes."""
+        return tuple(self.graph.nodes[index].name for index in nodes)
+
+    def movements(self, number: int) -> Iterator[GroupPlan]:
+        """The groups of a unit's data movement: the unit itself, or the views behind it."""
+        unit = self.units[number]
+        if unit.place is not Place.CORES:
+            yield GroupPlan(self.names(unit.nodes), (), None, unit.place)
+        for view in unit.views:
+            yield GroupPlan(self.names([view]), (), None, Place.VIEW)
+
+    def keepable(self, name: str) -> bool:
+        """Whether a value can stay in the scratchpads: made and read by operators on cores."""
+        maker = self.graph.producer.get(name)
+        if maker is None or not self._on_cores(maker):
+            return False
+        return any(self._on_cores(reader) for reader in self.graph.consumers.get(name, ()))
+
+    def _on_cores(self, node: int) -> bool:
+        unit = self.units[self.home[node]]
+        return unit.place is Place.CORES and node in unit.nodes
+
+    def main_view(self, name: str) -> View:
+        """How a value lies in the main memory, as the builder will lay it out."""
+        return self._views.get(name) or self.layouts.main_view(0, name)
+
+    def _single(self, index: int) -> bool:
+        """Whether a view has one maker before it, which it can follow at once."""
+        spec = spec_of(self.graph, self.graph.nodes[index])
+        return spec is not None and spec[1].kind != "Concat"
+
+    def _movement(self, index: int) -> Place:
+        """Data movement is a view where it can be, else copies within the main memory."""
+        node = self.graph.nodes[index]
+        known = spec_of(self.graph, node)
+        if known is None or runs_whole(self.graph, node):
+            return Place.MAIN
+        if known[0].engine is not Engine.MOVE:
+            return Place.CORES
+        op = known[1]
+        if op.kind == "Concat":
+            return Place.VIEW if self._takes_parts(node) else Place.MAIN
+        source = self.main_view(node.inputs[0])
+        views = [view_of(op, source, k) for k, kind in enumerate(op.outputs) if kind is not None]
+        outside = any(name in self.graph.outputs for name in node.writes)
+        if outside or any(view is None for view in views):
+            return Place.MAIN
+        for name, view in zip(node.writes, views, strict=True):
+            if view is not None:
+                self._views[name] = view
+        return Place.VIEW
+
+    def _takes_parts(self, node: Node) -> bool:
+        """Whether all inputs of a concat can be written straight into its result."""
+        sources = [self.graph.producer.get(name) for name in node.inputs]
+        fixed = {*self.graph.inputs, *self.graph.outputs, *self.graph.constants}
+        if None in sources or len(set(node.inputs)) < len(node.inputs):
+            return False
+        for name, source in zip(node.inputs, sources, strict=True):
+            known = spec_of(self.graph, self.graph.nodes[source or 0])
+            taken = name in fixed or name in self._views or name in self._parts
+            if known is None or known[0].engine is Engine.MOVE or taken:
+                return False
+        self._parts.update(node.inputs)
+        return True
+
+    def _activations(self, index: int) -> Iterator[int]:
+        """Activations that run inside a matrix operator: each the only reader of the one before."""
+        try:
+            (tiled,) = typed_group(self.graph, [index])
+        except TilingError:
+            return
+        work = workload_of(tiled.spec, tiled.op, whole_tile(tiled), self.dtype)
+        if self.models.best(self.machine.cores[0], work)[0].kind != "matrix":
+            return
+        while True:
+            (name, *_) = self.graph.nodes[index].outputs
+            readers = self.graph.consumers.get(name, ())
+            if len(readers) != 1 or name in self.graph.outputs:
+                return
+            index = readers[0]
+            known = spec_of(self.graph, self.graph.nodes[index])
+            if known is None or not known[0].folds or self.graph.nodes[index].inputs[0] != name:
+                return
+            yield index

@@ -1,0 +1,240 @@
+"""Sections: units one after the other, every value between them kept in the scratchpads.
+
+Each unit is cut by itself, over the cores and in time; what its neighbours on other cores need of
+its result is passed on. Sections are grown unit by unit, so that a longer one costs one step more
+than the one it grew from.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.geometry.box import Box
+from tilewright.search.network import Network
+from tilewright.search.tiles import Estimate, Tiler
+from tilewright.tiling.grid import Split
+from tilewright.tiling.group import cut_ops, whole_tile
+
+ROOM = 0.9  # share of a scratchpad that may be planned with; addresses need some slack
+OPTIONS = 4  # ways to cut a unit that are kept for each way to divide it among the cores
+
+EVERYWHERE = -1  # in place of an axis: every core has all of it
+Look = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Units with their ways to run, and what that takes. `made` says along which axis a value is
+    divided among the cores; `rooms` are bytes per core of the values that are kept."""
+
+    mask: int
+    choices: tuple[tuple[int, Estimate], ...]
+    compute: float
+    dma: float
+    traffic: int
+    energy: float
+    made: Mapping[str, int | None]
+    rooms: Mapping[str, int]
+
+    @property
+    def fill(self) -> float:
+        """What nothing hides: the first unit's loads."""
+        return self.choices[0][1].fill
+
+
+class Sections:
+    """Grows sections of one network."""
+
+    def __init__(self, network: Network, tiler: Tiler) -> None:
+        self.network, self.tiler = network, tiler
+        self.usable = int(tiler.usable * ROOM)
+        self._known: dict[int, Section | None] = {}
+        self._options: dict[tuple[Look, tuple[bool, ...]], list[Estimate]] = {}
+        self._needs: dict[tuple[int, int | None], dict[str, int]] = {}
+        self._looks: dict[int, Look] = {}
+        self._least: dict[Look, tuple[str, float]] = {}
+        machine = network.machine
+        self.pass_rate = self.pass_latency = 0.0
+        if len(machine.cores) > 1:
+            one, other = machine.cores[0].memory.name, machine.cores[1].memory.name
+            way = next(machine.routes(one, other), None)
+            if way is not None:
+                self.pass_rate = machine.alone_bytes_per_cycle(way[1])
+                self.pass_latency = float(way[1].latency)
+
+    @property
+    def possible(self) -> bool:
+        """Whether values can get from core to core without the main memory."""
+        return self.tiler.cores == 1 or self.pass_rate > 0
+
+    def section(self, mask: int) -> Section | None:
+        """These units as a section, or None where they do not fit."""
+        if mask not in self._known:
+            self._known[mask] = self._grown(mask) if self.possible else None
+        return self._known[mask]
+
+    def _grown(self, mask: int) -> Section | None:
+        last = mask.bit_length() - 1
+        before = mask & ~(1 << last)
+        if not self.network.on_cores(last):
+            return None
+        if not before:
+            empty = Section(0, (), 0.0, 0.0, 0, 0.0, {}, {})
+            return self._with(empty, last)
+        shorter = self.section(before)
+        return None if shorter is None else self._with(shorter, last)
+
+    def _with(self, section: Section, number: int) -> Section | None:
+        """The section with one more unit, cut in the way that suits it best."""
+        graph, network = self.network.graph, self.network
+        ops = network.ops(number)
+        inside = {name for tiled in ops for name in tiled.node.writes}
+        inputs = [
+            name
+            for name in dict.fromkeys(n for tiled in ops for n in tiled.node.inputs)
+            if name and name not in inside and name not in graph.constants
+        ]
+        kept = [name for name in inputs if name in section.made]
+        outputs = list(self.tiler.exported(network.units[number].nodes))
+        others = sum(room for name, room in section.rooms.items() if name not in kept)
+        best: tuple[float, Estimate, dict[str, int]] | None = None
+        for option in self._ways(number, inputs, kept, outputs):
+            needs = self._needed(number, EVERYWHERE if option.everywhere else option.axis)
+            rooms = {name: max(section.rooms.get(name, 0), needs.get(name, 0)) for name in kept}
+            rooms |= {name: self._share(name, option) for name in outputs}
+            if option.bytes + others + sum(rooms.values()) > self.usable:
+                continue
+            passed = sum(self._passing(name, section.made[name], option, needs) for name in kept)
+            cycles = max(option.compute + passed, option.dma * 0.5)
+            if best is None or (cycles, option.bytes) < (best[0], best[1].bytes):
+                best = (cycles, option, rooms)
+        if best is None:
+            return None
+        _, option, rooms = best
+        needs = self._needed(number, EVERYWHERE if option.everywhere else option.axis)
+        passed = sum(self._passing(name, section.made[name], option, needs) for name in kept)
+        divided = EVERYWHERE if option.everywhere else option.axis
+        mask = section.mask | 1 << number
+        alive = {
+            name: room
+            for name, room in {**section.rooms, **rooms}.items()
+            if self._waits(name, mask)
+        }
+        return Section(
+            mask,
+            (*section.choices, (number, option)),
+            section.compute + option.compute + passed,
+            section.dma + option.dma,
+            section.traffic + option.traffic,
+            section.energy + option.energy,
+            {**section.made, **dict.fromkeys(outputs, divided)},
+            alive,
+        )
+
+    def _waits(self, name: str, mask: int) -> bool:
+        """Whether somebody outside the units may still read a value."""
+        readers = self.network.graph.consumers.get(name, ())
+        return any(not mask >> self.network.home[reader] & 1 for reader in readers)
+
+    def _share(self, name: str, option: Estimate) -> int:
+        """Bytes of a result on the core that has most of it."""
+        kind = self.network.graph.types[name]
+        whole = self.network.layouts.bytes(name, kind.shape, aligned=True)
+        if option.axis is None:
+            return whole
+        return -(-whole // self.tiler.cores)
+
+    def _passing(
+        self, name: str, made: int | None, option: Estimate, needs: Mapping[str, int]
+    ) -> float:
+        """Cycles to pass a value from where it is to where a unit needs it."""
+        cores = self.tiler.cores
+        if cores == 1 or made == EVERYWHERE:
+            return 0.0
+        need = needs.get(name, 0)
+        kind = self.network.graph.types[name]
+        whole = self.network.layouts.bytes(name, kind.shape, aligned=True)
+        if made is None:
+            moved = 0 if option.axis is None and not option.everywhere else (cores - 1) * need
+        elif option.axis == made:
+            moved = cores * max(0, need - whole // cores)
+        elif option.axis is None and not option.everywhere:
+            moved = need * (cores - 1) // cores
+        else:
+            moved = cores * (need - need // cores)
+        return self.pass_latency * cores + moved / self.pass_rate if moved else 0.0
+
+    def _ways(
+        self, number: int, inputs: list[str], kept: list[str], outputs: list[str]
+    ) -> list[Estimate]:
+        """The best ways to cut a unit, a few for each way to divide it among the cores."""
+        key = (self.look(number), tuple(name in kept for name in inputs))
+        known = self._options.get(key)
+        if known is None:
+            ops = self.network.ops(number)
+            exported = self.tiler.exported(self.network.units[number].nodes)
+            resident = frozenset((*kept, *outputs))
+            by_axis: dict[int | None, list[Estimate]] = {}
+            for option in self.tiler.options(ops, exported, resident):
+                row = by_axis.setdefault(EVERYWHERE if option.everywhere else option.axis, [])
+                # The best first; later ones only if they need less room.
+                if len(row) < OPTIONS and all(option.bytes < other.bytes for other in row):
+                    row.append(option)
+            known = [option for row in by_axis.values() for option in row]
+            self._options[key] = known
+        return known
+
+    def _needed(self, number: int, axis: int | None) -> dict[str, int]:
+        """Bytes of each input that one core needs when the unit is divided along an axis."""
+        key = (number, axis)
+        if key not in self._needs:
+            ops = self.network.ops(number)
+            exported = self.tiler.exported(self.network.units[number].nodes)
+            cores = self.tiler.cores
+            divided = axis is not None and axis != EVERYWHERE and cores > 1
+            splits = (Split(axis, cores),) if divided and axis is not None else ()
+            group = cut_ops(self.network.graph, ops, exported, splits, probe=True)
+            zero = (0,) * len(splits)
+            self._needs[key] = {
+                name: self.network.layouts.bytes(
+                    name, Box(tuple(cut.at(zero) for cut in cuts)).shape, aligned=True
+                )
+                for name, cuts in group.inputs.items()
+            }
+        return self._needs[key]
+
+    def least(self, number: int) -> tuple[str, float]:
+        """The engine kind of a unit, and the fewest compute cycles of all ways to cut it."""
+        look = self.look(number)
+        if look not in self._least:
+            ops = self.network.ops(number)
+            exported = self.tiler.exported(self.network.units[number].nodes)
+            everything = frozenset(n for t in ops for n in (*t.node.inputs, *t.node.outputs))
+            options = self.tiler.options(ops, exported, everything)
+            kind = self.tiler.tile_cost(ops[0], whole_tile(ops[0]))[0]
+            self._least[look] = (kind, min((o.compute for o in options), default=0.0))
+        return self._least[look]
+
+    def look(self, number: int) -> Look:
+        """What a unit looks like to a cost: equal looks cost the same."""
+        if number not in self._looks:
+            graph, layouts = self.network.graph, self.network.layouts
+            rows: list[object] = []
+            names: dict[str, int] = {}
+            for index in self.network.units[number].nodes:
+                node = graph.nodes[index]
+                rows += [node.kind, tuple(sorted((k, str(v)) for k, v in node.attributes.items()))]
+                for name in (*node.inputs, *node.outputs):
+                    known = name in names
+                    rows.append(names.setdefault(name, len(names)))
+                    if known or not name:
+                        continue
+                    view = self.network.main_view(name) if name in graph.types else None
+                    rows += [
+                        graph.types.get(name),
+                        name in graph.constants,
+                        name in layouts.images,
+                        name in graph.inputs,
+                        None if view is None else view.strides,
+                    ]
+            self._looks[number] = tuple(rows)
+        return self._looks[number]

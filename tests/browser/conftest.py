@@ -1,0 +1,85 @@
+"""One browser and one report for all tests of this folder."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from devtools import Browser, find_chromium
+
+from tilewright import api
+from tilewright.frontend.normalize import normalize
+from tilewright.machine.load import load_machine
+from tilewright.planning import Planned, plan_model
+from tilewright.report.html import Bound, Reason, Rival, Story, write_report
+
+PLAN = """
+model: four_convs
+machine: npu-2.7
+dtype: fp16
+groups:
+- nodes: [{0}, {1}]
+  splits: [{{axis: 2, parts: 8, halo: recompute}}]
+  spread: 0
+- nodes: [{2}]
+  splits: [{{axis: 2, parts: 4, halo: recompute}}]
+  spread: 0
+- nodes: [{3}]
+  splits: [{{axis: 2, parts: 4, halo: recompute}}]
+  spread: 0
+"""
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The browser, or the reason why these tests are not run."""
+    found = find_chromium()
+    if found is None:
+        pytest.skip("no Chromium: apt-get install chromium, or name one in $CHROMIUM")
+    return found
+
+
+@pytest.fixture(scope="session")
+def planned(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Planned:
+    """Four convolutions, the first two fused."""
+    model = api.load("four_convs")
+    names = [node.name for node in normalize(model.graph).nodes]
+    path = tmp_path_factory.mktemp("plan") / "plan.yaml"
+    path.write_text(PLAN.format(*names))
+    return plan_model(model, load_machine("npu-2.7"), plan=path)
+
+
+@pytest.fixture(scope="session")
+def report(planned: Planned, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report, with a story."""
+    account = planned.account
+    moved = account.dram_read_bytes + account.dram_write_bytes
+    story = Story(
+        rivals=(
+            Rival("layer by layer", 2 * account.latency_cycles, 3 * moved),
+            Rival("fused (this plan)", account.latency_cycles, moved),
+        ),
+        bounds=(Bound("matrix engines", account.latency_cycles // 2), Bound("traffic", 10)),
+        reasons=(Reason("conv2", "g0", "g1", "short of 4,096 bytes", "memory", 123_456),),
+    )
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    write_report(planned, path, story, normalize(api.load("four_convs").graph))
+    return path
+
+
+@pytest.fixture(scope="session")
+def browser(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """One browser for all."""
+    with Browser(chromium, tmp_path_factory.mktemp("profile")) as started:
+        yield started
+
+
+@pytest.fixture
+def page(browser: Browser, report: Path) -> Iterator[Browser]:
+    """The report, freshly opened; a test must leave no error behind."""
+    browser.problems.clear()
+    browser.requests.clear()
+    browser.call("Page.navigate", url="about:blank")
+    browser.requests.clear()
+    browser.open(report)
+    yield browser
+    assert browser.problems == []

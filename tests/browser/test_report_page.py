@@ -1,0 +1,174 @@
+"""The report in a real browser: what a person sees and does."""
+
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from devtools import Browser
+from matplotlib.image import imread
+
+from tilewright.planning import Planned
+
+pytestmark = pytest.mark.browser
+
+
+def text(page: Browser, selector: str) -> str:
+    return page.run(f"document.querySelector('{selector}').innerText")
+
+
+def visible(page: Browser) -> tuple[float, float]:
+    first, last = page.run("[state.from, state.to]")
+    return first, last
+
+
+def colours(png: bytes) -> int:
+    """How many different colours a picture has."""
+    pixels = imread(BytesIO(png), format="png")
+    return len(np.unique(pixels[..., :3].reshape(-1, 3), axis=0))
+
+
+def test_opens_without_errors_or_requests(page: Browser, report: Path) -> None:
+    assert page.problems == []
+    fetched = [url for url in page.requests if not url.startswith("data:")]
+    assert fetched == [report.absolute().as_uri()]
+    assert page.run("document.documentElement.scrollWidth <= innerWidth"), "no sideways scrolling"
+
+
+def test_headline(page: Browser, planned: Planned) -> None:
+    head = text(page, "#head")
+    assert "four_convs on npu-2.7" in head and "fp16" in head
+    assert f"{planned.account.latency_cycles:,} cycles" in head
+    assert "2.00\N{MULTIPLICATION SIGN}" in head and "against layer by layer" in head
+    assert "67 % less than layer by layer" in head
+    assert "verified: " in head and "executed at their addresses" in head
+    story = text(page, "#story")
+    assert "matrix engines" in story and "fused (this plan)" in story
+
+
+def test_wheel_buttons_and_keys_zoom_time(page: Browser) -> None:
+    whole = visible(page)
+    page.wheel(page.spot("#time-canvas", 0.6), -240)
+    first, last = visible(page)
+    assert last - first < 0.7 * (whole[1] - whole[0])
+    shown = text(page, "#time-range")
+    page.drag(page.spot("#time-canvas", 0.6), page.spot("#time-canvas", 0.5))
+    moved = visible(page)
+    assert moved[0] > first and moved[1] - moved[0] == pytest.approx(last - first)
+    assert text(page, "#time-range") != shown
+    page.click(page.spot("#time-reset"))
+    assert visible(page) == whole
+    page.click(page.spot("#time-in"))
+    assert visible(page)[1] - visible(page)[0] == pytest.approx(0.5 * whole[1])
+    page.click(page.spot("#time-out"))
+    assert visible(page) == pytest.approx(whole)
+    page.run("document.getElementById('time-canvas').focus()")
+    for kind in ("keyDown", "keyUp"):
+        page.call("Input.dispatchKeyEvent", type=kind, key="+", text="+" * (kind == "keyDown"))
+    assert visible(page)[1] - visible(page)[0] < whole[1]
+
+
+def middle_of_a_task(page: Browser) -> tuple[int, tuple[float, float]]:
+    """The longest task of the first engine, and where it is drawn."""
+    task, x = page.run(
+        "(() => { const mine = tasks.start.map((_, t) => t).filter((t) => tasks.engine[t] === 0);"
+        "const t = mine.reduce((a, b) => (tasks.end[b] - tasks.start[b] > tasks.end[a] -"
+        "tasks.start[a] ? b : a)); return [t, (tasks.start[t] + tasks.end[t]) / 2 / makespan]; })()"
+    )
+    width = page.run("document.getElementById('time-canvas').clientWidth")
+    left, top = page.spot("#time-canvas", 0, 0)
+    return task, (left + 128 + x * (width - 136), top + 58)
+
+
+def test_hover_shows_a_task_and_click_opens_its_tile(page: Browser, planned: Planned) -> None:
+    number, at = middle_of_a_task(page)
+    page.hover(at)
+    task = planned.placed.program.tasks[number]
+    tip = text(page, "#tip")
+    assert task.name in tip and f"node {task.node}" in tip and "reads" in tip and "writes" in tip
+    assert f"{planned.placed.schedule.start[number]:,}" in tip
+    page.click(at)
+    assert page.run("state.task") == number
+    assert task.name in text(page, "#tasks-table tr.chosen")
+    page.hover((5, 5))
+    assert page.run("document.getElementById('tip').hidden")
+
+
+def test_a_row_of_the_table_selects_its_group_everywhere(page: Browser, planned: Planned) -> None:
+    page.click(page.spot("#groups-table tr[data-group='1']"))
+    name = planned.plan.groups[1].nodes[0]
+    assert name in page.run("document.querySelector('#graph-view .box.chosen').textContent")
+    assert page.run("document.querySelectorAll('#graph-view .box.chosen').length") == 1
+    assert page.run("document.getElementById('tiles-group').value") == "1"
+    assert page.run("document.querySelectorAll('#tiles-table tbody tr').length") == 4
+    tasks = text(page, "#tasks-table")
+    assert f"{name}@0" in tasks and "strides" in tasks and "cluster0.cmx+" in tasks
+    assert name in text(page, "#chosen")
+    page.click(page.spot("#tiles-table tr[data-tile='2']"))
+    assert page.run("state.tile") == 2
+    assert visible(page)[1] - visible(page)[0] < planned.account.latency_cycles
+    page.click(page.spot("#unselect"))
+    assert page.run("state.group === null && !document.querySelector('.box.chosen')")
+
+
+def test_a_box_of_the_graph_selects_its_group(page: Browser) -> None:
+    page.click(page.spot("#graph-view .box[data-group='0']"))
+    assert page.run("state.group") == 0
+    assert page.run("document.querySelector('#groups-table tr.chosen').dataset.group") == "0"
+    assert page.run("document.querySelectorAll('#tiles-table tbody tr').length") == 8
+    before = page.run("document.querySelector('#graph-view svg').getAttribute('viewBox')")
+    page.wheel(page.spot("#graph-view"), -200)
+    after = page.run("document.querySelector('#graph-view svg').getAttribute('viewBox')")
+    assert before != after
+
+
+def test_columns_sort_both_ways(page: Browser) -> None:
+    order = "[...document.querySelectorAll('#groups-table tbody tr')].map((r) => +r.dataset.group)"
+    traffic = "(g) => groups[g].read_weights + groups[g].read_activations + groups[g].written"
+    assert page.run(order) == [0, 1, 2]
+    page.click(page.spot("#groups-table th:nth-child(10) button"))
+    falling = page.run(f"({order}).map({traffic})")
+    assert falling == sorted(falling, reverse=True) and len(set(falling)) > 1
+    page.click(page.spot("#groups-table th:nth-child(10) button"))
+    assert page.run(f"({order}).map({traffic})") == falling[::-1]
+    assert page.run("document.querySelector('th[aria-sort=ascending]').innerText") == "traffic ▴"
+
+
+def test_memory_can_be_chosen(page: Browser) -> None:
+    names = page.run("[...document.getElementById('memory-which').options].map((o) => o.text)")
+    assert [name.split()[0] for name in names] == ["ddr", "cluster0.cmx", "cluster1.cmx"]
+    before = text(page, "#memory-facts")
+    picture = "document.getElementById('memory-canvas').toDataURL()"
+    drawn = page.run(picture)
+    page.run(
+        "(() => { const s = document.getElementById('memory-which'); s.value = '0';"
+        "s.dispatchEvent(new Event('change')); })()"
+    )
+    page.settle()
+    assert text(page, "#memory-facts") != before and page.run(picture) != drawn
+    page.hover(page.spot("#memory-canvas", 0.5, 0.8))
+    assert "at" in text(page, "#tip") and "cycles" in text(page, "#tip")
+
+
+def test_colours_and_critical_path_can_be_switched(page: Browser) -> None:
+    picture = "document.getElementById('time-canvas').toDataURL()"
+    seen = {page.run(picture)}
+    page.run(
+        "(() => { const s = document.getElementById('time-colour'); s.value = 'kind';"
+        "s.dispatchEvent(new Event('change')); })()"
+    )
+    page.settle()
+    seen.add(page.run(picture))
+    assert "load weights" in text(page, "#time-legend")
+    page.click(page.spot("#time-critical"))
+    seen.add(page.run(picture))
+    assert len(seen) == 3
+
+
+def test_reasons_are_listed(page: Browser) -> None:
+    assert "short of 4,096 bytes" in text(page, "#reasons-view")
+    assert "123,456 cycles" in text(page, "#reasons-view")
+
+
+def test_the_picture_is_not_blank(page: Browser) -> None:
+    assert colours(page.screenshot()) > 20
