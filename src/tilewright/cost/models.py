@@ -1,7 +1,7 @@
 """The cost model an engine's file names, and the engine that runs a piece of work best."""
 
 from tilewright.cost.array import ArrayModel
-from tilewright.cost.base import Copy, Cost, CostError, CostModel, Workload
+from tilewright.cost.base import Copy, Cost, CostError, CostModel, WorkKind, Workload
 from tilewright.cost.dma import alone_cost
 from tilewright.cost.energy import EnergyFigures
 from tilewright.cost.limits import broken_limit
@@ -41,14 +41,20 @@ class CostModels:
         """The model of an engine."""
         return self._models[engine.name]
 
-    def best(self, core: Core, work: Workload) -> tuple[Engine, Cost]:
-        """The engine of a core that runs the work in the fewest cycles; work beyond the limits of
-        arrays is for the others."""
+    def able(self, core: Core, work: Workload) -> list[Engine]:
+        """The engines of a core that may run the work: arrays where they can, others where the
+        work is not for arrays or beyond their limits."""
         able = [engine for engine in core.engines if self.model(engine).supports(work)]
-        broken = broken_limit(work, self.machine.limits)
-        if broken:
-            able = [engine for engine in able if engine.kind != "matrix"]
+        if broken_limit(work, self.machine.limits):
+            return [engine for engine in able if engine.kind != "matrix"]
+        arrays = [engine for engine in able if engine.kind == "matrix"]
+        return arrays if arrays and work.kind is not WorkKind.VECTOR else able
+
+    def best(self, core: Core, work: Workload) -> tuple[Engine, Cost]:
+        """The engine that runs the work in the fewest cycles, of those of a core that may."""
+        able = self.able(core, work)
         if not able:
+            broken = broken_limit(work, self.machine.limits)
             raise CostError(
                 f"no engine of {self.machine.name}'s {core.name} runs {work.operator or work.kind}"
                 + (f": {broken}" if broken else "")

@@ -58,11 +58,9 @@ def _compulsory_bytes(program: Program) -> int:
     """Network inputs and constants that are used, and outputs: each moves at least once."""
     read = {view.buffer for task in program.tasks for view in task.reads}
     written = {view.buffer for task in program.tasks for view in task.writes}
-    arriving = {view.buffer: view.bytes for _, view in (*program.inputs, *program.constants)}
-    leaving = {view.buffer: view.bytes for _, view in program.outputs}
-    return sum(size for buffer, size in arriving.items() if buffer in read) + sum(
-        size for buffer, size in leaving.items() if buffer in written
-    )
+    arriving = (view for _, view in (*program.inputs, *program.constants) if view.buffer in read)
+    leaving = (view for _, view in program.outputs if view.buffer in written)
+    return sum(view.bytes for view in (*arriving, *leaving))
 
 
 def main_bytes_per_cycle(machine: Machine) -> float:

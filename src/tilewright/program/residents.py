@@ -50,8 +50,9 @@ def regions(
             for name, cuts in inputs:
                 _grow(reads[name], core.name, Box(tuple(cut.at(index) for cut in cuts)))
             for name in outputs:
-                box = group.tiles.values[name].write_box(index)
-                if box is not None:
+                tiles = group.tiles.values[name]
+                box = tiles.write_box(index)
+                if box is not None and tiles.gives_at(index):
                     _grow(writes[name], core.name, box)
     found: dict[str, dict[str, tuple[Box, Box | None]]] = {}
     for name in wanted:

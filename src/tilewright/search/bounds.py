@@ -341,13 +341,20 @@ class _Bounder:
         """Floors on the classes of engines, and the least energy."""
         least: dict[EngineKind, float] = {"matrix": inf, "vector": inf}
         energy, even = inf, 1.0
+        # A tile of work that is legal on arrays is legal too: where every core has one, no other
+        # engine gets any of it.
+        rows = [{e.kind for e in self.models.able(core, work)} for core in self.machine.cores]
         able = {e.kind for e in self.machine.engines if self.models.model(e).supports(work)}
+        if all(row == {"matrix"} for row in rows):
+            able = {"matrix"}
         # Of work that both classes share, parts of windows need not read their part of the input.
         windows = len(able) > 1 and (work.taps > 1 or work.stride_height * work.stride_width > 1)
         alone = replace(work, in_height=0, in_width=0) if windows else work
         for engine in self.machine.engines:
             model = self.models.model(engine)
             table = isinstance(engine.parameters, TableParameters)
+            if engine.kind not in able and not table:
+                continue
             if not model.supports(work):
                 if table:
                     least[engine.kind], energy = 0.0, 0.0  # other tiles may have rows

@@ -62,6 +62,12 @@ class ValueTiles:
         """Whether the tile at this position computes any of it."""
         return not any(index[dim] for dim in self.once) and not self.compute_box(index).empty
 
+    def gives_at(self, index: tuple[int, ...]) -> bool:
+        """Whether the tile at this position is the one that gives its part to the outside: along
+        dimensions that do not drive the value, several tiles may compute it."""
+        driven = {cut.dim for cut in self.have}
+        return not any(i for dim, i in enumerate(index) if dim not in driven)
+
 
 @dataclass(frozen=True)
 class GroupTiles:

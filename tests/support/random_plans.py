@@ -1,0 +1,234 @@
+"""Random plans for a network on a machine: any convex groups, cuts, spreads and resident tensors;
+and what has to hold for each of them."""
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+
+from hypothesis import strategies as st
+
+from support.builder import GraphBuilder, feeds_of
+from support.strategies import cuttable_axes
+from tilewright.errors import TilewrightError, TilingError, VerificationError
+from tilewright.execute.compare import compare
+from tilewright.execute.runtime import run
+from tilewright.frontend.save import serialize
+from tilewright.graph.graph import Array, Graph
+from tilewright.graph.ops import runs_whole
+from tilewright.machine.machine import Machine
+from tilewright.plan.plan import GroupPlan, Place, Plan
+from tilewright.planning import Numbers, prepared, run_tasks, validate
+from tilewright.program.account import account_of
+from tilewright.program.lower import lowered
+from tilewright.program.place import Placed
+from tilewright.search.network import Network
+from tilewright.tiling.grid import Halo, Split
+from tilewright.tiling.group import exports
+
+Draw = Callable[[st.SearchStrategy], object]
+TOLERANCE = 1e-5
+PARTIAL = frozenset({"Slice", "Gather", "Split"})  # may leave parts of an input unread
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A network with numbers, as it is planned for a machine, and what it has to give."""
+
+    original: Graph
+    graph: Graph
+    machine: Machine
+    feeds: dict[str, Array]
+    expected: dict[str, Array]
+
+    def check(self, plan: Plan) -> Placed:
+        """Lower a plan, validate and execute it; `TilewrightError` where it cannot be lowered,
+        `AssertionError` where anything else is wrong with it."""
+        try:
+            placed = lowered(self.graph, self.machine, plan)
+        except VerificationError as error:
+            raise AssertionError(f"a pass made a wrong program: {error}") from error
+        try:
+            validate(placed, self.machine)
+            self.execute(placed)
+        except VerificationError as error:
+            raise AssertionError(str(error)) from error
+        return placed
+
+    def execute(self, placed: Placed) -> None:
+        """Run it: the bytes that are accounted, the numbers of onnxruntime."""
+        data = {n: c.data for n, c in self.graph.constants.items() if c.data is not None}
+        numbers = Numbers(0, None, False, self.feeds, data, self.expected)
+        account = account_of(placed, self.machine)
+        done = run_tasks(placed, self.machine, self.graph.opsets, account, numbers)
+        if not PARTIAL & {node.kind for node in self.graph.nodes}:
+            moved = account.dram_read_bytes + account.dram_write_bytes
+            assert moved >= account.compulsory_bytes, "compulsory traffic is undercut"
+        try:
+            compare(self.expected, done.outputs, TOLERANCE)
+        except VerificationError:  # its fusions round elsewhere: operators as written decide
+            as_written = run(serialize(self.original), self.feeds, optimise=False)
+            compare(as_written, done.outputs, TOLERANCE)
+
+
+def case_of(graph: Graph, machine: Machine) -> Case | None:
+    """A case, or None where onnxruntime or the machine has no way to run the network."""
+    feeds = feeds_of(graph)
+    try:
+        expected = run(serialize(graph), feeds)
+        legal = prepared(graph, machine, machine.dtype).graph
+    except TilewrightError:
+        return None
+    except Exception as error:
+        if "onnxruntime" in type(error).__module__:
+            return None
+        raise
+    known = all(name in legal.types for node in legal.nodes for name in node.writes)
+    if not known or not legal.nodes:
+        return None
+    if any(value.shape != graph.types[name].shape for name, value in expected.items()):
+        return None
+    return Case(graph, legal, machine, feeds, expected)
+
+
+def _pick(draw: Draw, choices: Iterable[object]) -> object:
+    return draw(st.sampled_from(list(choices)))
+
+
+def _int(draw: Draw, low: int, high: int) -> int:
+    return draw(st.integers(low, max(low, high)))  # type: ignore[return-value]
+
+
+class _Groups:
+    """Sets of nodes that run one after the other, merged at random."""
+
+    def __init__(self, graph: Graph, draw: Draw, fixed: Collection[int]) -> None:
+        self.graph, self.draw, self.fixed = graph, draw, fixed
+        self.home = list(range(len(graph.nodes)))
+
+    def edges(self) -> set[tuple[int, int]]:
+        found = set()
+        for node in range(len(self.graph.nodes)):
+            for maker in self.graph.predecessors(node):
+                found.add((self.home[maker], self.home[node]))
+        return {(a, b) for a, b in found if a != b}
+
+    def order(self, *, shuffled: bool = False) -> list[int] | None:
+        """The groups in an order that runs; None where there is a circle."""
+        left, edges, order = sorted(set(self.home)), self.edges(), []
+        while left:
+            ready = [g for g in left if not any(b == g and a in left for a, b in edges)]
+            if not ready:
+                return None
+            following = _pick(self.draw, ready) if shuffled else ready[0]
+            order.append(following)
+            left.remove(following)
+        return order
+
+    def merge(self) -> None:
+        """Join two groups that are connected, or any two; not where that makes a circle."""
+        free = sorted(set(self.home) - {self.home[node] for node in self.fixed})
+        pairs = [(a, b) for a, b in sorted(self.edges()) if a in free and b in free]
+        if _int(self.draw, 0, 9) == 0:
+            pairs = [(a, b) for a in free for b in free if a < b]
+        if not pairs:
+            return
+        one, other = _pick(self.draw, pairs)
+        before = list(self.home)
+        self.home = [one if home == other else home for home in self.home]
+        if self.order() is None:
+            self.home = before
+
+
+@st.composite
+def plans(draw: Draw, graph: Graph, machine: Machine) -> Plan:
+    """A plan for a (legalised) network: groups in any order that runs, cut in any way."""
+    network = Network(graph, machine, machine.dtype)
+    place: dict[int, Place] = {}
+    for unit in network.units:
+        movable = unit.place is Place.MAIN and not any(
+            runs_whole(graph, graph.nodes[n]) for n in unit.nodes
+        )
+        chosen = Place.CORES if movable and draw(st.booleans()) else unit.place
+        place.update(dict.fromkeys(unit.nodes, chosen))
+        place.update(dict.fromkeys(unit.views, Place.VIEW))
+    fixed = [node for node, where in place.items() if where is not Place.CORES]
+    groups = _Groups(graph, draw, fixed)
+    for _ in range(_int(draw, 0, 2 * len(graph.nodes))):
+        groups.merge()
+    order = groups.order(shuffled=True)
+    assert order is not None
+    made: list[GroupPlan] = []
+    crossing: list[str] = []
+    for group in order:
+        members = tuple(n for n, home in enumerate(groups.home) if home == group)
+        names = tuple(graph.nodes[n].name for n in members)
+        if place[members[0]] is not Place.CORES:
+            made.append(GroupPlan(names, (), None, place[members[0]]))
+            continue
+        made.append(_cut(draw, graph, members, names))
+        crossing += exports(graph, members)
+    return Plan("random", machine.name, machine.dtype, tuple(made), _residents(draw, crossing))
+
+
+def _cut(draw: Draw, graph: Graph, members: tuple[int, ...], names: tuple[str, ...]) -> GroupPlan:
+    try:
+        axes = cuttable_axes(graph, members)
+    except TilingError:
+        axes = {}
+    chosen = draw(st.permutations(sorted(axes)))[: _int(draw, 0, 2)]
+    kept = _int(draw, -2, len(chosen) - 1) if chosen else -1  # one axis may keep its halo
+    splits = tuple(
+        Split(
+            axis,
+            _int(draw, 1 + (axes[axis] > 1), min(7, axes[axis])),
+            Halo.CACHE if number == kept else Halo.RECOMPUTE,
+        )
+        for number, axis in enumerate(chosen)
+    )
+    spread = _int(draw, -1, len(splits) - 1)
+    everywhere = spread < 0 and _int(draw, 0, 2) == 0
+    return GroupPlan(names, splits, None if spread < 0 else spread, everywhere=everywhere)
+
+
+def _residents(draw: Draw, crossing: list[str]) -> tuple[str, ...]:
+    if not crossing:
+        return ()
+    which = _int(draw, 0, 3)
+    if which == 0:
+        return ()
+    if which == 1:
+        return tuple(crossing)
+    return tuple(name for name in crossing if draw(st.booleans()))
+
+
+
+
+def squeeze(draw: Draw, b: GraphBuilder, x: str) -> str | None:
+    """Squeeze and excitation: a chain of both engines that no cut of the image drives."""
+    shape = b.shape(x)
+    if len(shape) != 4 or b.type(x).dtype != "float32":
+        return None
+    inner = _int(draw, 1, 3)
+    y = b.add("Conv", b.add("GlobalAveragePool", x), b.weight(inner, shape[1], 1, 1))
+    y = b.add("Relu", y) if draw(st.booleans()) else b.add("Softmax", y, axis=1)
+    return b.add("Mul", x, b.add("Sigmoid", b.add("Conv", y, b.weight(shape[1], inner, 1, 1))))
+
+
+def pointwise(draw: Draw, b: GraphBuilder, x: str) -> str | None:
+    """1x1 with an activation."""
+    shape = b.shape(x)
+    if len(shape) != 4 or b.type(x).dtype != "float32":
+        return None
+    filters = _int(draw, 1, 40)
+    y = b.add("Conv", x, b.weight(filters, shape[1], 1, 1), b.weight(filters))
+    return b.add("Relu", y) if draw(st.booleans()) else y
+
+
+def depthwise(draw: Draw, b: GraphBuilder, x: str) -> str | None:
+    """3x3 or 5x5 for each channel, same size or half of it."""
+    shape = b.shape(x)
+    if len(shape) != 4 or b.type(x).dtype != "float32":
+        return None
+    kernel, stride = _pick(draw, (3, 5)), _pick(draw, (1, 1, 2))
+    weight = b.weight(shape[1], 1, kernel, kernel)
+    pads = [kernel // 2] * 4
+    return b.add("Conv", x, weight, group=shape[1], pads=pads, strides=[stride] * 2)
