@@ -115,7 +115,7 @@ def load_from_a_shifted_region(case: Lowered) -> Iterator[Placed]:
 
 @fault(NUMBERS)
 def another_slice_of_the_weights(case: Lowered) -> Iterator[Placed]:
-    for number, task in tasks_of(case, "load conv2.weight@"):
+    for number, task in tasks_of(case, "load conv2.weight"):
         (view,) = task.reads
         half = view.shape[0] * view.strides[0]
         moved = replace(view, offset=half - view.offset)
@@ -143,12 +143,13 @@ def elements_written_over_each_other(case: Lowered) -> Iterator[Placed]:
 
 @fault(NUMBERS)
 def rows_and_columns_exchanged(case: Lowered) -> Iterator[Placed]:
-    for number, task in tasks_of(case, "load conv"):
-        (view,) = task.reads
-        if len(view.shape) == 4 and view.shape[2] == view.shape[3] == 3:
-            a, b, c, d = view.strides
-            turned = replace(view, strides=(a, b, d, c))
-            yield with_task(case.placed, number, replace(task, reads=(turned,)))
+    for number, task, _ in computes(case):
+        for position, view in enumerate(task.reads):
+            if len(view.shape) == 4 and view.shape[2] == view.shape[3] == 3:
+                a, b, c, d = view.strides
+                turned = replace(view, strides=(a, b, d, c))
+                reads = (*task.reads[:position], turned, *task.reads[position + 1 :])
+                yield with_task(case.placed, number, replace(task, reads=reads))
 
 
 @fault(PROGRAM)

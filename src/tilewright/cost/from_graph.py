@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tilewright.cost.base import WorkKind, Workload, matrix_product
-from tilewright.geometry.access import AxisRule, Scaled, TransposedWindow, Whole, Window
+from tilewright.geometry.access import Access, AxisRule, Scaled, TransposedWindow, Whole, Window
 from tilewright.graph.ops.spec import Engine, Op, OpSpec, Tile
 
 _FIRST_SPATIAL = 2
@@ -59,10 +59,13 @@ class _Image:
         return _Image(shape[0], shape[1], prod(space[:-1]), space[-1] if space else 1)
 
 
-def workload_of(spec: OpSpec, op: Op, tile: Tile, dtype: str | None = None) -> Workload:
-    """The work of one tile, in the planned element type where it differs from the graph's."""
+def workload_of(
+    spec: OpSpec, op: Op, tile: Tile, dtype: str | None = None, access: Access | None = None
+) -> Workload:
+    """The work of one tile, in the planned element type where it differs from the graph's. Who has
+    the first output's access relation at hand saves the time to derive it."""
     element = dtype or op.result().dtype
-    access = spec.access(op, 0)
+    access = access or spec.access(op, 0)
     rules = access.inputs[0] if access is not None and access.inputs else None
     if rules is None or tile.input_box(0) is None:
         return _vector(spec, op, tile, element)

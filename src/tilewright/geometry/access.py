@@ -243,6 +243,10 @@ class Access:
             out = rule.grow(out, extent)
         return out
 
+    def grows(self, axis: int) -> bool:
+        """Whether an interval of the axis may have to become larger."""
+        return self.grain[axis] > 1 or axis in self._growing
+
     @cached_property
     def _growing(self) -> dict[int, list[Window | Mirrored]]:
         """Rules that may enlarge an interval, by output axis."""

@@ -1,5 +1,6 @@
 """The tasks of one group: every tile's copies in, its operators, what it hands on."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -7,9 +8,10 @@ from tilewright.cost.from_graph import workload_of
 from tilewright.errors import TilewrightError
 from tilewright.geometry.box import Box
 from tilewright.geometry.interval import Interval
+from tilewright.graph.graph import Array
 from tilewright.graph.ops.spec import Step, StepInput, Tile
 from tilewright.machine.machine import Core
-from tilewright.program.constants import channels_of
+from tilewright.program.constants import channels_of, immediate
 from tilewright.program.layout import part
 from tilewright.program.program import Compute, Task, View
 from tilewright.program.residents import CutGroup
@@ -79,6 +81,8 @@ class _TileBuilder:
             tile = self.group.tile(tiled, self.index)
             if tile is not None:
                 self._operator(tiled, tile)
+            for name in tiled.node.writes:
+                self._give(tiled, name)
 
     def _add(self, task: Task, tiled: TiledOp) -> None:
         self.builder.tasks.append(
@@ -88,8 +92,12 @@ class _TileBuilder:
     def _operator(self, tiled: TiledOp, tile: Tile) -> None:
         steps = tiled.spec.tile(tiled.op, tile)
         reads: list[View] = []
-        numbers: dict[int, int] = {}
+        numbers: dict[int, int | Array] = {}
         for operand in sorted({i for step in steps for i in step.inputs if isinstance(i, int)}):
+            known = immediate(self.builder.graph, tiled.node.inputs[operand])
+            if known is not None:
+                numbers[operand] = known
+                continue
             numbers[operand] = len(reads)
             reads.append(self._operand(tiled, tile, operand))
         writes: list[View] = []
@@ -107,8 +115,6 @@ class _TileBuilder:
             Task(title, engine.name, compute, tuple(reads), tuple(writes), cost.cycles, 0, energy),
             tiled,
         )
-        for name in tiled.node.writes:
-            self._give(tiled, name)
 
     def _operand(self, tiled: TiledOp, tile: Tile, number: int) -> View:
         name = tiled.node.inputs[number]
@@ -189,8 +195,10 @@ class _TileBuilder:
     def _give(self, tiled: TiledOp, name: str) -> None:
         """Hand a result to who needs it outside the tile: other groups' rooms, the main memory."""
         box = self._written(name) if name in self.group.values else None
-        if box is None or box.empty or name not in self.held:
+        if box is None or box.empty:
             return
+        if name not in self.held:  # all of it computed by earlier tiles, this part not given yet
+            self._keep(tiled, name, self.group.values[name].box(self.index), None)
         held = self.held[name]
         source = part(held.view, held.box, box)
         rooms = self.builder.rooms.get(name, {})
@@ -224,7 +232,7 @@ def _kept(have: Box, computed: Box) -> Box | None:
     return Box(tuple(slab if k == axis else i for k, i in enumerate(have)))
 
 
-def renumbered(step: Step, reads: dict[int, int], writes: dict[int, int]) -> Step:
+def renumbered(step: Step, reads: Mapping[int, int | Array], writes: dict[int, int]) -> Step:
     """The step with the operands of the task instead of those of the operator."""
     inputs: tuple[StepInput, ...] = tuple(
         reads[i] if isinstance(i, int) else i for i in step.inputs

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tilewright.geometry.box import Box
-from tilewright.graph.graph import Graph, Node
+from tilewright.graph.graph import Array, Graph, Node
 from tilewright.graph.ops import spec_of
 from tilewright.graph.ops.spec import Engine
 from tilewright.program.layout import Layouts, dense_strides
@@ -53,6 +53,14 @@ class Pack:
     def bytes(self, channels: int) -> int:
         """Bytes of the rows of some channels."""
         return channels * self.row * self.item
+
+
+def immediate(graph: Graph, name: str) -> Array | None:
+    """The number of a constant that is a single known one: it is part of the instruction."""
+    constant = graph.constants.get(name)
+    if constant is None or constant.data is None or constant.type.size != 1:
+        return None
+    return constant.data
 
 
 def packs_of(graph: Graph, layouts: Layouts) -> Mapping[str, Pack]:

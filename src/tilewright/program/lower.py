@@ -1,27 +1,25 @@
 """From a plan to a placed program: build, passes, addresses, times."""
 
 import gc
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 
 from tilewright.errors import VerificationError
 from tilewright.graph.graph import Graph
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Plan
 from tilewright.program.build import Builder
-from tilewright.program.passes.prefetch import prefetch
+from tilewright.program.passes.prefetch import prefetched
 from tilewright.program.passes.spill import spilled
 from tilewright.program.pipeline import PASSES, run_passes
-from tilewright.program.place import NODES, DoesNotFitError, Placed, Spill, place
+from tilewright.program.place import DoesNotFitError, Placed, Spill, place
 from tilewright.program.program import Program
 from tilewright.program.verify import verify_program
 
 # Passes that hold more at once, left out one after the other where the scratchpad is short.
 HUNGRY = ("pipelining", "prefetch", "multicast", "duplicate-copies")
 BUILD = "build"  # the name of the step before the first pass
-ROOMS = (0.95, 0.85, 0.7, 0.5)  # of a scratchpad for prefetching, the first that fits
 SPILL = "spill"  # the name of the step behind the last, where one is needed
 ROUNDS = 40  # of spilling, at most
 
@@ -55,19 +53,17 @@ def lowered(
         if watch is not None:
             watch(BUILD, built)
         split = next(i for i, step in enumerate(PASSES) if step.name == "prefetch")
-        plain = run_passes(built, machine, without, after, PASSES[:split])
-        misfit: DoesNotFitError | None = None
-        program = plain
-        for room in ROOMS if "prefetch" not in without else ROOMS[:1]:
-            ahead = replace(PASSES[split], run=partial(prefetch, room=room))
-            program = run_passes(plain, machine, without, after, (ahead, *PASSES[split + 1 :]))
-            try:
-                nodes = NODES if verify or room == ROOMS[-1] else 0
-                return place(program, machine, nodes, tight=verify)
-            except DoesNotFitError as error:
-                misfit = error
-        assert misfit is not None
-        return _made_to_fit(built, program, machine, without, after, misfit)
+        program = run_passes(built, machine, without, after, PASSES[:split])
+        addresses: Mapping[int, int] | None = None
+        if "prefetch" not in without:
+            ahead = prefetched(program, machine)
+            program, addresses = ahead.program, ahead.addresses
+            after("prefetch", program)
+        program = run_passes(program, machine, without, after, PASSES[split + 1 :])
+        try:
+            return place(program, machine, addresses, tight=verify)
+        except DoesNotFitError as misfit:
+            return _made_to_fit(built, program, machine, without, after, misfit)
 
 
 def _made_to_fit(

@@ -1,20 +1,21 @@
 """Addresses and times: lifetimes in program order, offsets, reuse edges, then a schedule."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
 from tilewright.cost.base import whole_cycles
 from tilewright.errors import TilewrightError
 from tilewright.machine.machine import Link, Machine
+from tilewright.memory import Allocation, Misfit, Problem, Reason, allocate, lower_bound
 from tilewright.memory import Buffer as Rectangle
-from tilewright.memory import Misfit, Problem, Reason, allocate, lower_bound
 from tilewright.program.program import Program, Task, Transfer
 from tilewright.schedule.problem import Engine, Resources, Schedule
 from tilewright.schedule.problem import Problem as TaskProblem
 from tilewright.schedule.reuse import PlacedBuffers, reuse_edges
 from tilewright.schedule.simulate import simulate
 
-NODES = 4000  # of the exact search, where greedy addresses do not fit
+NODES = 1000  # of the exact search, where greedy addresses do not fit
 SPARE = 25  # greedy addresses are good enough when they take 1/25 more than the bytes live
 
 
@@ -71,9 +72,16 @@ def fixed_buffers(program: Program) -> set[int]:
     return {view.buffer for _, view in outside}
 
 
-def place(program: Program, machine: Machine, nodes: int = NODES, *, tight: bool = False) -> Placed:
-    """Allocate every memory, order reuse, simulate. `nodes` bounds the exact search for addresses
-    that fit; where `tight`, also for a peak close to the bytes that are live at once."""
+def place(
+    program: Program,
+    machine: Machine,
+    known: Mapping[int, int] | None = None,
+    *,
+    tight: bool = False,
+) -> Placed:
+    """Allocate every memory, order reuse, simulate. `known` are addresses that fit, for where none
+    as low are found quickly; where `tight`, more is searched for a peak close to the bytes that
+    are live at once."""
     users = users_of(program)
     ends = len(program.tasks) + 1
     fixed = fixed_buffers(program)
@@ -90,8 +98,17 @@ def place(program: Program, machine: Machine, nodes: int = NODES, *, tight: bool
             start, stop = (0, ends) if i in fixed else (users[i][0], users[i][-1] + 1)
             rectangles.append(Rectangle(buffer.name, start, stop, buffer.size, buffer.alignment))
         room = Problem(tuple(rectangles), memory.usable)
-        enough = lower_bound(room) * (SPARE + 1) // SPARE
-        found = allocate(room, target=enough, node_limit=nodes, minimise_peak=tight)
+        least = lower_bound(room)
+        enough = least * (SPARE + 1) // SPARE
+        there = known is not None and all(i in known for i in inside[memory.name])
+        limit = NODES if tight or not there else 0
+        found = allocate(room, target=enough, node_limit=limit, minimise_peak=tight)
+        if known is not None and there and (isinstance(found, Misfit) or found.peak > enough):
+            offsets = [known[i] for i in inside[memory.name]]
+            sizes = (program.buffers[i].size for i in inside[memory.name])
+            peak = max((o + size for o, size in zip(offsets, sizes, strict=True)), default=0)
+            if isinstance(found, Misfit) or peak < found.peak:
+                found = Allocation(tuple(offsets), peak, least, optimal=False, nodes=0)
         if isinstance(found, Misfit):
             raise _does_not_fit(program, memory.name, found)
         for i, offset in zip(inside[memory.name], found.offsets, strict=True):

@@ -26,6 +26,7 @@ from tilewright.graph.ops.spec import Engine, Op, OpSpec, Tile
 from tilewright.machine.machine import EngineKind, Machine
 from tilewright.machine.parameters import TableParameters
 from tilewright.program.account import main_bytes_per_cycle
+from tilewright.program.constants import immediate
 from tilewright.program.layout import Layouts
 
 Mask = npt.NDArray[np.bool_]
@@ -266,7 +267,8 @@ class _Bounder:
             default=0,
         )
         self.scratchpads = sum(core.memory.usable for core in machine.cores)
-        self.caller = [n for n in (*graph.inputs, *graph.constants) if n in self.needs.need]
+        loaded = (n for n in graph.constants if immediate(graph, n) is None)
+        self.caller = [n for n in (*graph.inputs, *loaded) if n in self.needs.need]
         self.outputs = [n for n in graph.outputs if n in graph.producer]
         self.bit = {name: 1 << i for i, name in enumerate((*self.caller, *self.outputs))}
         self._same_floor: dict[tuple[object, ...], tuple[float, float, float]] = {}

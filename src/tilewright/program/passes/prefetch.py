@@ -1,22 +1,32 @@
 """Loads are issued ahead of their use, across tiles and groups, as far as the scratchpads allow.
 
 Each load has a latest time to start: so that it, and those needed after it, arrive when they are
-used. It is issued then, or as soon after as there is room for what it brings.
+used. It is issued then, or as soon after as there is room for what it brings: what is computed lies
+at the low addresses, what is loaded comes in from above.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from tilewright.machine.machine import Machine
+from tilewright.memory import Buffer as Rectangle
+from tilewright.memory import Misfit, Problem, allocate
 from tilewright.program.link import rebuilt
-from tilewright.program.program import Program, Task, Transfer
+from tilewright.program.program import Buffer, Program, Task, Transfer
 
 SLACK = 1.25  # a copy is planned to take so much longer than it does alone
-ROOM = 0.95  # share of a scratchpad that prefetched data may fill: addresses need some slack
+NODES = 200  # of the exact search for addresses of what is not loaded
 
-_Profile = npt.NDArray[np.int64]
+
+@dataclass(frozen=True, slots=True)
+class Prefetched:
+    """A program whose loads are issued ahead, and addresses that show that all of it fits: per
+    buffer of a local memory, or nothing where none were found."""
+
+    program: Program
+    addresses: Mapping[int, int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +39,14 @@ class _Load:
     use: int
 
 
-def prefetch(program: Program, machine: Machine, room: float = ROOM) -> Program:
+def prefetch(program: Program, machine: Machine) -> Program:
     """Move loads in front of the operators that run while they arrive."""
-    main = machine.main_memory.name
-    is_load = [
-        isinstance(task.work, Transfer) and task.work.route[0] == main for task in program.tasks
-    ]
+    return prefetched(program, machine).program
+
+
+def prefetched(program: Program, machine: Machine) -> Prefetched:
+    """Issue loads ahead where there are addresses for what they bring until it is used."""
+    is_load = loads_of(program, machine)
     rest = [number for number, load in enumerate(is_load) if not load]
     position = {number: p for p, number in enumerate(rest)}
     spans = _lifetimes(program, position)
@@ -53,9 +65,8 @@ def prefetch(program: Program, machine: Machine, room: float = ROOM) -> Program:
     loads.sort(key=lambda load: (load.use, load.number))
     begins = _begins(program, machine, rest)
     wanted = _wanted(program, machine, loads, begins)
-    profiles = _profiles(program, machine, spans, len(rest))
-    free = {m.name: int(room * m.usable) for m in machine.memories if m.name in profiles}
-    issue = _issued(program, free, loads, wanted, profiles)
+    spaces = _spaces(program, machine, spans, loads)
+    issue = _issued(program, loads, wanted, spans, spaces)
     at: dict[int, list[int]] = {}
     for load, place in zip(loads, issue, strict=True):
         at.setdefault(place, []).append(load.number)
@@ -64,7 +75,21 @@ def prefetch(program: Program, machine: Machine, room: float = ROOM) -> Program:
         tasks += (program.tasks[early] for early in at.get(place, ()))
         tasks.append(program.tasks[number])
     tasks += (program.tasks[number] for number in idle)
-    return rebuilt(program, tasks)
+    ordered = rebuilt(program, tasks)
+    known: dict[int, int] = {}
+    for space in spaces.values():
+        known |= space.offsets
+    whole = not idle and all(space.complete for space in spaces.values())
+    same = len(ordered.buffers) == len(program.buffers)
+    return Prefetched(ordered, known if whole and same else None)
+
+
+def loads_of(program: Program, machine: Machine) -> list[bool]:
+    """Which tasks bring data from the main memory."""
+    main = machine.main_memory.name
+    return [
+        isinstance(task.work, Transfer) and task.work.route[0] == main for task in program.tasks
+    ]
 
 
 def _lifetimes(program: Program, position: dict[int, int]) -> dict[int, tuple[int, int]]:
@@ -78,18 +103,59 @@ def _lifetimes(program: Program, position: dict[int, int]) -> dict[int, tuple[in
     return spans
 
 
-def _profiles(
-    program: Program, machine: Machine, spans: dict[int, tuple[int, int]], count: int
-) -> dict[str, _Profile]:
-    """Bytes in use in every local memory at every one of the other tasks."""
-    steps = {m.name: np.zeros(count + 1, np.int64) for core in machine.cores for m in core.memories}
-    for number, (first, last) in spans.items():
-        buffer = program.buffers[number]
-        if buffer.memory in steps:
-            size = -(-buffer.size // buffer.alignment) * buffer.alignment
-            steps[buffer.memory][first] += size
-            steps[buffer.memory][last + 1] -= size
-    return {name: np.cumsum(step)[:-1] for name, step in steps.items()}
+class _Space:
+    """One memory over the tasks that are no loads: which bytes are taken from when to when."""
+
+    def __init__(self, usable: int, count: int) -> None:
+        self.usable = usable
+        self.first = np.zeros(count, np.int64)
+        self.last = np.zeros(count, np.int64)
+        self.low = np.zeros(count, np.int64)
+        self.high = np.zeros(count, np.int64)
+        self.count = 0
+        self.offsets: dict[int, int] = {}
+        self.complete = True
+
+    def take(self, number: int, buffer: Buffer, first: int, last: int, offset: int) -> None:
+        """Put a buffer there."""
+        self.first[self.count], self.last[self.count] = first, last
+        self.low[self.count], self.high[self.count] = offset, offset + buffer.size
+        self.count += 1
+        self.offsets[number] = offset
+
+    def gap(self, buffer: Buffer, first: int, last: int) -> int | None:
+        """The highest place for a buffer that is free all the time, if there is one."""
+        taken = (self.first[: self.count] <= last) & (self.last[: self.count] >= first)
+        low, high = self.low[: self.count][taken], self.high[: self.count][taken]
+        order = np.argsort(low, kind="stable")
+        ceilings = np.append(low[order], self.usable)
+        floors = np.concatenate((np.zeros(1, np.int64), np.maximum.accumulate(high[order])))
+        places = (ceilings - buffer.size) // buffer.alignment * buffer.alignment
+        fitting = np.flatnonzero(places >= floors)
+        return int(places[fitting[-1]]) if fitting.size else None
+
+
+def _spaces(
+    program: Program, machine: Machine, spans: dict[int, tuple[int, int]], loads: list[_Load]
+) -> dict[str, _Space]:
+    """Every local memory with the buffers that are not loaded, as far down as they go."""
+    loaded = {view.buffer for load in loads for view in program.tasks[load.number].writes}
+    spaces: dict[str, _Space] = {}
+    for memory in (memory for core in machine.cores for memory in core.memories):
+        inside = [n for n in spans if program.buffers[n].memory == memory.name]
+        fixed = [n for n in inside if n not in loaded]
+        rectangles = [
+            Rectangle(b.name, spans[n][0], spans[n][1] + 1, b.size, b.alignment)
+            for n, b in ((n, program.buffers[n]) for n in fixed)
+        ]
+        space = spaces[memory.name] = _Space(memory.usable, len(inside))
+        found = allocate(Problem(tuple(rectangles), memory.usable), node_limit=NODES)
+        if isinstance(found, Misfit):
+            space.complete = False
+            continue
+        for number, offset in zip(fixed, found.offsets, strict=True):
+            space.take(number, program.buffers[number], *spans[number], offset)
+    return spaces
 
 
 def _begins(program: Program, machine: Machine, rest: list[int]) -> list[float]:
@@ -131,26 +197,33 @@ def _wanted(
 
 def _issued(
     program: Program,
-    free: dict[str, int],
     loads: list[_Load],
     wanted: list[int],
-    profiles: dict[str, _Profile],
+    spans: dict[int, tuple[int, int]],
+    spaces: dict[str, _Space],
 ) -> list[int]:
-    """Where each load is issued: as wanted, or as soon after as its bytes have room until used."""
+    """Where each load is issued: as wanted, or as soon after as there is room until it is used."""
     issue: list[int] = []
     for load, want in zip(loads, wanted, strict=True):
-        place = min(max(load.ready, want), load.use)
-        targets = [program.buffers[view.buffer] for view in program.tasks[load.number].writes]
-        for buffer in targets:
-            profile = profiles.get(buffer.memory)
-            if profile is None or place >= load.use:
+        targets = [view.buffer for view in program.tasks[load.number].writes]
+
+        def gaps(place: int, targets: list[int] = targets) -> list[int | None]:
+            buffers = ((program.buffers[n], spans.get(n, (place, place))[1]) for n in targets)
+            return [spaces[buffer.memory].gap(buffer, place, last) for buffer, last in buffers]
+
+        low, high = min(max(load.ready, want), load.use), load.use
+        found = gaps(low)
+        if None in found:
+            while low < high:  # the later it is issued, the more room there is
+                middle = (low + high) // 2
+                low, high = (middle + 1, high) if None in gaps(middle) else (low, middle)
+            found = gaps(low)
+        for number, offset in zip(targets, found, strict=True):
+            buffer = program.buffers[number]
+            space = spaces[buffer.memory]
+            if offset is None:
+                space.complete = False
                 continue
-            full = np.flatnonzero(profile[place : load.use] > free[buffer.memory] - buffer.size)
-            if full.size:
-                place += int(full[-1]) + 1
-        for buffer in targets:
-            if buffer.memory in profiles:
-                size = -(-buffer.size // buffer.alignment) * buffer.alignment
-                profiles[buffer.memory][place : load.use] += size
-        issue.append(place)
+            space.take(number, buffer, low, spans.get(number, (low, low))[1], offset)
+        issue.append(low)
     return issue

@@ -18,10 +18,12 @@ def spread_copies(program: Program, machine: Machine) -> Program:
     ends: dict[int, float] = {}
     free: dict[str, float] = {}
     tasks: list[Task] = []
+    clock = 0.0  # a copy reuses bytes of what ran before it: it does not begin long before
     for number, task in enumerate(program.tasks):
         ready = max((ends[a] for a in task.after), default=0.0)
         if not isinstance(task.work, Transfer):
             begin = max(ready, free.get(task.engine, 0.0))
+            clock = max(clock, begin)
             ends[number] = free[task.engine] = begin + task.cycles
             tasks.append(task)
             continue
@@ -32,7 +34,7 @@ def spread_copies(program: Program, machine: Machine) -> Program:
         for link, way in _allowed(task, ways[route], machine, is_load=route[0] == main):
             choice = _on(task, link, way)
             took = choice.cycles + choice.moved / machine.alone_bytes_per_cycle(way)
-            choices.append((max(ready, free.get(link.name, 0.0)) + took, choice))
+            choices.append((max(ready, clock, free.get(link.name, 0.0)) + took, choice))
         until, best = min(choices, key=lambda pair: pair[0])
         ends[number] = free[best.engine] = until
         tasks.append(best)
@@ -47,6 +49,8 @@ def _allowed(
     if len(ways) == 1:
         return ways
     _, way = ways[0]
+    if is_load and task.after:
+        return ways
     if is_load and task.moved / machine.alone_bytes_per_cycle(way) < SMALL * way.latency:
         return ways
     urgent = max(1, len(ways) // 4)
