@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-SCRIPTS = ("loading", "shrink", "peak_accuracy", "array_cost", "allocation", "simulator")
+SCRIPTS = ("loading", "shrink", "peak_accuracy", "array_cost", "allocation", "simulator", "fusion")
 
 
 def main() -> None:

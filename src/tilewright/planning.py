@@ -1,7 +1,7 @@
 """From a model and a machine to a plan that has been executed: the steps of `tilewright plan`."""
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,11 +25,13 @@ from tilewright.program.lower import Watch, lowered
 from tilewright.program.place import Placed
 from tilewright.program.program import Whole
 from tilewright.program.verify import verify_placed, verify_program
+from tilewright.search.ablation import Ablation, ablate
 from tilewright.search.bounds import Bounds, bounds_of
 from tilewright.search.fusion import Found, Fusion
 from tilewright.search.layers import layer_by_layer as plan_layers
+from tilewright.search.patterns import Pattern, read_patterns
+from tilewright.search.progress import Tell, silent
 from tilewright.search.ways import Objective
-from tilewright.shrink.choose import silent
 
 PLANNED = frozenset({*FLOATS, "bool", *(f"{u}int{b}" for u in ("", "u") for b in (8, 16, 32, 64))})
 TOLERANCE = 1e-4  # of the largest magnitude of an output
@@ -64,7 +66,7 @@ class Verified:
 class Planned:
     """A plan for a (legalised) network, what became of it, what no plan can undercut, what a search
     compared it with, and (unless left out) the proof that it runs. `legalisation` is what was done
-    to the network before; `notes` are remarks for the user."""
+    to the network before; `notes` are remarks for the user; `without` are passes left out."""
 
     plan: Plan
     machine: Machine
@@ -77,6 +79,9 @@ class Planned:
     verified: Verified | None
     legalisation: tuple[LegalStep, ...] = ()
     notes: tuple[str, ...] = ()
+    without: frozenset[str] = frozenset()
+    patterns: tuple[Pattern, ...] = ()
+    ablation: Ablation | None = None
 
 
 def prepared(numbered: Graph, machine: Machine, dtype: str) -> Legalised:
@@ -99,15 +104,23 @@ def plan_model(
     without: frozenset[str] = frozenset(),
     verify: bool = True,
     seed: int = 0,
+    patterns: Path | None = None,
+    ablation: bool = False,
     watch: Watch | None = None,
-    progress: Callable[[str], None] = silent,
+    progress: Tell = silent,
 ) -> Planned:
     """Plan (or read a plan), lower, place, schedule, validate, execute and compare.
 
-    `without` names passes to leave out; `watch` sees the program after every step.
+    `without` names passes to leave out; `patterns` is a file of what to fuse and what to keep
+    apart; `ablation` plans with one technique more at a time; `watch` sees the program after every
+    step.
     """
     if plan is not None and layer_by_layer:
         raise TilewrightError("give either --layer-by-layer or --plan, not both")
+    if (plan is not None or layer_by_layer) and (patterns is not None or ablation):
+        what = "--patterns" if patterns is not None else "--ablation"
+        raise TilewrightError(f"{what} is for a search: not with --layer-by-layer or --plan")
+    wanted = read_patterns(patterns) if patterns is not None else ()
     given = read_plan(plan) if plan is not None else None
     elements = rate_class(dtype or (machine.dtype if given is None else given.dtype))
     progress("reading the network")
@@ -117,6 +130,7 @@ def plan_model(
     _check_known(graph)
     notes: tuple[str, ...] = ()
     found: Found | None = None
+    compared: Ablation | None = None
     if given is not None and plan is not None:
         check_plan(given, plan, graph)
         if given.machine != machine.name:
@@ -125,11 +139,32 @@ def plan_model(
     elif layer_by_layer:
         progress("choosing tiles")
         decided = plan_layers(graph, machine, elements, model.name)
+    elif ablation:
+        compared, found = ablate(
+            graph,
+            machine,
+            elements,
+            model.name,
+            objective,
+            fast=fast,
+            without=without,
+            patterns=wanted,
+            progress=progress,
+        )
+        decided, without = compared.steps[-1].plan, compared.steps[-1].without
     else:
         search = Fusion(
-            graph, machine, elements, model.name, objective, without=without, progress=progress
+            graph,
+            machine,
+            elements,
+            model.name,
+            objective,
+            without=without,
+            patterns=wanted,
+            progress=progress,
         )
         found = search.run(fast=fast)
+        notes = tuple(search.space.notes)
         decided = found.best.plan
     progress("bounding what any plan takes")
     bounds = bounds_of(graph, machine, elements)
@@ -150,6 +185,9 @@ def plan_model(
         None,
         legal.steps,
         notes,
+        without,
+        wanted,
+        compared,
     )
     if not verify:
         return planned

@@ -17,22 +17,37 @@ from numpy.lib.npyio import NpzFile
 
 from tilewright import __version__, api
 from tilewright.errors import OutputError, TilewrightError, VerificationError
-from tilewright.graph.graph import Array
+from tilewright.frontend.network_file import load_network, save_network
+from tilewright.graph.graph import Array, Graph
 from tilewright.machine.machine import Machine
+from tilewright.plan.plan import Plan, read_plan
 from tilewright.planning import Arrays, Numbers, Planned, Verified, execute, prepared, validate
 from tilewright.program import store
 from tilewright.program.account import Account, account_of
 from tilewright.program.place import Placed
+from tilewright.search.patterns import Pattern, pattern_of, pattern_row
 
 VERSION = 2
 FOLDER, MANIFEST = "run", "run.json"
-_PLACED, _MACHINE = "placed.json", "machine.json"
+_PLACED, _MACHINE, _NETWORK = "placed.json", "machine.json", "network.json"
 _INPUTS, _WEIGHTS, _EXPECTED = "inputs.npz", "weights.npz", "expected.npz"
 _DAMAGE = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, MemoryError)
 
 
 class RunError(TilewrightError):
     """A saved run is incomplete or is not what was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedRun:
+    """A saved run to ask questions of: the network has no weights."""
+
+    graph: Graph
+    machine: Machine
+    plan: Plan
+    placed: Placed
+    without: frozenset[str]
+    patterns: tuple[Pattern, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +67,7 @@ def save_run(planned: Planned, folder: Path) -> None:
         inside.mkdir()
         store.save(planned.placed, inside / _PLACED)
         store.save(planned.machine, inside / _MACHINE)
+        save_network(planned.graph, inside / _NETWORK)
         numbers = planned.numbers
         if numbers is not None:
             api.save_arrays(numbers.inputs, inside / _INPUTS)
@@ -64,6 +80,8 @@ def save_run(planned: Planned, folder: Path) -> None:
             "model": planned.plan.model,
             "dtype": planned.plan.dtype,
             "opsets": dict(planned.graph.opsets),
+            "without": sorted(planned.without),
+            "patterns": [pattern_row(pattern) for pattern in planned.patterns],
             "executed": numbers is not None,
             "as_written": numbers is not None and numbers.as_written,
             "seed": numbers.seed if numbers is not None else None,
@@ -101,6 +119,25 @@ def check_run(folder: Path) -> Rechecked:
     numbers = _numbers(folder / FOLDER, about, machine)
     verified = execute(placed, machine, about["opsets"], account, numbers)
     return Rechecked(about["model"], machine.name, account, verified)
+
+
+def load_run(folder: Path) -> SavedRun:
+    """A saved run, as it was written; nothing is executed."""
+    about = _manifest(folder)
+    changed = _changed(folder, about["files"])
+    if changed is not None:
+        raise RunError(f"'{folder / changed}' is not as it was written{_reason(folder)}")
+    inside = folder / FOLDER
+    if not (inside / _NETWORK).is_file():
+        raise RunError(f"'{folder}' was written by an earlier version: plan it again")
+    return SavedRun(
+        load_network(inside / _NETWORK),
+        store.load(Machine, inside / _MACHINE),
+        read_plan(folder / "plan.yaml"),
+        store.load(Placed, inside / _PLACED),
+        frozenset(about["without"]),
+        tuple(pattern_of(row, f"'{inside / MANIFEST}'") for row in about["patterns"]),
+    )
 
 
 def _validated(folder: Path) -> tuple[Placed, Machine, Account]:

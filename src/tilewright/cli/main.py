@@ -6,7 +6,7 @@ from typing import NoReturn, cast
 import typer
 
 from tilewright import __version__
-from tilewright.cli import plan, show, shrink, tile
+from tilewright.cli import explain, plan, show, shrink, tile
 from tilewright.errors import TilewrightError
 
 app = typer.Typer(
@@ -15,7 +15,8 @@ app = typer.Typer(
     "tile: every tile of an operator or a fused run of operators, with its exact halo and "
     "padding.\n\n"
     "shrink: an ordinary ONNX model with the same results in a fraction of the memory.\n\n"
-    "plan: how a network runs on a machine, to the cycle and the byte, proved by executing it.",
+    "plan: how a network runs on a machine, to the cycle and the byte, proved by executing it.\n\n"
+    "explain: why the boundaries of a plan are where they are.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -26,6 +27,7 @@ app.command("shrink")(shrink.shrink)
 app.command("run")(shrink.run)
 app.command("plan")(plan.with_switches(plan.plan))
 app.command("verify")(plan.verify)
+app.command("explain")(explain.explain)
 app.add_typer(show.app, name="show")
 
 

@@ -19,6 +19,7 @@ from tilewright.cli.common import (
     parse_shapes,
     print_json,
 )
+from tilewright.cli.progress import progress_line
 from tilewright.errors import TilewrightError
 from tilewright.program.pipeline import PASSES
 from tilewright.program.program import Program
@@ -88,6 +89,27 @@ def plan(
     no_verify: Annotated[
         bool, typer.Option("--no-verify", help="Validate, but do not execute the plan.")
     ] = False,
+    patterns: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.yaml",
+            help="Operators to fuse or to keep apart (see examples/patterns).",
+        ),
+    ] = None,
+    ablation: Annotated[
+        bool,
+        typer.Option(
+            "--ablation",
+            help="Plan with one technique more at a time: none, + vertical fusion, + implicit "
+            "reshape, + matrix/vector pipelining.",
+        ),
+    ] = False,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain", help="Reasons for all boundaries in the report, not for a few (--out)."
+        ),
+    ] = False,
     seed: Annotated[int, typer.Option(help="Seed of missing weights and of inputs.")] = 0,
     print_after: Annotated[
         str | None,
@@ -117,6 +139,8 @@ def plan(
       tilewright plan resnet18 --on npu-2.7 --layer-by-layer
 
       tilewright plan net.onnx --on mcu --plan resnet18-run/plan.yaml --out again
+
+      tilewright plan sd15_down_block --on npu-2.7 --ablation --out ablation
     """
     _check_print_after(print_after, without)
     from tilewright.machine.load import load_machine
@@ -126,6 +150,8 @@ def plan(
     target = load_machine(machine)
     if folder is not None:
         check_folder(folder)
+    elif explain:
+        raise TilewrightError("--explain is for the report: say where with --out DIR")
     loaded = api.load(model, parse_shapes(shape))
     printed: list[str] = []
 
@@ -135,7 +161,7 @@ def plan(
         if step == print_after:
             printed.append(program_text(program))
 
-    with err.status("planning ...") as status:
+    with progress_line("planning") as tell:
         planned = plan_model(
             loaded,
             target,
@@ -147,12 +173,15 @@ def plan(
             without=without,
             verify=not no_verify,
             seed=seed,
+            patterns=patterns,
+            ablation=ablation,
             watch=watch,
-            progress=lambda text: status.update(f"{text} ..."),
+            progress=tell,
         )
         if folder is not None:
-            status.update("writing files ...")
-            write_run(planned, folder)
+            write_run(planned, folder, explained=explain, tell=tell)
+    from tilewright.report.ablated import ablation_table
+    from tilewright.report.ablated import notes as ablation_notes
     from tilewright.report.plan_summary import (
         engines_table,
         memory_table,
@@ -175,6 +204,10 @@ def plan(
         out.print(line, soft_wrap=True)
     out.print(engines_table(planned))
     out.print(memory_table(planned))
+    if planned.ablation is not None:
+        out.print(ablation_table(planned))
+        for text in ablation_notes(planned):
+            out.print(text, soft_wrap=True)
     out.print(verified_line(planned), soft_wrap=True)
     if folder is not None:
         out.print(f"written: {folder}   (check it with: tilewright verify {folder})")

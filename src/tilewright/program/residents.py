@@ -40,7 +40,7 @@ def regions(
     names: Iterable[str], groups: Iterable[CutGroup]
 ) -> Mapping[str, dict[str, tuple[Box, Box | None]]]:
     """For each resident tensor and core: all it has to hold of it, and what it reads of it."""
-    wanted = frozenset(names)
+    wanted = dict.fromkeys(names)  # in their order: buffers are numbered by it
     reads: dict[str, dict[str, Box]] = {name: {} for name in wanted}
     writes: dict[str, dict[str, Box]] = {name: {} for name in wanted}
     for group in groups:

@@ -14,9 +14,13 @@ from tilewright.replay import FOLDER, save_run
 from tilewright.report.html import write_report
 from tilewright.report.perfetto import write_trace
 from tilewright.report.plan_summary import summary_json
-from tilewright.report.told import told
+from tilewright.report.told import cheap_boundaries, told
+from tilewright.search.explain import MOST_BOUNDARIES, Explanation, explain
+from tilewright.search.patterns import apart_edges
+from tilewright.search.progress import Tell, silent
 
 FILES = ("report.html", "summary.json", "plan.yaml", "program.txt", "schedule.json", "memory.png")
+SOMETIMES = ("ablation.png",)  # files that only some runs have
 
 
 def check_folder(folder: Path) -> None:
@@ -31,11 +35,18 @@ def check_folder(folder: Path) -> None:
         raise OutputError(f"cannot write '{folder}': its folder '{FOLDER}' is not of a run")
 
 
-def write_run(planned: Planned, folder: Path) -> None:
-    """Write all files of a run. What was in the folder stays, except an earlier run's files."""
-    from tilewright.report.plots import plot_memory_map
+def write_run(
+    planned: Planned, folder: Path, *, explained: bool = False, tell: Tell = silent
+) -> None:
+    """Write all files of a run. What was in the folder stays, except an earlier run's files.
+
+    The report has reasons for a few boundaries of a search's plan; if `explained`, for all.
+    """
+    from tilewright.report.plots import plot_ablation, plot_memory_map
 
     target = folder.absolute()
+    story = told(planned, _explanation(planned, explained, tell))
+    tell("writing files")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         near = target if target.exists() else target.parent  # on the same disk: moving is renaming
@@ -49,11 +60,33 @@ def write_run(planned: Planned, folder: Path) -> None:
             (draft / "program.txt").write_text(text, encoding="utf-8")
             write_trace(planned, draft / "schedule.json")
             plot_memory_map(planned, draft / "memory.png")
-            write_report(planned, draft / "report.html", told(planned), planned.graph)
+            if planned.ablation is not None:
+                plot_ablation(planned, draft / "ablation.png")
+            write_report(planned, draft / "report.html", story, planned.graph)
             save_run(planned, draft)
             _move(draft, target)
     except OSError as error:
         raise OutputError(f"cannot write '{folder}': {error.strerror or error}") from None
+
+
+def _explanation(planned: Planned, explained: bool, tell: Tell) -> Explanation | None:
+    """Reasons for the report: all that were asked for, else what a few seconds give."""
+    if planned.found is None and not explained:
+        return None
+    limit = MOST_BOUNDARIES if explained else cheap_boundaries(planned)
+    try:
+        return explain(
+            planned.graph,
+            planned.machine,
+            planned.plan,
+            planned.placed,
+            without=planned.without,
+            apart=apart_edges(planned.graph, planned.patterns),
+            limit=limit,
+            tell=tell,
+        )
+    except KeyboardInterrupt:  # the plan is there: it is written without reasons
+        return None
 
 
 def _move(draft: Path, target: Path) -> None:
@@ -62,5 +95,8 @@ def _move(draft: Path, target: Path) -> None:
         return
     if (target / FOLDER).exists():
         shutil.rmtree(target / FOLDER)  # a run of ours: `check_folder` looked
-    for name in (*FILES, FOLDER):
-        os.replace(draft / name, target / name)
+    for name in SOMETIMES:
+        (target / name).unlink(missing_ok=True)
+    for name in (*FILES, *SOMETIMES, FOLDER):
+        if name not in SOMETIMES or (draft / name).exists():
+            os.replace(draft / name, target / name)

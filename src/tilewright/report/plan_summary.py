@@ -5,13 +5,16 @@ from typing import Any
 from rich.table import Table
 
 from tilewright.planning import Planned
+from tilewright.report.ablated import ablation_json
 from tilewright.schedule.timeline import EngineUse, IdleReason
+from tilewright.search.patterns import pattern_row
 from tilewright.units import format_bytes, format_time
 
 REFERENCES = {
     False: "onnxruntime",
     True: "onnxruntime, operators as written (its fusions round elsewhere)",
 }
+LAYERS = "layer by layer"  # the rival that speed-ups refer to
 TOLD = 3  # steps of legalisation that the text tells; the JSON has all
 
 
@@ -26,6 +29,9 @@ def summary_json(planned: Planned) -> dict[str, Any]:
         "latency_cycles": account.latency_cycles,
         "latency_ms": round(machine.seconds(account.latency_cycles) * 1e3, 9),
         "lower_bound_cycles": planned.bounds.cycles,
+        "lower_bound": planned.bounds.name,
+        "lower_bound_node": planned.bounds.node or None,
+        "gap": _gap(planned),
         "energy_pj": account.energy_pj,
         "dram_read_bytes": account.dram_read_bytes,
         "dram_write_bytes": account.dram_write_bytes,
@@ -54,6 +60,8 @@ def summary_json(planned: Planned) -> dict[str, Any]:
             }
             for step in planned.legalisation
         ],
+        "search": _search_json(planned),
+        "ablation": ablation_json(planned),
         "verified": None
         if verified is None
         else {
@@ -109,6 +117,7 @@ def summary_lines(planned: Planned) -> list[str]:
     account, machine = planned.account, planned.machine
     bound = planned.bounds.cycles
     gap = f"{account.latency_cycles / bound:.2f}x" if bound else "unknown"
+    node = f" at '{planned.bounds.node}'" if planned.bounds.node else ""
     tasks = len(planned.placed.program.tasks)
     moved = account.dram_read_bytes + account.dram_write_bytes
     times = f" ({moved / account.compulsory_bytes:.1f}x)" if account.compulsory_bytes else ""
@@ -116,7 +125,9 @@ def summary_lines(planned: Planned) -> list[str]:
         f"{planned.plan.model} on {machine.name}, {planned.plan.dtype}: "
         f"{len(planned.plan.groups)} groups, {tasks} tasks",
         f"latency      {_time(planned, account.latency_cycles)}",
-        f"lower bound  {_time(planned, bound)}; the plan takes {gap} of it",
+        f"lower bound  {_time(planned, bound)} by {planned.bounds.name}{node}; "
+        f"the plan takes {gap} of it",
+        *_searched(planned),
         f"traffic      {machine.main_memory.name} read {format_bytes(account.dram_read_bytes)}, "
         f"written {format_bytes(account.dram_write_bytes)}; "
         f"at least {format_bytes(account.compulsory_bytes)} have to move{times}",
@@ -125,6 +136,66 @@ def summary_lines(planned: Planned) -> list[str]:
         *_spilled(planned),
         *_legalised(planned),
     ]
+
+
+def _gap(planned: Planned) -> float | None:
+    """How far the plan is above the strongest bound, as a share of it."""
+    bound = planned.bounds.cycles
+    return round(planned.account.latency_cycles / bound - 1, 6) if bound else None
+
+
+def _search_json(planned: Planned) -> dict[str, Any] | None:
+    found = planned.found
+    if found is None:
+        return None
+    layers = next((r for r in found.rivals if r.name == LAYERS), None)
+    latency = max(1, planned.account.latency_cycles)
+    return {
+        "rivals": [
+            {"name": r.name, "latency_cycles": r.cycles, "dram_bytes": r.dram_bytes}
+            for r in found.rivals
+        ],
+        "speed_up": None if layers is None else round(layers.cycles / latency, 6),
+        "fusion_helps": _helps(planned),
+        "exact": found.exact,
+        "groups_looked_at": found.groups_looked_at,
+        "plans_simulated": found.simulated,
+        "interrupted": found.interrupted,
+        "patterns": [pattern_row(pattern) for pattern in planned.patterns],
+    }
+
+
+def _helps(planned: Planned) -> bool:
+    """Whether anything runs together or stays in the scratchpads in the plan that was found."""
+    found = planned.found
+    layers = next((r for r in found.rivals if r.name == LAYERS), None) if found else None
+    return layers is None or planned.plan != layers.plan
+
+
+def _searched(planned: Planned) -> list[str]:
+    """What the plan was compared with, and how thorough the search was."""
+    found = planned.found
+    if found is None:
+        return []
+    account = planned.account
+    moved = max(1, account.dram_read_bytes + account.dram_write_bytes)
+    lines: list[str] = []
+    for label, rival in zip(("against", ""), found.rivals, strict=False):
+        lines.append(
+            f"{label:<13}{rival.name}: {rival.cycles:,} cycles, {format_bytes(rival.dram_bytes)}; "
+            f"the plan is {rival.cycles / max(1, account.latency_cycles):.2f}x as fast "
+            f"with {rival.dram_bytes / moved:.2f}x fewer bytes"
+        )
+    if not _helps(planned):
+        text = "fusion does not help here: no grouping that was simulated beats layer by layer"
+        lines.append(f"{'':<13}{text}")
+    how = "exact on the additive model" if found.exact else "approximate: too many groups for all"
+    stop = "; interrupted, this is the best plan so far" if found.interrupted else ""
+    lines.append(
+        f"search       {how}; {found.groups_looked_at} groups looked at, "
+        f"{found.simulated} plans simulated{stop}"
+    )
+    return lines
 
 
 def _spill_reasons(planned: Planned) -> dict[str, int]:

@@ -9,6 +9,7 @@ from tilewright.api import ShrinkResult
 from tilewright.errors import OutputError
 from tilewright.planning import Planned
 from tilewright.program.place import Placed
+from tilewright.report.ablated import published, times_of
 from tilewright.units import format_bytes
 
 matplotlib.use("Agg")
@@ -89,6 +90,36 @@ def plot_memory_map(planned: Planned, path: Path) -> None:
     figure.subplots_adjust(0.055, 0.55 / height, 0.985, 1 - 0.85 / height, hspace=0.16)
     try:
         figure.savefig(path, dpi=100, metadata={"Software": "tilewright"})
+    except (OSError, ValueError) as error:
+        raise OutputError(f"cannot write '{path}': {error}") from None
+    finally:
+        pyplot.close(figure)
+
+
+def plot_ablation(planned: Planned, path: Path) -> None:
+    """What each technique buys: a bar for every step, beside the published ones if any."""
+    ablation = planned.ablation
+    assert ablation is not None
+    times, other = times_of(ablation, planned.machine), published(planned)
+    figure, axes = pyplot.subplots(figsize=(9, 4.6))
+    places = list(range(len(times)))
+    wide = 0.62 if other is None else 0.4
+    left = [place - (0 if other is None else wide / 2) for place in places]
+    bars = axes.bar(left, times, wide, color="#2b6cb0", label=f"{planned.machine.name}, simulated")
+    axes.bar_label(bars, [f"{ms:.3g} ms" for ms in times], padding=2, fontsize=9)
+    if other is not None:
+        right = [place + wide / 2 for place in places]
+        label = "published: another block, machine not named"
+        bars = axes.bar(right, other, wide, color="#cbd5e0", label=label)
+        axes.bar_label(bars, [f"{ms:.0f} ms" for ms in other], padding=2, fontsize=9)
+        axes.legend(fontsize=9)
+    axes.set_xticks(places, [step.name for step in ablation.steps])
+    axes.set_ylabel("latency, ms")
+    axes.set_title(f"{planned.plan.model} on {planned.machine.name}: what each technique buys")
+    axes.margins(y=0.12)
+    figure.tight_layout()
+    try:
+        figure.savefig(path, dpi=110, metadata={"Software": "tilewright"})
     except (OSError, ValueError) as error:
         raise OutputError(f"cannot write '{path}': {error}") from None
     finally:

@@ -1,11 +1,22 @@
 """What a search has to say about its plan, as the report tells it."""
 
 from tilewright.planning import Planned
-from tilewright.report.html.story import Bound, Rival, Story
+from tilewright.report.html.story import Bound, GroupNote, Reason, Rival, Story
+from tilewright.search.explain import Explanation, group_facts
+
+LOWERINGS = 8  # trials beside a plan, at most; `tilewright explain` makes them all
+LOWERED_TASKS = 6000  # tasks of all these trials together, about
 
 
-def told(planned: Planned) -> Story:
-    """Rivals and bounds of a planned network."""
+def cheap_boundaries(planned: Planned) -> int:
+    """Boundaries whose reasons take a few seconds: each is two trials of all tasks, about. Counted
+    and not timed, so that equal runs write equal files."""
+    tasks = max(1, len(planned.placed.program.tasks))
+    return min(LOWERINGS, LOWERED_TASKS // (2 * tasks))
+
+
+def told(planned: Planned, explanation: Explanation | None = None) -> Story:
+    """Rivals, bounds, reasons, facts of the groups, and what each technique buys."""
     bounds = planned.bounds
     parts = {
         "matrix engines": bounds.matrix,
@@ -21,7 +32,36 @@ def told(planned: Planned) -> Story:
     if planned.found is not None:
         rivals = [Rival(t.name, t.cycles, t.dram_bytes) for t in planned.found.rivals]
     rivals.append(Rival("this plan", account.latency_cycles, moved))
+    steps = planned.ablation.steps if planned.ablation is not None else ()
     return Story(
         rivals=tuple(rivals),
         bounds=tuple(Bound(name, cycles) for name, cycles in parts.items()),
+        reasons=() if explanation is None else _reasons(planned, explanation),
+        notes=_notes(planned),
+        ablation=tuple(Rival(step.name, step.cycles, step.dram_bytes) for step in steps),
+    )
+
+
+def _reasons(planned: Planned, explanation: Explanation) -> tuple[Reason, ...]:
+    groups = planned.plan.groups
+    rows: list[Reason] = []
+    for boundary in explanation.boundaries:
+        edge, trial = boundary.edge, boundary.trial
+        rows.append(
+            Reason(
+                edge.tensor,
+                groups[edge.before].nodes[0],
+                groups[edge.after].nodes[0],
+                boundary.text,
+                boundary.kind.value,
+                None if trial is None else trial.cycles,
+            )
+        )
+    return tuple(rows)
+
+
+def _notes(planned: Planned) -> tuple[GroupNote, ...]:
+    facts = group_facts(planned.graph, planned.machine, planned.plan, planned.placed)
+    return tuple(
+        GroupNote(fact.number, fact.grid, round(fact.halo_share, 6), fact.binding) for fact in facts
     )

@@ -4,7 +4,8 @@ The additive model knows no overlap between groups; it only proposes. Every plan
 is lowered, placed and simulated, and the simulator's cycles are the only ones reported.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from math import fsum
 
@@ -17,12 +18,15 @@ from tilewright.program.lower import lowered
 from tilewright.program.place import Placed
 from tilewright.search.dp import best_groupings, greedy_merge
 from tilewright.search.network import Network
+from tilewright.search.patterns import Pattern, Space
+from tilewright.search.progress import Tell, silent
 from tilewright.search.ways import Objective, Ways
 from tilewright.tiling.group import exports
 
 TIE = 0.005  # plans within half a percent count as equal: fewer bytes win
 KEPT = 3  # groupings of the additive model that are simulated
 EVALUATIONS = 150  # groups per unit that the additive model may look at
+LEANINGS = (1.0, 0.3)  # how much it is worth to hold fewer constants, tried one after the other
 PROMOTIONS = 8  # values that are tried as resident after the groups are chosen
 
 
@@ -74,21 +78,26 @@ class Fusion:
         objective: Objective = Objective.LATENCY,
         *,
         without: frozenset[str] = frozenset(),
-        progress: Callable[[str], None] = lambda text: None,
+        patterns: Sequence[Pattern] = (),
+        progress: Tell = silent,
     ) -> None:
         self.graph, self.machine, self.model = graph, machine, model
         self.network = Network(graph, machine, dtype)
         self.ways = Ways(self.network, objective)
+        self.ways.tiler.pipelines = "pipelining" not in without
+        self.ways.tiler.looks.reshapes = "implicit-reshape" not in without
+        self.space = Space(self.ways, patterns)
         self.objective, self.without, self.progress = objective, without, progress
         self.trials: list[Trial] = []
-        self.exact = True
+        self.outside: list[Trial] = []  # rivals that patterns of the user do not allow
+        self.exact = False  # until all groups were looked at
         self.looked_at = 0
 
     def run(self, *, fast: bool = False) -> Found:
         """Search, simulate, refine. An interrupt ends it with the best plan so far, if any."""
-        singles = tuple(1 << unit.number for unit in self.network.units)
         self.progress("layer by layer, as a start")
-        self.attempt("layer by layer", singles)
+        self.space.check()
+        self._layers()
         interrupted = False
         try:
             self._search(fast)
@@ -97,20 +106,32 @@ class Fusion:
                 raise
             interrupted = True
         best = self.best()
-        rivals = tuple(t for t in self.trials if t.name in ("layer by layer", "greedy merge"))
-        return Found(best, rivals, self.exact, self.looked_at, len(self.trials), interrupted)
+        names = ("layer by layer", "greedy merge")
+        rivals = tuple(t for t in (*self.outside, *self.trials) if t.name in names)
+        simulated = len(self.trials) + len(self.outside)
+        return Found(best, rivals, self.exact, self.looked_at, simulated, interrupted)
+
+    def _layers(self) -> None:
+        """Layer by layer: a plan to begin with, or what to compare with where patterns fuse."""
+        if not self.space.forced:
+            self.attempt("layer by layer", self.space.singles)
+            return
+        masks = tuple(1 << unit.number for unit in self.network.units)
+        rival = self._trial("layer by layer", self.ways.plan(self.model, masks), masks)
+        self.outside += [rival] if rival is not None else []
+        self.attempt("patterns alone", self.space.singles)
 
     def _search(self, fast: bool) -> None:
         self.progress("merging greedily, as compilers do")
-        merged = greedy_merge(self.network.predecessors, self.score)
+        merged = greedy_merge(self.space.predecessors, self.score)
         self.attempt("greedy merge", merged.groups)
-        units = len(self.network.units)
+        units = len(self.space.blocks)
 
         def share(done: float) -> None:
-            self.progress(f"looking at all groups, {done:.0%} done")
+            self.progress("looking at all groups", done)
 
         found = best_groupings(
-            self.network.predecessors,
+            self.space.predecessors,
             self.score,
             keep=1 if fast else KEPT,
             may_grow=self._may_grow,
@@ -121,7 +142,22 @@ class Fusion:
         for number, grouping in enumerate(found.groupings):
             self.progress(f"simulating grouping {number + 1} of {len(found.groupings)}")
             self.attempt("fused", grouping.groups)
+        self._lean(LEANINGS[:1] if fast else LEANINGS)
         self._promote(2 if fast else PROMOTIONS)
+
+    def _lean(self, leanings: Sequence[float]) -> None:
+        """The best groupings with their constants divided among the cores rather than their rows:
+        less is held, more can be fetched ahead."""
+        self.progress("dividing constants among the cores")
+        ranked = sorted(self.trials, key=lambda trial: trial.score(self.objective))
+        groupings = list(dict.fromkeys(trial.groups for trial in ranked))[:2]
+        for holding in leanings if len(self.machine.cores) > 1 else ():
+            space = copy(self.space)
+            space.ways = self.ways.leaning(holding)
+            for groups in groupings:
+                plan = space.plan(self.model, groups)
+                trial = self._trial("fused, constants divided", plan, groups)
+                self.trials += [trial] if trial is not None else []
 
     def _promote(self, limit: int) -> None:
         """Keep values between groups in the scratchpads too, where that helps: all, then the
@@ -131,19 +167,24 @@ class Fusion:
         if not names:
             return
         self.progress("keeping values between groups")
-        self.attempt("fused, all kept", best.groups, tuple(names))
+        self._keep("fused, all kept", best, names)
         for name in names[:limit]:
             best = self.best()
             if name not in best.plan.resident:
-                self.attempt("fused, more kept", best.groups, (*best.plan.resident, name))
+                self._keep("fused, more kept", best, [name])
+
+    def _keep(self, title: str, trial: Trial, names: Sequence[str]) -> None:
+        plan = replace(trial.plan, resident=(*trial.plan.resident, *names))
+        kept = self._trial(title, plan, trial.groups)
+        self.trials += [kept] if kept is not None else []
 
     def score(self, mask: int) -> float | None:
         """The additive model's cost of a group."""
-        way = self.ways.way(mask)
+        way = self.space.way(mask)
         return None if way is None else way.score(self.objective)
 
     def _may_grow(self, mask: int) -> bool:
-        return self.ways.way(mask) is not None
+        return self.space.way(mask) is not None
 
     def crossing(self, plan: Plan) -> Iterator[str]:
         """Values that go through the main memory between groups on cores, largest first."""
@@ -153,21 +194,24 @@ class Fusion:
                 continue
             nodes = [self.graph.index[name] for name in group.nodes]
             for name in exports(self.graph, nodes):
-                if name not in plan.resident and self.network.keepable(name):
+                stays = self.network.keepable(name) and self.space.may_stay(name)
+                if name not in plan.resident and stays:
                     names.append(name)
         types = self.graph.types
         yield from sorted(names, key=lambda name: (-types[name].bytes, name))
 
-    def attempt(
-        self, name: str, groups: tuple[int, ...], kept: tuple[str, ...] = ()
-    ) -> Trial | None:
+    def attempt(self, name: str, groups: tuple[int, ...]) -> Trial | None:
         """Lower and simulate a grouping; None where it does not fit."""
-        plan = self.ways.plan(self.model, groups)
-        plan = replace(plan, resident=tuple(dict.fromkeys((*plan.resident, *kept))))
+        plan = self.space.plan(self.model, groups)
+        trial = self._trial(name, plan, groups)
+        self.trials += [trial] if trial is not None else []
+        return trial
+
+    def _trial(self, name: str, plan: Plan, groups: tuple[int, ...]) -> Trial | None:
         placed = self.placed(plan)
         if placed is None:
             return None
-        trial = Trial(
+        return Trial(
             name,
             plan,
             groups,
@@ -176,8 +220,6 @@ class Fusion:
             fsum(task.energy_pj for task in placed.program.tasks),
             max(peak for memory, peak in placed.peaks if memory != self.machine.main_memory.name),
         )
-        self.trials.append(trial)
-        return trial
 
     def placed(self, plan: Plan) -> Placed | None:
         """The plan lowered, or None where it does not fit."""
@@ -189,7 +231,19 @@ class Fusion:
     def best(self) -> Trial:
         """The best by the objective; of those within a tie, the one with the fewest bytes."""
         if not self.trials:
-            raise TilewrightError(f"no plan of {self.model} fits {self.machine.name}")
+            raise TilewrightError(self._why_none())
         least = min(trial.score(self.objective) for trial in self.trials)
         close = [t for t in self.trials if t.score(self.objective) <= least * (1 + TIE)]
         return min(close, key=lambda t: (t.dram_bytes, t.cycles))
+
+    def _why_none(self) -> str:
+        """Why not even the plainest plan can be lowered."""
+        text = f"no plan of {self.model} fits {self.machine.name}"
+        if self.space.forced:
+            text += " with its patterns fused"
+        try:
+            plan = self.space.plan(self.model, self.space.singles)
+            lowered(self.graph, self.machine, plan, self.without, verify=False)
+        except TilewrightError as error:
+            text += f": {error}"
+        return text

@@ -48,6 +48,7 @@ class Network:
         self._views: dict[str, View] = {}
         self._parts: set[str] = set()
         self._ops: dict[int, tuple[TiledOp, ...]] = {}
+        self._keepable: dict[str, bool] = {}
 
     @cached_property
     def units(self) -> tuple[Unit, ...]:
@@ -102,10 +103,15 @@ class Network:
 
     def on_cores(self, number: int) -> bool:
         """Whether a unit can run on the cores, by itself or in a group."""
-        unit = self.units[number]
-        if unit.place is Place.VIEW:
-            return False
-        return not any(runs_whole(self.graph, self.graph.nodes[index]) for index in unit.nodes)
+        return self._cores_run[number]
+
+    @cached_property
+    def _cores_run(self) -> tuple[bool, ...]:
+        return tuple(
+            unit.place is not Place.VIEW
+            and not any(runs_whole(self.graph, self.graph.nodes[index]) for index in unit.nodes)
+            for unit in self.units
+        )
 
     def names(self, nodes: Iterable[int]) -> tuple[str, ...]:
         """Names of nodes."""
@@ -121,10 +127,13 @@ class Network:
 
     def keepable(self, name: str) -> bool:
         """Whether a value can stay in the scratchpads: made and read by operators on cores."""
-        maker = self.graph.producer.get(name)
-        if maker is None or not self._on_cores(maker):
-            return False
-        return any(self._on_cores(reader) for reader in self.graph.consumers.get(name, ()))
+        known = self._keepable.get(name)
+        if known is None:
+            maker, readers = self.graph.producer.get(name), self.graph.consumers.get(name, ())
+            known = maker is not None and self._on_cores(maker)
+            known = known and any(self._on_cores(reader) for reader in readers)
+            self._keepable[name] = known
+        return known
 
     def _on_cores(self, node: int) -> bool:
         unit = self.units[self.home[node]]

@@ -6,19 +6,21 @@ than the one it grew from.
 """
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 
 from tilewright.geometry.box import Box
 from tilewright.search.network import Network
-from tilewright.search.tiles import Estimate, Tiler
+from tilewright.search.tiles import ROOM, Estimate, Tiler
 from tilewright.tiling.grid import Split
-from tilewright.tiling.group import cut_ops, whole_tile
+from tilewright.tiling.group import cut_ops
 
-ROOM = 0.9  # share of a scratchpad that may be planned with; addresses need some slack
+__all__ = ["ROOM", "Section", "Sections"]
 OPTIONS = 4  # ways to cut a unit that are kept for each way to divide it among the cores
 
 EVERYWHERE = -1  # in place of an axis: every core has all of it
-Look = tuple[object, ...]
+Look = int
+"""Units with the same number look the same to a cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +49,12 @@ class Sections:
     def __init__(self, network: Network, tiler: Tiler) -> None:
         self.network, self.tiler = network, tiler
         self.usable = int(tiler.usable * ROOM)
+        self.holding = 0.0  # what it is worth to hold fewer constants, as a share of loading them
         self._known: dict[int, Section | None] = {}
         self._options: dict[tuple[Look, tuple[bool, ...]], list[Estimate]] = {}
         self._needs: dict[tuple[int, int | None], dict[str, int]] = {}
         self._looks: dict[int, Look] = {}
+        self._seen: dict[tuple[object, ...], Look] = {}
         self._least: dict[Look, tuple[str, float]] = {}
         machine = network.machine
         self.pass_rate = self.pass_latency = 0.0
@@ -60,6 +64,12 @@ class Sections:
             if way is not None:
                 self.pass_rate = machine.alone_bytes_per_cycle(way[1])
                 self.pass_latency = float(way[1].latency)
+
+    def leaning(self, holding: float) -> "Sections":
+        """The same, with more care for the room that constants take."""
+        other = copy(self)
+        other.holding, other._known = holding, {}
+        return other
 
     @property
     def possible(self) -> bool:
@@ -105,6 +115,8 @@ class Sections:
                 continue
             passed = sum(self._passing(name, section.made[name], option, needs) for name in kept)
             cycles = max(option.compute + passed, option.dma * 0.5)
+            # Constants that every core holds leave less room to fetch others ahead.
+            cycles += self.holding * self._held(number, option) / self.tiler.rate
             if best is None or (cycles, option.bytes) < (best[0], best[1].bytes):
                 best = (cycles, option, rooms)
         if best is None:
@@ -129,6 +141,19 @@ class Sections:
             {**section.made, **dict.fromkeys(outputs, divided)},
             alive,
         )
+
+    def _held(self, number: int, option: Estimate) -> int:
+        """Bytes of a unit's constants that one core holds in the course of it."""
+        total = 0
+        for tiled in self.network.ops(number):
+            for name, rules in zip(tiled.node.inputs, tiled.access[0].inputs, strict=False):
+                constant = self.network.graph.constants.get(name)
+                if constant is None or rules is None:
+                    continue
+                size = constant.type.size * self.network.layouts.item(name)
+                divided = option.axis is not None and option.axis in {r.axis for r in rules}
+                total += size // self.tiler.cores if divided else size
+        return total
 
     def _waits(self, name: str, mask: int) -> bool:
         """Whether somebody outside the units may still read a value."""
@@ -210,7 +235,7 @@ class Sections:
             exported = self.tiler.exported(self.network.units[number].nodes)
             everything = frozenset(n for t in ops for n in (*t.node.inputs, *t.node.outputs))
             options = self.tiler.options(ops, exported, everything)
-            kind = self.tiler.tile_cost(ops[0], whole_tile(ops[0]))[0]
+            kind = self.tiler.kind(ops[0])
             self._least[look] = (kind, min((o.compute for o in options), default=0.0))
         return self._least[look]
 
@@ -236,5 +261,5 @@ class Sections:
                         name in graph.inputs,
                         None if view is None else view.strides,
                     ]
-            self._looks[number] = tuple(rows)
+            self._looks[number] = self._seen.setdefault(tuple(rows), len(self._seen))
         return self._looks[number]

@@ -3,23 +3,18 @@
 An estimate orders choices; it is never reported. The truth is the simulator's.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from tilewright.cost.base import Copy, Workload
-from tilewright.cost.dma import moved_bytes, start_cycles
-from tilewright.cost.from_graph import workload_of
-from tilewright.errors import TilingError
-from tilewright.geometry.box import Box
-from tilewright.graph.ops.spec import Tile
 from tilewright.plan.plan import GroupPlan
-from tilewright.program.layout import part
-from tilewright.program.passes.reshape import views_of
+from tilewright.search.looks import CopyCost, Dims, Looks
 from tilewright.search.network import Network
-from tilewright.tiling.grid import Cut, Split
-from tilewright.tiling.group import GroupTiles, TiledOp, cut_ops, exports
+from tilewright.search.probe import Cutting, Probe, Region
+from tilewright.tiling.grid import Split
+from tilewright.tiling.group import TiledOp, exports
 
+ROOM = 0.9  # share of a scratchpad that may be planned with; addresses need some slack
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 COARSE = (1, 2, 4, 8, 16, 32, 64, 128)
 FINE_ENOUGH = 24  # tiles so many times smaller than the scratchpad need not become smaller
@@ -62,6 +57,14 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
+class _Slow:
+    """Loads that serve several tiles in a row: cycles in all, and bytes of one of each."""
+
+    cycles: float = 0.0
+    room: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class _Side:
     """Cycles and bytes of what a tile loads, or stores."""
 
@@ -69,48 +72,35 @@ class _Side:
     first: float = 0.0
     bytes: float = 0.0
     room: int = 0
+    slow: _Slow = _Slow()
 
 
 class Tiler:
     """Estimates ways to cut groups of one network."""
+
+    pipelines = True  # whether the pass pipelining is going to run
 
     def __init__(self, network: Network) -> None:
         self.network, self.graph, self.machine = network, network.graph, network.machine
         self.cores = len(self.machine.cores)
         self.usable = min(core.memory.usable for core in self.machine.cores)
         main, core = self.machine.main_memory, self.machine.cores[0]
-        self.link, self.route = next(self.machine.routes(main.name, core.memory.name))
-        self.queues = max(1, len(list(self.machine.routes(main.name, core.memory.name))))
-        self.rate = self.machine.alone_bytes_per_cycle(self.route)
+        self.looks = Looks(network)
+        self.rate, self.multicast = self.looks.rate, self.looks.route.multicast
         self.main_pj = main.read_pj_per_byte + core.memory.write_pj_per_byte
-        self._costs: dict[Workload, tuple[str, int, float]] = {}
-        self._tiles: dict[tuple[str, Tile], tuple[str, int, float]] = {}
-        self._copies: dict[tuple[str, tuple[int, ...]], tuple[float, int]] = {}
 
-    def tile_cost(self, tiled: TiledOp, tile: Tile) -> tuple[str, int, float]:
-        """Engine kind, cycles and energy of a tile."""
-        key = (tiled.node.name, tile)
-        known = self._tiles.get(key)
-        if known is None:
-            work = workload_of(tiled.spec, tiled.op, tile, self.network.dtype)
-            known = self._tiles[key] = self.cost(work)
-        return known
-
-    def cost(self, work: Workload) -> tuple[str, int, float]:
-        """Engine kind, cycles and energy of work, in the shape of its positions that suits the
-        engine best."""
-        known = self._costs.get(work)
-        if known is None:
-            engine, cost = self.network.models.best(self.machine.cores[0], work)
-            model = self.network.models.model(engine)
-            cost = min((model.cost(view) for view in views_of(work)), key=lambda c: c.cycles)
-            known = self._costs[work] = (engine.kind, cost.cycles, cost.energy_pj)
-        return known
+    def kind(self, tiled: TiledOp) -> str:
+        """The kind of engine that runs an operator."""
+        whole = tuple(
+            None if kind is None else tuple((0, extent) for extent in kind.shape)
+            for kind in tiled.op.outputs
+        )
+        return self.looks.tile(self.looks.node(tiled), whole).kind
 
     def estimate(
         self,
         ops: tuple[TiledOp, ...],
-        exported: dict[str, bool],
+        exported: Mapping[str, bool],
         splits: tuple[Split, ...],
         spread: int | None,
         *,
@@ -118,42 +108,37 @@ class Tiler:
         resident: frozenset[str] = frozenset(),
     ) -> Estimate | None:
         """What a way to cut a group would take; None where it cannot be cut so."""
-        try:
-            group = cut_ops(self.graph, ops, exported, splits, probe=True)
-        except TilingError:
+        probe = Probe(self.looks, ops, exported)
+        return self.probed(probe, splits, spread, everywhere=everywhere, resident=resident)
+
+    def probed(
+        self,
+        probe: Probe,
+        splits: tuple[Split, ...],
+        spread: int | None,
+        *,
+        everywhere: bool = False,
+        resident: frozenset[str] = frozenset(),
+    ) -> Estimate | None:
+        """As `estimate`, for a group that is cut in several ways."""
+        cut = probe.cut(splits)
+        if cut is None:
             return None
-        tiles = prod(split.parts for split in splits)
+        tiles = prod([split.parts for split in splits])
         cores = self.cores if spread is not None else 1
         turns = -(-tiles // cores)
-        zero = (0,) * len(splits)
-        busy = {"matrix": 0.0, "vector": 0.0}
-        energy = useful = 0.0
-        cut = [(tiled, group.tile(tiled, zero)) for tiled in ops]
-        for tiled, tile in cut:
-            if tile is None:
-                continue
-            kind, cycles, spent = self.tile_cost(tiled, tile)
-            if tiled.spec.folds and busy["matrix"]:
-                cycles = 0
-            once = all(not _driven(group.values[n].compute) for n in tiled.node.writes)
-            times = 1 / turns if once and tiles > 1 else 1.0
-            busy[kind] += cycles * times
-            energy += spent * tiles * times
-            share = min(
-                (
-                    tiled.op.result(k).size / max(1, box.size * tiles)
-                    for k, box in enumerate(tile.outputs)
-                    if box is not None
-                ),
-                default=1.0,
-            )
-            useful += cycles * times * min(1.0, share)
-        both = busy["matrix"] + busy["vector"]
-        load, store = self._loads(group, cut, spread, resident), self._stores(group, resident)
-        inner = self._inner(group, resident)
-        overlapped = min(busy.values()) if turns > 1 and min(busy.values()) > 0 else 0.0
+        matrix, vector, energy, useful = _work(cut, tiles, turns)
+        both, least = matrix + vector, min(matrix, vector)
+        load, store = self._loads(cut, splits, spread, resident), self._stores(cut, resident)
+        inner = cut.inner()
+        overlapped = least if turns > 1 and self.pipelines else 0.0
         double = 2 if turns > 1 else 1
         room = double * (load.room + store.room) + inner * (2 if overlapped else 1)
+        fill = load.first + store.cycles + (0.0 if turns > 1 else min(both, load.first))
+        if room > self.usable * ROOM and load.slow.room and turns > 1:
+            # What stays for many tiles need not be there twice; the next then has to be waited for.
+            room -= load.slow.room
+            fill += load.slow.cycles / cores
         compute = turns * (both - overlapped) + overlapped
         if everywhere:
             energy *= self.cores
@@ -164,7 +149,7 @@ class Tiler:
             everywhere,
             compute,
             load.cycles + store.cycles * tiles,
-            load.first + store.cycles + (0.0 if turns > 1 else min(both, load.first)),
+            fill,
             room,
             int(traffic),
             energy + traffic * self.main_pj,
@@ -173,102 +158,69 @@ class Tiler:
 
     def _loads(
         self,
-        group: GroupTiles,
-        cut: list[tuple[TiledOp, Tile | None]],
+        cut: Cutting,
+        splits: tuple[Split, ...],
         spread: int | None,
         resident: frozenset[str],
     ) -> _Side:
         """All loads of a group: data by tile, constants as often as what cuts them moves on."""
-        splits = group.splits
-        zero = (0,) * len(splits)
-        rows: list[tuple[str, Box, tuple[int, ...]]] = []
-        for name, cuts in group.inputs.items():
-            if name not in resident:
-                box = Box(tuple(cut.at(zero) for cut in cuts))
-                rows.append((name, box, tuple(sorted(_driven(cuts)))))
-        for tiled, tile in cut:
-            if tile is None:
+        probe, looks = cut.probe, self.looks
+        rows: list[tuple[CopyCost, Dims]] = []
+        for number in probe.inputs:
+            region, value = cut.needs[number], probe.values[number]
+            if region is None or value is None or probe.names[number] in resident:
                 continue
-            cuts = group.values[next(iter(tiled.node.writes))].compute
-            for number, operand in enumerate(tiled.op.inputs):
-                if operand is None or not operand.constant:
-                    continue
-                box = tile.input_box(number)
-                rules = tiled.access[0].inputs[number] if tiled.access[0].inputs else None
-                if box is None or rules is None:
-                    continue
-                axes = [rule.axis for rule in rules if rule.axis is not None]
-                dims = {cuts[axis].dim for axis in axes}
-                driven = tuple(sorted(dim for dim in dims if dim is not None))
-                rows.append((tiled.node.inputs[number], box, driven))
-        cycles = first = moved = 0.0
-        room = 0
-        for name, box, driven in rows:
-            if box.empty:
+            copy = looks.copy(value, region[1])
+            if copy.bytes:
+                rows.append((copy, region[0]))
+        for outputs, tile in zip(probe.outputs, cut.tiles, strict=True):
+            if not tile.constants:
                 continue
-            each, size = self._copy(name, box)
-            times = float(prod(split.parts for split in splits[: driven[-1] + 1])) if driven else 1
-            if spread is not None and spread not in driven:
-                apart = spread <= driven[-1] if driven else False
-                if self.route.multicast:
-                    times = times / self.cores if apart else times
-                else:
-                    times = times if apart else times * self.cores
-            cycles += each * times
-            moved += size * times
-            first += each
-            room += self.network.layouts.bytes(name, box.shape, aligned=True)
-        return _Side(cycles, first, moved, room)
+            region = next(r for number in outputs if (r := cut.needs[number]) is not None)
+            for axes, copy in tile.constants:
+                rows.append((copy, tuple([region[0][axis] for axis in axes])))
+        cycles = first = moved = waited = 0.0
+        room = slow = 0
+        known: dict[Dims, float] = {}
+        for copy, dims in rows:
+            times = known.get(dims)
+            if times is None:
+                times = known[dims] = self._times(dims, splits, spread)
+            cycles += copy.cycles * times
+            moved += copy.bytes * times
+            first += copy.cycles
+            room += copy.room
+            if len(splits) - 1 not in dims:
+                waited += copy.cycles * times
+                slow += copy.room
+        return _Side(cycles, first, moved, room, _Slow(waited, slow))
 
-    def _stores(self, group: GroupTiles, resident: frozenset[str]) -> _Side:
-        zero = (0,) * len(group.splits)
+    def _times(self, dims: Dims, splits: tuple[Split, ...], spread: int | None) -> float:
+        """How often something is loaded, by all cores together, that these dimensions drive."""
+        driven = [dim for dim in dims if dim is not None]
+        times = float(prod([s.parts for s in splits[: max(driven) + 1]])) if driven else 1.0
+        if spread is None or spread in driven:
+            return times
+        apart = bool(driven) and spread <= max(driven)
+        if self.multicast:
+            return times / self.cores if apart else times
+        return times if apart else times * self.cores
+
+    def _stores(self, cut: Cutting, resident: frozenset[str]) -> _Side:
+        probe = cut.probe
         cycles = moved = 0.0
         room = 0
-        for name in group.outputs:
-            box = group.values[name].write_box(zero)
-            if box is None or box.empty or name in resident:
+        for number in probe.exported:
+            written, held, value = cut.written[number], cut.needs[number], probe.values[number]
+            if written is None or held is None or value is None:
                 continue
-            each, size = self._copy(name, box)
-            cycles += each
-            moved += size
-            room += self.network.layouts.bytes(
-                name, group.values[name].box(zero).shape, aligned=True
-            )
+            copy = self.looks.copy(value, written[1])
+            if not copy.bytes or probe.names[number] in resident:
+                continue
+            cycles += copy.cycles
+            moved += copy.bytes
+            room += self.looks.copy(value, held[1]).room
         return _Side(cycles, cycles, moved, room)
-
-    def _inner(self, group: GroupTiles, resident: frozenset[str]) -> int:
-        """The most bytes of inner values that are live at once in one tile."""
-        zero = (0,) * len(group.splits)
-        last: dict[str, int] = {}
-        outputs = set(group.outputs)
-        for number, tiled in enumerate(group.ops):
-            for name in tiled.node.inputs:
-                if name in group.values:
-                    last[name] = number
-        live: dict[str, int] = {}
-        peak = 0
-        for number, tiled in enumerate(group.ops):
-            for name in tiled.node.writes:
-                # A folded activation's input never lies in memory.
-                if name in group.values and name not in outputs:
-                    shape = group.values[name].box(zero).shape
-                    live[name] = self.network.layouts.bytes(name, shape, aligned=True)
-            peak = max(peak, sum(live.values()))
-            for name in [n for n in live if last.get(n, number) <= number]:
-                del live[name]
-        return peak
-
-    def _copy(self, name: str, box: Box) -> tuple[float, int]:
-        """Cycles (latency shared by the links there are) and bytes of one copy."""
-        key = (name, box.shape)
-        known = self._copies.get(key)
-        if known is None:
-            view = self.network.main_view(name)
-            copy = Copy(*part(view, Box.whole(view.shape), box).runs())
-            cycles = start_cycles(copy, self.link, self.route) / self.queues
-            cycles += moved_bytes(copy, self.route) / self.rate
-            known = self._copies[key] = (cycles, copy.bytes)
-        return known
 
     def choices(self, ops: tuple[TiledOp, ...]) -> Iterator[tuple[tuple[Split, ...], int | None]]:
         """Ways to cut a single unit: none, one axis, or output channels and one other."""
@@ -303,12 +255,13 @@ class Tiler:
         """Estimates of ways to cut a single unit, the best first, fine ones left out where
         coarse ones are small enough."""
         found: list[Estimate] = []
+        probe = Probe(self.looks, ops, exported)
         done: set[tuple[tuple[int, ...], tuple[int, ...]]] = set()
         for splits, spread in self.choices(ops):
             line = (tuple(s.axis for s in splits), tuple(s.parts for s in splits[:-1]))
             if line in done:
                 continue
-            estimate = self.estimate(ops, exported, splits, spread, resident=resident)
+            estimate = self.probed(probe, splits, spread, resident=resident)
             if estimate is None:
                 continue
             found.append(estimate)
@@ -316,7 +269,7 @@ class Tiler:
             if estimate.bytes * FINE_ENOUGH < self.usable and turns >= LEAST_TURNS:
                 done.add(line)
         if self.cores > 1:
-            whole = self.estimate(ops, exported, (), None, everywhere=True, resident=resident)
+            whole = self.probed(probe, (), None, everywhere=True, resident=resident)
             if whole is not None:
                 found.append(whole)
         return sorted(found, key=lambda e: (e.cycles, e.traffic, e.bytes))
@@ -330,7 +283,7 @@ class Tiler:
         if len({len(shape) for shape in shapes}) != 1:
             return []
         extents = [min(shape[axis] for shape in shapes) for axis in range(len(shapes[0]))]
-        search = _Fused(self, ops, exported, room)
+        search = _Fused(self, Probe(self.looks, ops, exported), room)
         if self.cores == 1:
             search.tried((), None)
         axes: list[int] = []
@@ -343,7 +296,7 @@ class Tiler:
         for outer in axes:
             for parts in self._parts(extents[outer], (1, 4), self.cores):
                 for inner in axes:
-                    others = self._parts(extents[inner], COARSE, 1)
+                    others = self._parts(extents[inner], PARTS, 1)
                     if inner != outer and others:
                         search.along((Split(outer, parts),), inner, others, spread=0)
         return search.sorted()
@@ -356,15 +309,13 @@ class Tiler:
 class _Fused:
     """Tries ways to cut one group."""
 
-    def __init__(
-        self, tiler: Tiler, ops: tuple[TiledOp, ...], exported: dict[str, bool], room: int
-    ) -> None:
-        self.tiler, self.ops, self.exported, self.room = tiler, ops, exported, room
+    def __init__(self, tiler: Tiler, probe: Probe, room: int) -> None:
+        self.tiler, self.probe, self.room = tiler, probe, room
         self.found: list[Estimate] = []
 
     def tried(self, splits: tuple[Split, ...], spread: int | None) -> Estimate | None:
         """One way; None where the group cannot be cut so."""
-        estimate = self.tiler.estimate(self.ops, self.exported, splits, spread)
+        estimate = self.tiler.probed(self.probe, splits, spread)
         if estimate is not None and estimate.bytes <= self.room:
             self.found.append(estimate)
         return estimate
@@ -393,5 +344,26 @@ class _Fused:
         return sorted(set(self.found), key=lambda e: (e.cycles, e.traffic, e.bytes))
 
 
-def _driven(cuts: tuple[Cut, ...]) -> set[int]:
-    return {cut.dim for cut in cuts if cut.dim is not None}
+def _work(cut: Cutting, tiles: int, turns: int) -> tuple[float, float, float, float]:
+    """Cycles of a tile on matrix and vector engines, energy of all tiles, and the tile's cycles
+    that no other tile repeats."""
+    matrix = vector = energy = useful = 0.0
+    probe = cut.probe
+    for node, outputs, tile in zip(probe.nodes, probe.outputs, cut.tiles, strict=True):
+        if tile.empty:
+            continue
+        cycles = 0 if node.folds and matrix else tile.cycles
+        once = tiles > 1 and not any(_driven(cut.needs[value]) for value in outputs)
+        times = 1 / turns if once else 1.0
+        if tile.kind == "matrix":
+            matrix += cycles * times
+        else:
+            vector += cycles * times
+        energy += tile.energy * tiles * times
+        share = min([size / max(1, part * tiles) for size, part in tile.sizes], default=1.0)
+        useful += cycles * times * min(1.0, share)
+    return matrix, vector, energy, useful
+
+
+def _driven(region: Region | None) -> bool:
+    return region is not None and any(dim is not None for dim in region[0])

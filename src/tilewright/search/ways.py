@@ -1,6 +1,7 @@
 """Ways to run a set of units as one group: alone, depth-first tile by tile, or as a section whose
 values stay in the scratchpads; and which of them an objective prefers."""
 
+from copy import copy
 from dataclasses import dataclass
 from enum import StrEnum
 from math import prod
@@ -9,7 +10,7 @@ from tilewright.errors import TilewrightError
 from tilewright.graph.ops import runs_whole
 from tilewright.plan.plan import GroupPlan, Place, Plan
 from tilewright.search.network import Network
-from tilewright.search.sections import ROOM, Section, Sections
+from tilewright.search.sections import ROOM, Look, Section, Sections
 from tilewright.search.tiles import Estimate, Tiler
 from tilewright.tiling.group import TiledOp
 from tilewright.units import format_bytes
@@ -60,11 +61,18 @@ class Ways:
 
     def __init__(self, network: Network, objective: Objective = Objective.LATENCY) -> None:
         self.network, self.objective = network, objective
+        self.tiled = True  # whether groups may run tile by tile
         self.tiler = Tiler(network)
         self.sections = Sections(network, self.tiler)
-        self._alone: dict[tuple[object, ...], Estimate] = {}
+        self._alone: dict[Look, Estimate] = {}
         self._fused: dict[tuple[object, ...], Estimate | None] = {}
         self._known: dict[int, Way | None] = {}
+
+    def leaning(self, holding: float) -> "Ways":
+        """The same, but sections take more care of the room that constants take."""
+        other = copy(self)
+        other.sections, other._known = self.sections.leaning(holding), {}
+        return other
 
     def way(self, mask: int) -> Way | None:
         """The best way to run these units together, or None where there is none."""
@@ -148,7 +156,7 @@ class Ways:
             least = max(self._least(members), kept.traffic / self.tiler.rate)
             if kept.cycles <= NEAR * least or len(members) > SMALL:
                 return kept  # nothing is computed twice, and little is passed on
-        if self._constant_bytes(members) > self.tiler.usable * ROOM:
+        if not self.tiled or self._constant_bytes(members) > self.tiler.usable * ROOM:
             return kept
         found = [way for way in (self._tiled(members), kept) if way is not None]
         return min(found, key=lambda way: way.score(self.objective), default=None)

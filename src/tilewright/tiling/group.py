@@ -100,7 +100,7 @@ class GroupTiles:
             boxes.append(tiles.compute_box(index) if tiles is not None and runs else None)
         if all(box is None for box in boxes):
             return None
-        return Tile(tuple(boxes), _reaches(tiled, boxes))
+        return Tile(tuple(boxes), reaches_of(tiled, boxes))
 
     def computed(self, name: str) -> int:
         """Elements of the value computed by all tiles together."""
@@ -232,7 +232,7 @@ def typed_group(graph: Graph, nodes: Iterable[int]) -> tuple[TiledOp, ...]:
 def whole_tile(tiled: TiledOp) -> Tile:
     """The operator as a single tile."""
     boxes = [Box.whole(kind.shape) if kind is not None else None for kind in tiled.op.outputs]
-    return Tile(tuple(boxes), _reaches(tiled, boxes))
+    return Tile(tuple(boxes), reaches_of(tiled, boxes))
 
 
 def exports(graph: Graph, nodes: Iterable[int]) -> dict[str, bool]:
@@ -314,8 +314,7 @@ def cut_ops(
 def _even_cuts(
     graph: Graph, name: str, access: Access, splits: tuple[Split, ...], *, probe: bool
 ) -> tuple[Cut, ...]:
-    """An even cut of a final output; of a probe, the second tile of each axis, which has
-    neighbours on both sides if there are more than two."""
+    """An even cut of a final output; of a probe, one tile of each axis."""
     cuts = [whole_cut(extent) for extent in access.shape]
     for dim, split in enumerate(splits):
         if split.axis >= len(access.shape):
@@ -329,9 +328,25 @@ def _even_cuts(
         if split.parts > 1 and grain >= extent:
             kind = graph.nodes[graph.producer[name]].kind
             raise TilingError(f"axis {split.axis} of '{name}' cannot be cut: {kind} needs it whole")
-        intervals = even_split(extent, split.parts, grain, 2 if probe else None)
-        cuts[split.axis] = Cut(dim, intervals[1:2] or intervals[:1] if probe else intervals)
+        if probe:
+            intervals = (Interval(*inner_span(extent, split.parts, grain)),)
+        else:
+            intervals = even_split(extent, split.parts, grain)
+        cuts[split.axis] = Cut(dim, intervals)
     return tuple(cuts)
+
+
+def inner_span(extent: int, parts: int, grain: int = 1) -> tuple[int, int]:
+    """The second tile of an even split, which has neighbours on both sides if there are more than
+    two."""
+    if parts == 1:
+        return 0, extent
+    if grain > 1:
+        size = -(-extent // (parts * grain)) * grain
+        return (size, min(2 * size, extent)) if size < extent else (0, extent)
+    size, rest = divmod(extent, parts)
+    first = size + (rest > 0)
+    return first, first + size + (rest > 1)
 
 
 def _padded(cuts: tuple[Cut, ...], counts: tuple[int, ...]) -> tuple[Cut, ...]:
@@ -429,7 +444,7 @@ def _propagate(
             needs[name] = tuple(read)
 
 
-def _reaches(tiled: TiledOp, boxes: list[Box | None]) -> tuple[tuple[Reach, ...] | None, ...]:
+def reaches_of(tiled: TiledOp, boxes: list[Box | None]) -> tuple[tuple[Reach, ...] | None, ...]:
     """What the node reads for these output boxes: per input, per axis."""
     result: list[tuple[Reach, ...] | None] = [None] * len(tiled.op.inputs)
     for box, access in zip(boxes, tiled.access, strict=True):

@@ -57,9 +57,7 @@ def _joined(first: Task, second: Task) -> Task:
     ]
     shift = len(first.reads) - 1
     (last,) = second.work.steps
-    inputs = tuple(
-        (i + shift if i else inner) if isinstance(i, int) else i for i in last.inputs
-    )
+    inputs = tuple((i + shift if i else inner) if isinstance(i, int) else i for i in last.inputs)
     steps.append(Step(last.kind, last.attributes, inputs, last.outputs))
     return replace(
         first,

@@ -132,7 +132,9 @@ class _Space:
         floors = np.concatenate((np.zeros(1, np.int64), np.maximum.accumulate(high[order])))
         places = (ceilings - buffer.size) // buffer.alignment * buffer.alignment
         fitting = np.flatnonzero(places >= floors)
-        return int(places[fitting[-1]]) if fitting.size else None
+        if not fitting.size:
+            return None
+        return int(places[fitting[-1]])
 
 
 def _spaces(

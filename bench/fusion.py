@@ -1,0 +1,167 @@
+"""The fusion search against layer by layer, greedy merging and the bound; the tables of
+docs/results.md.
+
+    python bench/fusion.py [--json FILE] [--set main|small|monotone|fast|growth|all] [--verify]
+
+CPU seconds are of the search alone, with compiled code already loaded. `--verify` also executes
+every plan on the virtual machine and compares it with onnxruntime.
+"""
+
+import argparse
+import json
+import math
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tilewright import api
+from tilewright.machine.load import load_machine
+from tilewright.machine.machine import Machine
+from tilewright.plan.plan import Place
+from tilewright.planning import plan_model, prepared
+from tilewright.program.lower import lowered
+from tilewright.search.bounds import bounds_of
+from tilewright.search.fusion import Fusion
+from tilewright.search.layers import layer_by_layer
+
+MAIN = (
+    "resnet18",
+    "resnet50",
+    "mobilenet_v2",
+    "fsrcnn@540x960",
+    "unet",
+    "vit_b16",
+    "sd15_down_block",
+)
+SHORT = ("resnet18", "resnet50", "mobilenet_v2", "unet")
+SMALL = (
+    *((model, kib) for model in SHORT for kib in (512, 256)),
+    ("mobilenet_v2@1024x1024", None),
+    ("resnet50@512x512", None),
+)
+SIZES = (192, 256, 320, 384, 512, 640, 768, 1024, 1536, 1936)  # KiB per cluster
+BANDWIDTHS = (8, 12, 16, 20, 27, 36, 48, 64, 96, 136)  # GB/s
+GROWTH = ("resnet18", "resnet50", "unet", "sd15_down_block", "sd15_unet")
+
+
+def searched(model: str, machine: Machine, *, fast: bool = False) -> dict[str, Any]:
+    """One search, as a row."""
+    graph = prepared(api.load(model).graph, machine, machine.dtype).graph
+    begin = time.process_time()
+    found = Fusion(graph, machine, machine.dtype, model).run(fast=fast)
+    seconds = time.process_time() - begin
+    bounds = bounds_of(graph, machine, machine.dtype)
+    rivals = {trial.name: trial for trial in found.rivals}
+    plain = rivals.get("layer by layer")
+    greedy = rivals.get("greedy merge")
+    best = found.best
+    tiled = sum(len(g.nodes) > 1 and bool(g.splits) for g in best.plan.groups)
+    return {
+        "model": model,
+        "machine": machine.name,
+        "cycles": best.cycles,
+        "layer_by_layer": plain.cycles if plain else None,
+        "greedy": greedy.cycles if greedy else None,
+        "speed_up": round(plain.cycles / best.cycles, 3) if plain else None,
+        "dram_mb": round(best.dram_bytes / 1e6, 2),
+        "layer_by_layer_mb": round(plain.dram_bytes / 1e6, 2) if plain else None,
+        "traffic_factor": round(plain.dram_bytes / best.dram_bytes, 2) if plain else None,
+        "compulsory_mb": round(bounds.compulsory_bytes / 1e6, 2),
+        "bound": bounds.cycles,
+        "bound_name": bounds.name,
+        "gap": round(best.cycles / bounds.cycles - 1, 4),
+        "groups": sum(g.place is Place.CORES for g in best.plan.groups),
+        "tiled_groups": tiled,
+        "resident": len(best.plan.resident),
+        "exact": found.exact,
+        "cpu_seconds": round(seconds, 1),
+    }
+
+
+def untiled(model: str, machine: Machine) -> int | None:
+    """Cycles of the best plan that keeps values but runs no two operators tile by tile."""
+    graph = prepared(api.load(model).graph, machine, machine.dtype).graph
+    search = Fusion(graph, machine, machine.dtype, model)
+    search.ways.tiled = False
+    return search.run().best.cycles
+
+
+def verified(model: str, machine: Machine) -> float | None:
+    """The largest difference of an execution from onnxruntime."""
+    planned = plan_model(api.load(model), machine)
+    return planned.verified.difference.max_rel_error if planned.verified else None
+
+
+def rows_of(kind: str, verify: bool) -> Iterator[dict[str, Any]]:
+    """The rows of one table."""
+    base = load_machine("npu-2.7")
+    if kind == "main":
+        for model in MAIN:
+            row = searched(model, base)
+            if verify:
+                row["max_rel_error"] = verified(model, base)
+            yield row
+    elif kind == "small":
+        for model, kib in SMALL:
+            machine = base if kib is None else base.with_memory(kib * 1024)
+            row = {**searched(model, machine), "kib": kib}
+            row["untiled"] = untiled(model, machine)
+            if verify:
+                row["max_rel_error"] = verified(model, machine)
+            yield row
+    elif kind == "fast":
+        for model in SHORT:
+            yield {**searched(model, base, fast=True), "fast": True}
+    elif kind == "monotone":
+        for model in ("resnet18", "mobilenet_v2"):
+            for kib in SIZES:
+                machine = base.with_memory(kib * 1024)
+                yield {**searched(model, machine), "kib": kib}
+            for rate in BANDWIDTHS:
+                machine = base.with_bandwidth("ddr", rate * 1e9)
+                yield {**searched(model, machine), "gb_per_s": rate}
+    else:
+        yield from _growth(base)
+
+
+def _growth(machine: Machine) -> Iterator[dict[str, Any]]:
+    """CPU seconds of lowering layer by layer against tasks, and the exponent between the ends."""
+    points: list[tuple[int, float]] = []
+    for model in GROWTH:
+        graph = prepared(api.load(model).graph, machine, machine.dtype).graph
+        begin = time.process_time()
+        plan = layer_by_layer(graph, machine, machine.dtype, model)
+        chosen = time.process_time()
+        placed = lowered(graph, machine, plan)
+        done = time.process_time()
+        points.append((len(placed.program.tasks), done - begin))
+        yield {
+            "model": model,
+            "tasks": points[-1][0],
+            "tiles_s": round(chosen - begin, 2),
+            "lowered_s": round(done - chosen, 2),
+        }
+    (few, short), (many, long) = points[0], points[-1]
+    yield {"exponent": round(math.log(long / short) / math.log(many / few), 3)}
+
+
+def main() -> None:
+    """Measure, print, save."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--set", default="main")
+    parser.add_argument("--verify", action="store_true")
+    options = parser.parse_args()
+    kinds = ("main", "small", "monotone", "fast", "growth")
+    rows: list[dict[str, Any]] = []
+    for kind in kinds if options.set == "all" else (options.set,):
+        for row in rows_of(kind, options.verify):
+            rows.append({"set": kind, **row})
+            print(json.dumps(rows[-1]), flush=True)
+            if options.json:
+                options.json.write_text(json.dumps(rows, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+"""Why the boundaries of a plan are where they are, as tables and as JSON."""
+
+from typing import Any
+
+from rich.table import Table
+
+from tilewright.machine.machine import Machine
+from tilewright.plan.plan import Place, Plan
+from tilewright.search.explain import Boundary, Explanation, GroupFacts, label_of
+from tilewright.search.trials import Forced, Kind
+from tilewright.units import format_bytes, format_time
+
+
+def explanation_json(plan: Plan, machine: Machine, explanation: Explanation) -> dict[str, Any]:
+    """All of it, for a program."""
+    return {
+        "model": plan.model,
+        "machine": machine.name,
+        "latency_cycles": explanation.cycles,
+        "dram_bytes": explanation.dram_bytes,
+        "dram_bytes_per_cycle": explanation.bandwidth,
+        "boundaries": [_boundary_json(plan, row) for row in explanation.boundaries],
+        "boundaries_left_out": explanation.left_out,
+        "simulated": explanation.simulated,
+        "groups": [_group_json(row) for row in explanation.groups],
+    }
+
+
+def _boundary_json(plan: Plan, boundary: Boundary) -> dict[str, Any]:
+    edge = boundary.edge
+    return {
+        "tensor": edge.tensor,
+        "bytes": boundary.bytes,
+        "resident": boundary.resident,
+        "before": [edge.before, label_of(plan.groups[edge.before])],
+        "after": [edge.after, label_of(plan.groups[edge.after])],
+        "via": list(edge.via),
+        "kind": boundary.kind.value,
+        "text": boundary.text,
+        "saved_dma_cycles": round(boundary.saved_dma, 3),
+        "trials": [_trial_json(trial) for trial in boundary.trials],
+    }
+
+
+def _trial_json(trial: Forced) -> dict[str, Any]:
+    short, compute = trial.shortage, trial.compute
+    return {
+        "how": trial.how.value,
+        "latency_cycles": trial.cycles,
+        "dram_bytes": trial.dram_bytes,
+        "obstacle": None if trial.obstacle is None else trial.obstacle[0].value,
+        "memory": None if short is None else short.memory,
+        "needed_bytes": None if short is None else short.needed,
+        "usable_bytes": None if short is None else short.there,
+        "short_by_bytes": None if short is None else short.short_by,
+        "fused_compute_cycles": None if compute is None else round(compute[0], 3),
+        "unfused_compute_cycles": None if compute is None else round(compute[1], 3),
+        "limit": trial.limit or None,
+    }
+
+
+def _group_json(facts: GroupFacts) -> dict[str, Any]:
+    return {
+        "group": facts.number,
+        "label": facts.label,
+        "place": facts.place.value,
+        "grid": facts.grid,
+        "tiles": facts.tiles,
+        "halo_share": round(facts.halo_share, 6),
+        "binding": facts.binding,
+        "binding_cycles": facts.binding_cycles,
+        "start_cycle": facts.start,
+        "end_cycle": facts.end,
+        "dram_read_bytes": facts.read_bytes,
+        "dram_write_bytes": facts.written_bytes,
+    }
+
+
+def explanation_lines(plan: Plan, machine: Machine, explanation: Explanation) -> list[str]:
+    """What the tables are about."""
+    shown = explanation.boundaries
+    kinds = [boundary.kind for boundary in shown]
+    counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in Kind if kind in kinds)
+    lines = [
+        f"{plan.model} on {machine.name}: {len(plan.groups)} groups, {len(shown)} boundaries"
+        + (f" ({counts})" if counts else ""),
+        f"as it is: {format_time(machine.seconds(explanation.cycles))} "
+        f"({explanation.cycles:,} cycles), {format_bytes(explanation.dram_bytes)} of "
+        f"{machine.main_memory.name}, {explanation.bandwidth:.4g} B/cycle; "
+        f"{explanation.simulated} forced trials simulated",
+        "fusing pays where extra compute = fused - unfused < saved DMA = 2 x tensor / bandwidth",
+    ]
+    if explanation.left_out:
+        lines.append(
+            f"{explanation.left_out} boundaries of smaller tensors were not tried: --all tries them"
+        )
+    return lines
+
+
+def groups_table(explanation: Explanation) -> Table:
+    """Every group on its own."""
+    table = Table("group", "operators", "tiles")
+    table.add_column("halo", justify="right")
+    table.add_column("bound by")
+    table.add_column("cycles", justify="right")
+    table.add_column("read", justify="right")
+    table.add_column("written", justify="right")
+    for facts in explanation.groups:
+        if facts.place is Place.VIEW:
+            continue
+        table.add_row(
+            str(facts.number),
+            facts.label,
+            facts.grid,
+            f"{facts.halo_share:.1%}",
+            f"{facts.binding} ({facts.binding_cycles:,})" if facts.binding else "",
+            f"{facts.end - facts.start:,}",
+            format_bytes(facts.read_bytes),
+            format_bytes(facts.written_bytes),
+        )
+    return table
+
+
+def boundary_lines(plan: Plan, explanation: Explanation) -> list[str]:
+    """Every boundary with its reason, for a narrow terminal."""
+    lines: list[str] = []
+    for boundary in explanation.boundaries:
+        edge = boundary.edge
+        ends = (f"{n} {plan.groups[n].nodes[0]}" for n in (edge.before, edge.after))
+        where = "scratchpads" if boundary.resident else "main memory"
+        lines += [
+            f"{' | '.join(ends)}: {boundary.kind.value}",
+            f"    {edge.tensor}, {boundary.bytes:,} bytes through the {where}; {boundary.text}",
+        ]
+    return lines
+
+
+def boundaries_table(plan: Plan, explanation: Explanation) -> Table:
+    """Every boundary with its reason."""
+    table = Table("tensor")
+    table.add_column("bytes", justify="right")
+    table.add_column("goes through")
+    table.add_column("from | to", overflow="fold")
+    table.add_column("kind")
+    table.add_column("joined, cycles", justify="right")
+    table.add_column("reason", overflow="fold")
+    for boundary in explanation.boundaries:
+        edge, trial = boundary.edge, boundary.trial
+        ends = (f"{n} {plan.groups[n].nodes[0]}" for n in (edge.before, edge.after))
+        table.add_row(
+            edge.tensor,
+            f"{boundary.bytes:,}",
+            "scratchpads" if boundary.resident else "main memory",
+            " | ".join(ends),
+            boundary.kind.value,
+            "" if trial is None else f"{trial.cycles:,}",
+            boundary.text,
+        )
+    return table

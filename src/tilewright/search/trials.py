@@ -1,0 +1,397 @@
+"""Forced trials: a plan with one boundary taken away, lowered and simulated as a whole.
+
+Two ways to take it away: both groups as one, depth-first, cut as the search would cut it; or the
+tensor between them kept in the scratchpads. Everything else stays as it is.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cached_property
+from heapq import heappop, heappush
+from math import prod
+
+from tilewright.cost.base import CostError
+from tilewright.cost.limits import broken_limit
+from tilewright.errors import TilewrightError, TilingError
+from tilewright.graph.graph import Graph
+from tilewright.machine.machine import Machine
+from tilewright.plan.plan import GroupPlan, Place, Plan
+from tilewright.program.account import traffic
+from tilewright.program.build import Builder
+from tilewright.program.lower import HUNGRY, lowered
+from tilewright.program.pipeline import PASSES, run_passes
+from tilewright.program.place import DoesNotFitError, Placed, place
+from tilewright.program.program import Compute, Program
+from tilewright.search.network import Network
+from tilewright.search.sections import ROOM
+from tilewright.search.tiles import Estimate, Tiler
+from tilewright.tiling.grid import Split
+from tilewright.tiling.group import TiledOp, cut_ops, exports, typed_group
+
+CUTS = 2  # ways to cut two groups as one that are simulated
+FINEST = 1024  # parts of an axis
+TILES = 256  # of a cut along two axes that is forced though the search would not try it
+VAST = 1 << 40  # bytes
+
+
+class Kind(StrEnum):
+    """Why a boundary is there."""
+
+    MEMORY = "memory"
+    HALO = "halo"
+    NOT_TILEABLE = "not tileable"
+    LIMIT = "limit"
+    NOT_CONVEX = "not convex"
+    NO_GAIN = "no gain"
+    KEPT_APART = "kept apart"
+    MISSED = "better joined"
+    NOT_LOWERED = "cannot be lowered"
+    NOT_TRIED = "not tried"
+
+
+class How(StrEnum):
+    """How a trial takes a boundary away."""
+
+    TOGETHER = "tiled together"
+    KEPT = "kept in the scratchpads"
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """A memory that is too small: bytes needed at once, and there. `remedy` is what made the trial
+    fit all the same, if anything did."""
+
+    memory: str
+    needed: int
+    there: int
+    remedy: str = ""
+
+    @property
+    def short_by(self) -> int:
+        """Bytes that are missing."""
+        return self.needed - self.there
+
+
+@dataclass(frozen=True, slots=True)
+class Forced:
+    """A trial. Without cycles it could not be simulated, and `obstacle` says why; `compute` are the
+    cycles per core that the groups compute, in one and apart."""
+
+    how: How
+    cycles: int | None = None
+    dram_bytes: int | None = None
+    obstacle: tuple[Kind, str] | None = None
+    shortage: Shortage | None = None
+    compute: tuple[float, float] | None = None
+    limit: str = ""
+    cut: GroupPlan | None = None
+
+
+class Trials:
+    """Forced trials of one plan."""
+
+    def __init__(
+        self, graph: Graph, machine: Machine, plan: Plan, without: frozenset[str] = frozenset()
+    ) -> None:
+        self.graph, self.machine, self.plan, self.without = graph, machine, plan, without
+        self.network = Network(graph, machine, plan.dtype)
+        self.tiler = Tiler(self.network)
+        self.tiler.pipelines = "pipelining" not in without
+        self.tiler.looks.reshapes = "implicit-reshape" not in without
+        self.simulated = 0
+
+    @cached_property
+    def base(self) -> Placed:
+        """The plan as it is, lowered as its trials are."""
+        return lowered(self.graph, self.machine, self.plan, self.without, verify=False)
+
+    @cached_property
+    def base_bytes(self) -> int:
+        """Main-memory traffic of the plan as it is."""
+        return sum(traffic(self.base.program, self.machine.main_memory.name))
+
+    def kept(self, name: str) -> Forced:
+        """A tensor stays in the scratchpads."""
+        if not self.network.keepable(name):
+            text = f"'{name}' is not made and read by operators on cores alone"
+            return Forced(How.KEPT, obstacle=(Kind.NOT_TILEABLE, text))
+        changed = replace(self.plan, resident=(*self.plan.resident, name))
+        return self._run(How.KEPT, changed)
+
+    def together(self, first: int, second: int) -> Forced:
+        """Two groups as one: the faster of the cuts that are tried."""
+        pair = (first, second)
+        order = order_with(self.graph, self.plan.groups, pair)
+        if order is None:
+            between = self._between(pair)
+            text = f"a path leaves the group and returns through '{between}'"
+            return Forced(How.TOGETHER, obstacle=(Kind.NOT_CONVEX, text))
+        names = [name for number in pair for name in self.plan.groups[number].nodes]
+        nodes = sorted(self.graph.index[name] for name in names)
+        exported = exports(self.graph, nodes)
+        try:
+            ops = typed_group(self.graph, nodes)
+            options = forced_cuts(self.tiler, ops, exported)
+        except TilingError as error:
+            return Forced(How.TOGETHER, obstacle=(Kind.NOT_TILEABLE, str(error)))
+        except CostError as error:
+            return Forced(How.TOGETHER, obstacle=(Kind.LIMIT, str(error)))
+        if not options:
+            return self._no_cut(ops, exported)
+        found = [self._cut(pair, order, nodes, option) for option in options[:CUTS]]
+        return min(found, key=lambda forced: (forced.cycles is None, forced.cycles or 0))
+
+    def _cut(
+        self, pair: tuple[int, int], order: Sequence[int], nodes: list[int], option: Estimate
+    ) -> Forced:
+        """Two groups as one in a given cut. `order` has the second group's place left out."""
+        joined = option.plan(self.network.names(nodes))
+        groups = [joined if number == pair[0] else self.plan.groups[number] for number in order]
+        outside = set(exports(self.graph, nodes))
+        inner = {name for index in nodes for name in self.graph.nodes[index].writes} - outside
+        resident = tuple(name for name in self.plan.resident if name not in inner)
+        changed = replace(self.plan, groups=tuple(groups), resident=resident)
+        forced = self._run(How.TOGETHER, changed, (order.index(pair[0]), pair))
+        return replace(forced, cut=joined)
+
+    def _run(
+        self, how: How, plan: Plan, joined: tuple[int, tuple[int, int]] | None = None
+    ) -> Forced:
+        steps: list[str] = []
+        self.simulated += 1
+        try:
+            placed = lowered(
+                self.graph,
+                self.machine,
+                plan,
+                self.without,
+                lambda step, program: steps.append(step),
+                verify=False,
+            )
+        except DoesNotFitError as error:
+            short = _shortage(error)
+            return Forced(how, obstacle=(Kind.MEMORY, ""), shortage=short)
+        except CostError as error:
+            return Forced(how, obstacle=(Kind.LIMIT, str(error)))
+        except TilingError as error:
+            return Forced(how, obstacle=(Kind.NOT_TILEABLE, str(error)))
+        except TilewrightError as error:
+            short = self._with_all_room(plan)
+            if short is not None:
+                return Forced(how, obstacle=(Kind.MEMORY, ""), shortage=short)
+            return Forced(how, obstacle=(Kind.NOT_LOWERED, str(error)))
+        main = self.machine.main_memory.name
+        forced = Forced(
+            how,
+            placed.schedule.makespan,
+            sum(traffic(placed.program, main)),
+            shortage=self._made_to_fit(plan, placed, steps),
+        )
+        if joined is None:
+            return forced
+        number, pair = joined
+        return replace(
+            forced,
+            compute=(
+                self._compute(placed.program, (number,)),
+                self._compute(self.base.program, pair),
+            ),
+            limit=self._new_limit(placed.program, number, pair),
+        )
+
+    def _with_all_room(self, plan: Plan) -> Shortage | None:
+        """What is short where even a single buffer is too large: the most bytes that are live at
+        once on a machine that has room for everything."""
+        vast = self.machine.with_memory(VAST)
+        try:
+            built = Builder(self.graph, vast, plan).program()
+            placed = place(run_passes(built, vast, {*self.without, *HUNGRY}), vast)
+        except TilewrightError:
+            return None
+        rows = [
+            Shortage(memory, live, self.machine.memory(memory).usable)
+            for memory, live in placed.most_live
+            if memory != self.machine.main_memory.name
+        ]
+        worst = max(rows, key=lambda short: short.short_by)
+        return worst if worst.short_by > 0 else None
+
+    def _made_to_fit(self, plan: Plan, placed: Placed, steps: list[str]) -> Shortage | None:
+        """What was short, where the trial fits only with spills or with passes left out."""
+        spilled = sum(spill.moved for spill in placed.spills)
+        before = sum(spill.moved for spill in self.base.spills)
+        first = next((s.name for s in PASSES if s.name not in self.without), "")
+        again = steps.count(first) > 1  # passes are run anew only where something did not fit
+        if spilled <= before and not again:
+            return None
+        without = {*self.without, *(HUNGRY if spilled > before else ())}
+        built = Builder(self.graph, self.machine, plan).program()
+        try:
+            place(run_passes(built, self.machine, without), self.machine)
+        except DoesNotFitError as error:
+            remedy = "less overlap"
+            if spilled > before:
+                remedy = f"{spilled - before:,} bytes spilled"
+            return replace(_shortage(error), remedy=remedy)
+        return None
+
+    def _compute(self, program: Program, groups: Iterable[int]) -> float:
+        """Cycles per core that groups compute."""
+        wanted = set(groups)
+        total = sum(
+            task.cycles
+            for task in program.tasks
+            if task.group in wanted and isinstance(task.work, Compute)
+        )
+        return total / len(self.machine.cores)
+
+    def _new_limit(self, program: Program, number: int, pair: tuple[int, int]) -> str:
+        """A limit of the arrays that a tile of the joined group breaks, and neither group alone."""
+        limits = self.machine.limits
+
+        def broken(program: Program, groups: Iterable[int]) -> dict[str, str]:
+            wanted = set(groups)
+            found: dict[str, str] = {}
+            for task in program.tasks:
+                if task.group in wanted and isinstance(task.work, Compute):
+                    text = broken_limit(task.work.workload, limits)
+                    if text:
+                        found.setdefault(task.node, text)
+            return found
+
+        before = broken(self.base.program, pair)
+        new = {n: t for n, t in broken(program, (number,)).items() if n not in before}
+        return next((f"'{node}': {text}" for node, text in new.items()), "")
+
+    def _no_cut(self, ops: tuple[TiledOp, ...], exported: dict[str, bool]) -> Forced:
+        """Why no cut of a group is possible: it cannot be cut, or its finest tiles are too big."""
+        least = least_bytes(self.tiler, ops, exported)
+        if isinstance(least, str):
+            return Forced(How.TOGETHER, obstacle=(Kind.NOT_TILEABLE, least))
+        memory = min(self.machine.cores, key=lambda core: core.memory.usable).memory
+        short = Shortage(memory.name, least, memory.usable)
+        return Forced(How.TOGETHER, obstacle=(Kind.MEMORY, ""), shortage=short)
+
+    def _between(self, pair: tuple[int, int]) -> str:
+        """A node on a path from one group to the other that lies in neither."""
+        home = {name: i for i, group in enumerate(self.plan.groups) for name in group.nodes}
+        inside = set(pair)
+        todo = [self.graph.index[name] for name in self.plan.groups[pair[0]].nodes]
+        seen: set[int] = set()
+        while todo:
+            for index in sorted(self.graph.successors(todo.pop())):
+                number = home[self.graph.nodes[index].name]
+                if number in inside or number in seen:
+                    continue
+                seen.add(number)
+                members = [self.graph.index[n] for n in self.plan.groups[number].nodes]
+                reached = self.graph.reachable(members, forward=True)
+                if any(home[self.graph.nodes[i].name] == pair[1] for i in reached):
+                    return self.graph.nodes[index].name
+                todo += members
+        return self.plan.groups[pair[1]].nodes[0]
+
+
+def forced_cuts(
+    tiler: Tiler, ops: tuple[TiledOp, ...], exported: dict[str, bool]
+) -> list[Estimate]:
+    """Ways to cut a group depth-first that fit a core, the best first: those of the search, and
+    where it has none, finer ones than it would try."""
+    for room in (int(tiler.usable * ROOM), tiler.usable):
+        options = tiler.fused(ops, exported, room)
+        if options:
+            return options
+    fitting = [e for e in all_cuts(tiler, ops, exported) if e.bytes <= tiler.usable]
+    return sorted(fitting, key=lambda e: (e.cycles, e.traffic, e.bytes))
+
+
+def all_cuts(
+    tiler: Tiler, ops: tuple[TiledOp, ...], exported: dict[str, bool]
+) -> Iterator[Estimate]:
+    """Cuts along one and two axes, down to single positions, into a reasonable number of tiles."""
+    final = [name for name, used in exported.items() if not used]
+    shapes = [tiler.graph.types[name].shape for name in final]
+    if not shapes or len({len(shape) for shape in shapes}) != 1:
+        return
+    extents = [min(FINEST, *(shape[axis] for shape in shapes)) for axis in range(len(shapes[0]))]
+    single = {axis: _parts(extent) for axis, extent in enumerate(extents) if extent > 1}
+    cuts = [(Split(axis, parts),) for axis, row in single.items() for parts in row]
+    cuts += [
+        (Split(outer, first), Split(inner, second))
+        for outer in single
+        for inner in single
+        if inner != outer
+        for first in single[outer]
+        for second in single[inner]
+    ]
+    for cut in cuts:
+        if len(cut) > 1 and prod(split.parts for split in cut) > TILES:
+            continue
+        estimate = tiler.estimate(ops, exported, cut, 0)
+        if estimate is not None:
+            yield estimate
+
+
+def _parts(extent: int) -> list[int]:
+    """Two, four, ... parts, and single positions."""
+    return [*(1 << power for power in range(1, (extent - 1).bit_length())), extent]
+
+
+def least_bytes(tiler: Tiler, ops: tuple[TiledOp, ...], exported: dict[str, bool]) -> int | str:
+    """Bytes of the smallest tiles of a group on one core, or why it cannot be cut."""
+    known = [estimate.bytes for estimate in all_cuts(tiler, ops, exported)]
+    whole = tiler.estimate(ops, exported, (), None)
+    if known or whole is not None:
+        return min([*known, *([] if whole is None else [whole.bytes])])
+    for axis in range(max(len(tiler.graph.types[name].shape) for name in exported)):
+        try:
+            cut_ops(tiler.graph, ops, exported, (Split(axis, 2),), probe=True)
+        except TilingError as error:
+            return str(error)
+    return "its results have no axes in common"
+
+
+def order_with(
+    graph: Graph, groups: Sequence[GroupPlan], pair: tuple[int, int]
+) -> list[int] | None:
+    """An order of the groups with a pair as one (its first stands for both), close to the one they
+    have; None where they would wait for each other."""
+    first, second = pair
+    home = {name: i for i, group in enumerate(groups) for name in group.nodes}
+
+    def node_home(index: int) -> int:
+        number = home[graph.nodes[index].name]
+        return first if number == second else number
+
+    needs: dict[int, set[int]] = {number: set() for number in range(len(groups))}
+    del needs[second]
+    for index in range(len(graph.nodes)):
+        own = node_home(index)
+        needs[own] |= {node_home(p) for p in graph.predecessors(index)} - {own}
+    followers: dict[int, list[int]] = {number: [] for number in needs}
+    for number, before in needs.items():
+        for other in before:
+            followers[other].append(number)
+    waiting = {number: len(before) for number, before in needs.items()}
+    ready = [number for number, count in waiting.items() if not count]
+    ready.sort()
+    order: list[int] = []
+    while ready:
+        number = heappop(ready)
+        order.append(number)
+        for other in followers[number]:
+            waiting[other] -= 1
+            if not waiting[other]:
+                heappush(ready, other)
+    return order if len(order) == len(needs) else None
+
+
+def on_cores(group: GroupPlan) -> bool:
+    """Whether a group runs on the cores."""
+    return group.place is Place.CORES
+
+
+def _shortage(error: DoesNotFitError) -> Shortage:
+    misfit = error.misfit
+    return Shortage(error.memory, misfit.capacity + misfit.short_by, misfit.capacity)

@@ -1,0 +1,43 @@
+"""Small networks with something to fuse."""
+
+from tilewright.frontend.builder import Builder
+from tilewright.frontend.normalize import normalize
+from tilewright.graph.graph import Graph
+
+
+def attention(rows: int = 64, heads: int = 4) -> Graph:
+    """Scaled-dot-product attention, and an activation behind it."""
+    b = Builder("attention")
+    q = b.input("q", (1, heads, rows, 32))
+    k = b.input("k", (1, heads, 32, rows))
+    v = b.input("v", (1, heads, rows, 32))
+    scores = b.op("Softmax", b.op("MatMul", q, k, name="qk"), axis=-1, name="softmax")
+    return b.finish(b.op("Relu", b.op("MatMul", scores, v, name="av"), name="relu"))
+
+
+def residual(channels: int = 16, size: int = 16) -> Graph:
+    """A residual block behind a convolution."""
+    b = Builder("residual")
+    x = b.input("input", (1, 3, size, size))
+    x = b.conv(x, channels, 3, pads=1, name="stem")
+    y = b.op("Relu", b.conv(x, channels, 3, pads=1, name="conv1"), name="relu1")
+    y = b.conv(y, channels, 3, pads=1, name="conv2")
+    return b.finish(b.op("Relu", b.op("Add", y, x, name="add"), name="relu2"))
+
+
+def pair(kernel: int, channels: int, size: int, groups: int = 1) -> Graph:
+    """Two convolutions, as they are planned."""
+    b = Builder("pair")
+    x = b.input("x", (1, channels, size, size))
+    for name in ("first", "second"):
+        x = b.conv(x, channels, kernel, pads=kernel // 2, groups=groups, name=name)
+    return normalize(b.finish(x))
+
+
+def view_between(size: int = 16) -> Graph:
+    """A convolution, flattened for a matrix product."""
+    b = Builder("view_between")
+    x = b.input("x", (1, 8, size, size))
+    x = b.conv(x, 8, 3, pads=1, name="conv")
+    x = b.reshape(x, (8, size * size), name="flat")
+    return b.finish(b.linear(x, 16, bias=False, name="linear"))

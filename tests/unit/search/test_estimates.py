@@ -1,0 +1,215 @@
+"""Estimates against a plain reference: the tile of `cut_ops`, box by box, nothing remembered."""
+
+from collections.abc import Iterator
+from math import prod
+
+import pytest
+
+from tilewright import api
+from tilewright.cost.base import Copy
+from tilewright.cost.from_graph import workload_of
+from tilewright.errors import TilingError
+from tilewright.frontend.normalize import normalize
+from tilewright.geometry.box import Box
+from tilewright.machine.load import load_machine
+from tilewright.program.constants import channels_of, immediate, packs_of
+from tilewright.program.layout import part
+from tilewright.search.looks import Dims
+from tilewright.search.network import Network
+from tilewright.search.tiles import ROOM, Estimate, Tiler
+from tilewright.tiling.grid import Cut, Split
+from tilewright.tiling.group import GroupTiles, TiledOp, cut_ops
+
+FIELDS = ("compute", "dma", "fill", "bytes", "traffic", "energy", "halo")
+
+
+class Reference:
+    """Estimates as they are defined."""
+
+    def __init__(self, tiler: Tiler) -> None:
+        self.tiler, self.network, self.looks = tiler, tiler.network, tiler.looks
+        self.packs = packs_of(tiler.graph, tiler.network.layouts)
+
+    def estimate(
+        self,
+        ops: tuple[TiledOp, ...],
+        exported: dict[str, bool],
+        splits: tuple[Split, ...],
+        spread: int | None,
+        resident: frozenset[str],
+    ) -> Estimate | None:
+        try:
+            group = cut_ops(self.tiler.graph, ops, exported, splits, probe=True)
+        except TilingError:
+            return None
+        tiles = prod(split.parts for split in splits)
+        cores = self.tiler.cores if spread is not None else 1
+        turns = -(-tiles // cores)
+        zero = (0,) * len(splits)
+        busy = {"matrix": 0.0, "vector": 0.0}
+        energy = useful = 0.0
+        for tiled in ops:
+            tile = group.tile(tiled, zero)
+            if tile is None:
+                continue
+            work = workload_of(tiled.spec, tiled.op, tile, self.network.dtype)
+            kind, cycles, spent = self.looks.cost(work)
+            if tiled.spec.folds and busy["matrix"]:
+                cycles = 0
+            once = all(not driven(group.values[n].compute) for n in tiled.node.writes)
+            times = 1 / turns if once and tiles > 1 else 1.0
+            busy[kind] += cycles * times
+            energy += spent * tiles * times
+            shares = [
+                tiled.op.result(k).size / max(1, box.size * tiles)
+                for k, box in enumerate(tile.outputs)
+                if box is not None
+            ]
+            useful += cycles * times * min(1.0, *shares)
+        rows = [row for row in self.rows(group, ops, resident) if row[1]]
+        loads = [(c, b, r, self.times(dims, splits, spread), dims) for c, b, r, dims in rows]
+        stores = list(self.stores(group, resident))
+        both, stored = sum(busy.values()), sum(row[0] for row in stores)
+        overlapped = min(busy.values()) if turns > 1 else 0.0
+        first = sum(row[0] for row in loads)
+        room = (2 if turns > 1 else 1) * sum(row[2] for row in (*loads, *stores))
+        room += self.inner(group) * (2 if overlapped else 1)
+        fill = first + stored + (0.0 if turns > 1 else min(both, first))
+        slow = [row for row in loads if len(splits) - 1 not in row[4]]
+        if room > self.tiler.usable * ROOM and slow and turns > 1:
+            room -= sum(row[2] for row in slow)
+            fill += sum(row[0] * row[3] for row in slow) / cores
+        traffic = sum(row[1] * row[3] for row in loads) + sum(row[1] for row in stores) * tiles
+        return Estimate(
+            splits,
+            spread,
+            everywhere=False,
+            compute=turns * (both - overlapped) + overlapped,
+            dma=sum(row[0] * row[3] for row in loads) + stored * tiles,
+            fill=fill,
+            bytes=room,
+            traffic=int(traffic),
+            energy=energy + traffic * self.tiler.main_pj,
+            halo=1.0 - useful / both if both else 0.0,
+        )
+
+    def rows(
+        self, group: GroupTiles, ops: tuple[TiledOp, ...], resident: frozenset[str]
+    ) -> Iterator[tuple[float, int, int, Dims]]:
+        """Loads: cycles, bytes, room, and what drives them."""
+        zero = (0,) * len(group.splits)
+        for name, cuts in group.inputs.items():
+            if name not in resident:
+                yield *self.copy(name, box_of(cuts)), tuple(cut.dim for cut in cuts)
+        for tiled in ops:
+            tile = group.tile(tiled, zero)
+            if tile is None:
+                continue
+            cuts = group.values[next(iter(tiled.node.writes))].compute
+            boxes = {n: tile.input_box(i) for i, n in enumerate(tiled.node.inputs)}
+            there = {name: box for name, box in boxes.items() if box is not None}
+            for number, name in enumerate(tiled.node.inputs):
+                rules = tiled.access[0].inputs[number]
+                if name not in self.tiler.graph.constants or name not in there or rules is None:
+                    continue
+                if immediate(self.tiler.graph, name) is not None:
+                    continue
+                dims = tuple(cuts[rule.axis].dim for rule in rules if rule.axis is not None)
+                pack = self.packs.get(name)
+                channels = channels_of(pack, there) if pack is not None else None
+                if pack is None or channels is None:
+                    yield *self.copy(name, there[name]), dims
+                elif name == pack.weights:
+                    size = pack.bytes(channels[1])
+                    yield self.looks.cycles(Copy(size)), size, size, dims
+
+    def stores(
+        self, group: GroupTiles, resident: frozenset[str]
+    ) -> Iterator[tuple[float, int, int]]:
+        zero = (0,) * len(group.splits)
+        for name in group.outputs:
+            box = group.values[name].write_box(zero)
+            if box is not None and not box.empty and name not in resident:
+                cycles, size, _ = self.copy(name, box)
+                yield cycles, size, self.room(name, group.values[name].box(zero))
+
+    def copy(self, name: str, box: Box) -> tuple[float, int, int]:
+        view = self.looks.view(name)
+        copy = Copy(*part(view, Box.whole(view.shape), box).runs())
+        return self.looks.cycles(copy), copy.bytes, self.room(name, box)
+
+    def room(self, name: str, box: Box) -> int:
+        return self.network.layouts.bytes(name, box.shape, aligned=True)
+
+    def times(self, dims: Dims, splits: tuple[Split, ...], spread: int | None) -> float:
+        moving = sorted(dim for dim in set(dims) if dim is not None)
+        times = float(prod(s.parts for s in splits[: moving[-1] + 1])) if moving else 1.0
+        if spread is None or spread in moving:
+            return times
+        apart = bool(moving) and spread <= moving[-1]
+        if self.looks.route.multicast:
+            return times / self.tiler.cores if apart else times
+        return times if apart else times * self.tiler.cores
+
+    def inner(self, group: GroupTiles) -> int:
+        zero = (0,) * len(group.splits)
+        last = {name: n for n, tiled in enumerate(group.ops) for name in tiled.node.inputs}
+        live: dict[str, int] = {}
+        peak = 0
+        for number, tiled in enumerate(group.ops):
+            for name in tiled.node.writes:
+                if name in group.values and name not in set(group.outputs):
+                    live[name] = self.room(name, group.values[name].box(zero))
+            peak = max(peak, sum(live.values()))
+            live = {n: size for n, size in live.items() if last.get(n, number) > number}
+        return peak
+
+
+def driven(cuts: tuple[Cut, ...]) -> bool:
+    return any(cut.dim is not None for cut in cuts)
+
+
+def box_of(cuts: tuple[Cut, ...]) -> Box:
+    return Box(tuple(cut.intervals[0] for cut in cuts))
+
+
+def groups_of(network: Network) -> Iterator[list[int]]:
+    """Single units and short chains, over the whole network."""
+    for unit in network.units[::3]:
+        members = [unit.number]
+        while members and network.on_cores(members[-1]) and len(members) < 5:
+            if network.units[members[-1]].place.value != "cores":
+                break
+            yield list(members)
+            near = range(members[-1] + 1, min(members[-1] + 5, len(network.units)))
+            after = [k for k in near if network.predecessors[k] >> members[-1] & 1]
+            members = [*members, after[0]] if after else []
+
+
+@pytest.mark.parametrize("model", ["resnet18", "mobilenet_v2", "sd15_down_block", "fsrcnn"])
+@pytest.mark.parametrize("machine", ["npu-2.7"])
+def test_estimates_are_those_of_the_plain_reference(model: str, machine: str) -> None:
+    graph, target = normalize(api.load(model).graph), load_machine(machine)
+    network = Network(graph, target, target.dtype)
+    assert network.units
+    tiler = Tiler(network)
+    reference = Reference(tiler)
+    compared = 0
+    for number, members in enumerate(groups_of(network)):
+        nodes = sorted(n for unit in members for n in network.units[unit].nodes)
+        tiled = [t for unit in members for t in network.ops(unit)]
+        ops = tuple(sorted(tiled, key=lambda t: graph.index[t.node.name]))
+        exported = tiler.exported(nodes)
+        residents = (frozenset[str](), frozenset(ops[0].node.inputs[:1]))
+        for splits, spread in list(tiler.choices(ops))[number % 11 :: 71]:
+            for resident in residents:
+                mine = tiler.estimate(ops, exported, splits, spread, resident=resident)
+                other = reference.estimate(ops, exported, splits, spread, resident)
+                assert (mine is None) == (other is None), (nodes, splits)
+                if mine is None or other is None:
+                    continue
+                compared += 1
+                for field in FIELDS:
+                    value = pytest.approx(getattr(other, field), rel=1e-9, abs=1e-6)
+                    assert getattr(mine, field) == value, (field, nodes, splits)
+    assert compared > 30

@@ -1,0 +1,206 @@
+"""Reasons for boundaries: seeded ones are found, with numbers that hold."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from support.networks import pair, residual, view_between
+from tilewright import api
+from tilewright.frontend.normalize import normalize
+from tilewright.graph.graph import Graph
+from tilewright.machine.load import load_machine
+from tilewright.machine.machine import Machine
+from tilewright.plan.plan import GroupPlan, Place, Plan
+from tilewright.program.account import main_bytes_per_cycle, traffic
+from tilewright.program.lower import lowered
+from tilewright.search.explain import Boundary, Explanation, explain
+from tilewright.search.layers import layer_by_layer
+from tilewright.search.trials import How, Kind, Trials, order_with
+
+
+def explained(
+    graph: Graph, machine: Machine, *resident: str, limit: int | None = None
+) -> Explanation:
+    plan = layer_by_layer(graph, machine, machine.dtype, "net")
+    plan = replace(plan, resident=resident)
+    return explain(graph, machine, plan, lowered(graph, machine, plan), limit=limit)
+
+
+def only(explanation: Explanation) -> Boundary:
+    (boundary,) = explanation.boundaries
+    return boundary
+
+
+def test_a_memory_that_is_too_small_for_the_filters_is_named_with_its_bytes() -> None:
+    graph, usable = pair(3, 64, 16), 64 * 1024
+    machine = load_machine("npu-2.7").with_memory(usable)
+    plan = layer_by_layer(graph, machine, machine.dtype, "net")
+    forced = Trials(graph, machine, plan).together(0, 1)
+    assert forced.cycles is None
+    assert forced.obstacle == (Kind.MEMORY, "")
+    short = forced.shortage
+    assert short is not None
+    assert (short.memory, short.there) == ("cluster0.cmx", usable)
+    filters = 64 * 64 * 9 * 2  # of the first convolution: every tile needs all of them
+    assert filters < short.needed < filters + 32_000
+    # With the bytes that were said to be missing, the same trial can be simulated.
+    enough = Trials(graph, machine.with_memory(short.needed), plan).together(0, 1)
+    assert enough.cycles is not None
+    boundary = only(explained(graph, machine))
+    assert f"cluster0.cmx is short by {short.short_by:,} bytes" in boundary.text
+
+
+@pytest.mark.parametrize(("kib", "kind"), [(32, Kind.MEMORY), (88, None)])
+def test_a_tensor_that_cannot_stay_is_told_with_its_bytes(kib: int, kind: Kind | None) -> None:
+    graph, usable = pair(3, 16, 64), kib * 1024
+    machine = load_machine("mcu").with_memory(usable)
+    plan = layer_by_layer(graph, machine, machine.dtype, "net")
+    forced = Trials(graph, machine, plan).kept("first")
+    if kind is None:
+        assert forced.cycles is not None
+        assert forced.shortage is None
+        return
+    assert forced.obstacle == (kind, "")
+    short = forced.shortage
+    assert short is not None
+    assert (short.memory, short.there) == ("core.sram", usable)
+    assert 64 * 64 * 16 < short.needed < 88 * 1024
+
+
+@pytest.mark.parametrize(("machine", "kib", "channels"), [("npu-2.7", 64, 64), ("mcu", 16, 16)])
+def test_large_kernels_are_kept_apart_by_their_halo(machine: str, kib: int, channels: int) -> None:
+    target = load_machine(machine).with_memory(kib * 1024)
+    boundary = only(explained(pair(11, channels, 32, channels), target))
+    assert boundary.kind is Kind.HALO, boundary.text
+    trial = boundary.trial
+    assert trial is not None
+    assert trial.how is How.TOGETHER
+    assert trial.compute is not None
+    fused, unfused = trial.compute
+    saved = 2 * boundary.bytes / main_bytes_per_cycle(target)
+    assert boundary.saved_dma == pytest.approx(saved)
+    assert fused - unfused > saved
+    rule = f"extra compute = {fused:,.0f} - {unfused:,.0f} = {fused - unfused:,.0f} cycles"
+    assert rule in boundary.text
+    assert f"saved DMA = 2 x {boundary.bytes:,} B" in boundary.text
+
+
+def test_trials_are_the_simulators() -> None:
+    graph = pair(3, 16, 16)
+    machine = load_machine("mcu")
+    plan = layer_by_layer(graph, machine, machine.dtype, "net")
+    found = only(explain(graph, machine, plan, lowered(graph, machine, plan)))
+    assert found.kind is Kind.MISSED  # layer by layer was asked for
+    kept = next(trial for trial in found.trials if trial.how is How.KEPT)
+    placed = lowered(graph, machine, replace(plan, resident=("first",)), verify=False)
+    assert kept.cycles == placed.schedule.makespan
+    assert kept.dram_bytes == sum(traffic(placed.program, machine.main_memory.name))
+    cut = next(trial for trial in found.trials if trial.how is How.TOGETHER)
+    assert cut.cut is not None
+    placed = lowered(graph, machine, replace(plan, groups=(cut.cut,)), verify=False)
+    assert cut.cycles == placed.schedule.makespan
+
+
+def test_a_resident_tensor_saves_no_dma() -> None:
+    graph, machine = pair(3, 16, 16), load_machine("mcu")
+    boundary = only(explained(graph, machine, "first"))
+    assert boundary.resident
+    assert boundary.saved_dma == 0
+    assert [trial.how for trial in boundary.trials] == [How.TOGETHER]
+    assert "saved DMA = 0 cycles" in boundary.text
+
+
+def test_paths_around_and_views_between() -> None:
+    machine = load_machine("mcu")
+    graph = normalize(residual())
+    rows = explained(graph, machine).boundaries
+    around = next(row for row in rows if row.edge.tensor == "stem" and row.edge.after != 1)
+    (together,) = (trial for trial in around.trials if trial.how is How.TOGETHER)
+    assert together.obstacle is not None
+    assert together.obstacle[0] is Kind.NOT_CONVEX
+    assert "returns through 'conv1'" in together.obstacle[1]
+    graph = normalize(view_between())
+    boundary = next(b for b in explained(graph, machine).boundaries if b.edge.tensor == "conv")
+    assert boundary.kind is Kind.NOT_TILEABLE
+    assert "a view" in boundary.text or "main memory" in boundary.text
+
+
+def test_no_gain_shows_both_figures() -> None:
+    graph, machine = pair(3, 64, 64), load_machine("npu-2.7").with_memory(1000 * 1024)
+    plan = layer_by_layer(graph, machine, machine.dtype, "net")
+    better = replace(plan, resident=("first",))
+    found = explain(graph, machine, better, lowered(graph, machine, better))
+    boundary = only(found)
+    assert boundary.kind in (Kind.NO_GAIN, Kind.HALO)
+    trial = boundary.trial
+    assert trial is not None
+    assert f"{trial.cycles:,} cycles instead of {found.cycles:,}" in boundary.text
+
+
+def test_the_largest_tensors_are_tried_first_and_the_rest_is_counted() -> None:
+    graph, machine = normalize(api.load("four_convs@16x16").graph), load_machine("mcu")
+    few = explained(graph, machine, limit=1)
+    assert few.left_out == 2
+    assert sum(bool(b.trials) for b in few.boundaries) == 1
+    assert [b.kind for b in few.boundaries].count(Kind.NOT_TRIED) == 2
+    assert explained(graph, machine).left_out == 0
+
+
+def test_progress_grows() -> None:
+    graph, machine = normalize(api.load("four_convs@16x16").graph), load_machine("mcu")
+    plan = layer_by_layer(graph, machine, machine.dtype, "net")
+    shares: list[float] = []
+
+    def tell(text: str, share: float | None = None, /) -> None:
+        shares.append(share or 0.0)
+
+    explain(graph, machine, plan, lowered(graph, machine, plan), tell=tell)
+    assert len(shares) == 3
+    assert all(one < other for one, other in pairwise(shares))
+
+
+def test_patterns_are_named() -> None:
+    graph, machine = pair(3, 16, 16), load_machine("mcu")
+    plan = layer_by_layer(graph, machine, machine.dtype, "net")
+    placed = lowered(graph, machine, plan)
+    found = explain(graph, machine, plan, placed, apart={("first", "second"): "mine"})
+    boundary = only(found)
+    assert boundary.kind is Kind.KEPT_APART
+    assert "pattern 'mine'" in boundary.text
+    assert boundary.trials
+
+
+def test_facts_of_groups() -> None:
+    graph = normalize(api.load("four_convs@32x32").graph)
+    machine = load_machine("npu-2.7")
+    nodes = tuple(node.name for node in graph.nodes)
+    plan = layer_by_layer(graph, machine, machine.dtype, "net")
+    joined = replace(plan, groups=(replace(plan.groups[0], nodes=nodes),))
+    placed = lowered(graph, machine, joined)
+    (facts,) = explain(graph, machine, joined, placed).groups
+    reads, writes = traffic(placed.program, machine.main_memory.name)
+    assert (facts.read_bytes, facts.written_bytes) == (reads, writes)
+    assert facts.label == "conv1 .. conv4"
+    assert facts.halo_share > 0
+    assert "over 2 cores" in facts.grid
+    assert facts.binding in {engine.name for engine in machine.engines} | {"dma0", "dma1"}
+    assert facts.tiles > 1
+
+
+def test_groups_that_would_wait_for_each_other() -> None:
+    graph = normalize(residual())
+    groups = [GroupPlan((node.name,), (), None, Place.CORES) for node in graph.nodes]
+    names = [node.name for node in graph.nodes]
+    assert order_with(graph, groups, (names.index("stem"), names.index("add"))) is None
+    order = order_with(graph, groups, (names.index("stem"), names.index("conv1")))
+    assert order is not None
+    assert len(order) == len(groups) - 1
+
+
+def test_plans_of_nothing_but_one_group_have_no_boundaries() -> None:
+    graph, machine = pair(3, 16, 16), load_machine("mcu")
+    plan = Plan("net", machine.name, machine.dtype, (GroupPlan(("first", "second"), ()),))
+    found = explain(graph, machine, plan, lowered(graph, machine, plan))
+    assert found.boundaries == ()
+    assert found.simulated == 0

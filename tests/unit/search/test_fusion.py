@@ -1,0 +1,128 @@
+"""The fusion search as its caller sees it: rivals, interrupts, progress, ablation."""
+
+from dataclasses import replace
+
+import pytest
+
+from support.networks import attention, residual
+from tilewright import api
+from tilewright.frontend.normalize import normalize
+from tilewright.machine.load import load_machine
+from tilewright.planning import plan_model
+from tilewright.report.plan_summary import summary_json, summary_lines
+from tilewright.search.ablation import PIPELINING, RESHAPE, ablate
+from tilewright.search.fusion import Fusion
+
+
+class Stops:
+    """Hears of progress and interrupts at a word."""
+
+    def __init__(self, word: str) -> None:
+        self.word = word
+        self.heard: list[tuple[str, float | None]] = []
+
+    def __call__(self, text: str, share: float | None = None, /) -> None:
+        self.heard.append((text, share))
+        if self.word and self.word in text:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    "word", ["merging greedily", "looking at all groups", "simulating grouping"]
+)
+def test_an_interrupt_keeps_the_best_plan_so_far(word: str) -> None:
+    machine = load_machine("mcu").with_memory(24 * 1024)
+    graph = normalize(residual(16, 32))
+    full = Fusion(graph, machine, machine.dtype, "net").run()
+    found = Fusion(graph, machine, machine.dtype, "net", progress=Stops(word)).run()
+    assert found.interrupted
+    assert not full.interrupted
+    assert found.exact is (word == "simulating grouping")
+    assert found.simulated <= full.simulated
+    assert full.best.cycles <= found.best.cycles * 1.005
+    if word == "merging greedily":
+        assert found.best.name == "layer by layer"
+
+
+def test_an_interrupt_before_any_plan_is_passed_on() -> None:
+    machine = load_machine("mcu")
+    stops = Stops("layer by layer")
+    with pytest.raises(KeyboardInterrupt):
+        Fusion(residual(), machine, machine.dtype, "net", progress=stops).run()
+
+
+def test_an_interrupted_plan_is_executed_and_says_so() -> None:
+    model = api.load("four_convs@16x16")
+    planned = plan_model(model, load_machine("mcu"), progress=Stops("looking at all groups"))
+    assert planned.verified is not None
+    assert any("best plan so far" in line for line in summary_lines(planned))
+    assert summary_json(planned)["search"]["interrupted"]
+
+
+def test_the_share_that_is_done_grows_to_one() -> None:
+    machine = load_machine("mcu")
+    hears = Stops("")
+    Fusion(normalize(residual()), machine, machine.dtype, "net", progress=hears).run()
+    shares = [share for text, share in hears.heard if text == "looking at all groups"]
+    assert shares[-1] == 1.0
+    assert shares == sorted(share or 0.0 for share in shares)
+    assert None in [share for _, share in hears.heard]
+
+
+def test_the_summary_tells_rivals_bound_and_thoroughness() -> None:
+    planned = plan_model(api.load("four_convs@16x16"), load_machine("npu-2.7"), verify=False)
+    summary = summary_json(planned)
+    search = summary["search"]
+    assert [rival["name"] for rival in search["rivals"]] == ["layer by layer", "greedy merge"]
+    assert search["speed_up"] > 1
+    assert search["fusion_helps"]
+    assert search["exact"]
+    assert search["groups_looked_at"] > 0
+    assert search["plans_simulated"] >= 2
+    parts = dict(planned.bounds.parts)
+    assert parts[summary["lower_bound"]] == summary["lower_bound_cycles"]
+    gap = summary["latency_cycles"] / summary["lower_bound_cycles"] - 1
+    assert summary["gap"] == pytest.approx(gap, abs=1e-6)
+    text = "\n".join(summary_lines(planned))
+    for word in ("layer by layer", "greedy merge", "exact", "groups looked at", "by "):
+        assert word in text
+
+
+def test_where_fusion_does_not_help_the_text_says_so() -> None:
+    planned = plan_model(api.load("four_convs@16x16"), load_machine("mcu"), verify=False)
+    found = planned.found
+    assert found is not None
+    layers = found.rivals[0]
+    alone = replace(planned, plan=layers.plan, found=replace(found, best=layers))
+    assert "fusion does not help here" in "\n".join(summary_lines(alone))
+    assert summary_json(alone)["search"]["fusion_helps"] is False
+
+
+@pytest.mark.parametrize("machine", ["npu-2.7", "mcu"])
+def test_no_step_of_an_ablation_is_slower_than_the_one_before(machine: str) -> None:
+    target = load_machine(machine)
+    graph = normalize(attention())
+    ablation, found = ablate(graph, target, target.dtype, "net")
+    cycles = [step.cycles for step in ablation.steps]
+    assert [step.name.split()[-1] for step in ablation.steps] == [
+        "none",
+        "fusion",
+        "reshape",
+        "pipelining",
+    ]
+    assert cycles == sorted(cycles, reverse=True)
+    assert ablation.steps[0].without == {RESHAPE, PIPELINING}
+    assert ablation.steps[-1].cycles <= found.best.cycles
+    assert "pipelining switch" in ablation.notes[0]
+
+
+def test_an_interrupted_ablation_ends_with_what_it_has() -> None:
+    machine = load_machine("mcu")
+    stops = Stops("+ implicit reshape: looking")
+    ablation, found = ablate(attention(), machine, machine.dtype, "net", progress=stops)
+    assert [step.name for step in ablation.steps] == [
+        "none",
+        "+ vertical fusion",
+        "+ implicit reshape",
+    ]
+    assert found.interrupted
