@@ -139,8 +139,8 @@ def _routes(
         for source in memories:
             for destination in memories:
                 matches = fnmatchcase(source.name, origin) and fnmatchcase(destination.name, target)
-                if not matches or source is destination:
-                    continue
+                if not matches or (source is destination and source.core is None):
+                    continue  # copies within a shared memory are told apart from routes
                 ends = (name for name in (source.name, destination.name) if name in groups)
                 yield Route(
                     source.name,

@@ -11,7 +11,7 @@ import yaml
 from tilewright.errors import TilewrightError
 from tilewright.tiling.grid import Halo, Split
 
-_PLAN_KEYS = frozenset({"model", "machine", "dtype", "groups", "resident"})
+_PLAN_KEYS = frozenset({"model", "machine", "dtype", "groups", "resident", "reloaded"})
 _GROUP_KEYS = frozenset({"nodes", "splits", "spread", "place", "everywhere"})
 _SPLIT_KEYS = frozenset({"axis", "parts", "halo"})
 
@@ -45,13 +45,15 @@ class GroupPlan:
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Decisions only: what follows from them is the Program's. `resident` tensors stay in the
-    scratchpads from the group that makes them to those that read them."""
+    scratchpads from the group that makes them to those that read them, except for the nodes that
+    `reloaded` names for a tensor: these read it from the main memory."""
 
     model: str
     machine: str
     dtype: str
     groups: tuple[GroupPlan, ...]
     resident: tuple[str, ...] = ()
+    reloaded: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 def plan_text(plan: Plan) -> str:
@@ -78,6 +80,8 @@ def plan_text(plan: Plan) -> str:
     }
     if plan.resident:
         document["resident"] = list(plan.resident)
+    if plan.reloaded:
+        document["reloaded"] = {name: list(nodes) for name, nodes in plan.reloaded}
     return yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=100)
 
 
@@ -95,6 +99,7 @@ def read_plan(path: Path) -> Plan:
     groups = top.get("groups")
     if not isinstance(groups, list):
         raise PlanError(f"'{path}': 'groups' has to be a list")
+    reloaded = _mapping(top.get("reloaded") or {}, path, "reloaded")
     return Plan(
         _text(top, "model", path),
         _text(top, "machine", path),
@@ -104,6 +109,10 @@ def read_plan(path: Path) -> Plan:
             for i, entry in enumerate(cast(list[Any], groups))
         ),
         tuple(str(name) for name in _items(top, "resident", path, "the plan")),
+        tuple(
+            (name, tuple(str(node) for node in _items(reloaded, name, path, "reloaded")))
+            for name in reloaded
+        ),
     )
 
 

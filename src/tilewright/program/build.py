@@ -49,6 +49,7 @@ class Builder:
         self.main: dict[str, View] = {}
         self.tasks: list[Task] = []
         self.rooms: dict[str, dict[str, Room]] = {}
+        self.reloaded = {name: frozenset(nodes) for name, nodes in plan.reloaded}
 
     def program(self) -> Program:
         """All groups in order, as one program."""
@@ -136,7 +137,10 @@ class Builder:
         strange = [name for name in self.plan.resident if name not in made]
         if strange:
             raise LoweringError(f"'{strange[0]}' cannot be resident: no group gives it to others")
-        for name, boxes in regions(self.plan.resident, groups).items():
+        strange = [name for name in self.reloaded if name not in self.plan.resident]
+        if strange:
+            raise LoweringError(f"'{strange[0]}' is reloaded, but is not resident")
+        for name, boxes in regions(self.plan.resident, groups, self.reloaded).items():
             self.rooms[name] = {
                 core.name: Room(self.local(name, core, boxes[core.name][0]), *boxes[core.name])
                 for core in self.machine.cores
@@ -145,8 +149,9 @@ class Builder:
         on_cores = {tiled.node.name for group in groups for tiled in group.tiles.ops}
         for group in groups:
             for name in group.tiles.outputs:
-                users = (self.graph.nodes[i].name for i in self.graph.consumers.get(name, ()))
+                users = [self.graph.nodes[i].name for i in self.graph.consumers.get(name, ())]
                 outside = name in self.graph.outputs or any(u not in on_cores for u in users)
+                outside = outside or any(u in self.reloaded.get(name, ()) for u in users)
                 if outside or name not in self.rooms:
                     self.main_view(name)
 

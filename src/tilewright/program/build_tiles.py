@@ -125,7 +125,7 @@ class _TileBuilder:
         if name in self.held:
             return part(self.held[name].view, self.held[name].box, box)
         room = self.builder.rooms.get(name, {}).get(self.core.name)
-        if room is not None:
+        if room is not None and tiled.node.name not in self.builder.reloaded.get(name, ()):
             return part(room.view, room.box, box)
         if name in self.builder.packs and self._packed(tiled, tile, name):
             return self.held[name].view

@@ -37,14 +37,21 @@ class Room:
 
 
 def regions(
-    names: Iterable[str], groups: Iterable[CutGroup]
+    names: Iterable[str],
+    groups: Iterable[CutGroup],
+    reloaded: Mapping[str, frozenset[str]],
 ) -> Mapping[str, dict[str, tuple[Box, Box | None]]]:
-    """For each resident tensor and core: all it has to hold of it, and what it reads of it."""
+    """For each resident tensor and core: all it has to hold of it, and what it reads of it.
+    `reloaded` names nodes that read a tensor from the main memory all the same."""
     wanted = dict.fromkeys(names)  # in their order: buffers are numbered by it
     reads: dict[str, dict[str, Box]] = {name: {} for name in wanted}
     writes: dict[str, dict[str, Box]] = {name: {} for name in wanted}
     for group in groups:
-        inputs = [(name, cuts) for name, cuts in group.tiles.inputs.items() if name in wanted]
+        inputs = [
+            (name, cuts)
+            for name, cuts in group.tiles.inputs.items()
+            if name in wanted and _reads_here(group, name, reloaded)
+        ]
         outputs = [name for name in group.tiles.outputs if name in wanted]
         for index, core in group.turns if inputs or outputs else ():
             for name, cuts in inputs:
@@ -62,6 +69,12 @@ def regions(
             rooms[core] = (box if made is None else box.hull(made), box)
         found[name] = rooms
     return found
+
+
+def _reads_here(group: CutGroup, name: str, reloaded: Mapping[str, frozenset[str]]) -> bool:
+    """Whether some operator of a group reads a resident tensor where it is."""
+    readers = (tiled.node.name for tiled in group.tiles.ops if name in tiled.node.inputs)
+    return any(reader not in reloaded.get(name, ()) for reader in readers)
 
 
 def _grow(boxes: dict[str, Box], core: str, box: Box) -> None:

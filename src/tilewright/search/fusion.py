@@ -170,11 +170,14 @@ class Fusion:
         self._keep("fused, all kept", best, names)
         for name in names[:limit]:
             best = self.best()
-            if name not in best.plan.resident:
+            if name in self.crossing(best.plan):
                 self._keep("fused, more kept", best, [name])
 
     def _keep(self, title: str, trial: Trial, names: Sequence[str]) -> None:
-        plan = replace(trial.plan, resident=(*trial.plan.resident, *names))
+        plan = trial.plan
+        reloaded = tuple(row for row in plan.reloaded if row[0] not in names)
+        resident = tuple(dict.fromkeys((*plan.resident, *names)))
+        plan = replace(plan, resident=resident, reloaded=reloaded)
         kept = self._trial(title, plan, trial.groups)
         self.trials += [kept] if kept is not None else []
 
@@ -195,7 +198,8 @@ class Fusion:
             nodes = [self.graph.index[name] for name in group.nodes]
             for name in exports(self.graph, nodes):
                 stays = self.network.keepable(name) and self.space.may_stay(name)
-                if name not in plan.resident and stays:
+                partly = any(name == row for row, _ in plan.reloaded)
+                if (partly or name not in plan.resident) and stays:
                     names.append(name)
         types = self.graph.types
         yield from sorted(names, key=lambda name: (-types[name].bytes, name))

@@ -220,13 +220,16 @@ class Space:
         """Groups in order, as a plan."""
         groups: list[GroupPlan] = []
         resident: list[str] = []
+        reloaded: list[tuple[str, tuple[str, ...]]] = []
         for mask in masks:
             way = self.way(mask)
             assert way is not None
             groups += way.groups
             resident += way.resident
+            reloaded += way.reloaded
         machine, dtype = self.network.machine.name, self.network.dtype
-        return Plan(model, machine, dtype, tuple(groups), tuple(dict.fromkeys(resident)))
+        kept = tuple(dict.fromkeys(resident))
+        return Plan(model, machine, dtype, tuple(groups), kept, tuple(reloaded))
 
     def may_stay(self, name: str) -> bool:
         """Whether a tensor may be resident: no pattern keeps its maker and a reader apart."""

@@ -116,7 +116,9 @@ class Trials:
         if not self.network.keepable(name):
             text = f"'{name}' is not made and read by operators on cores alone"
             return Forced(How.KEPT, obstacle=(Kind.NOT_TILEABLE, text))
-        changed = replace(self.plan, resident=(*self.plan.resident, name))
+        resident = tuple(dict.fromkeys((*self.plan.resident, name)))
+        reloaded = tuple(row for row in self.plan.reloaded if row[0] != name)
+        changed = replace(self.plan, resident=resident, reloaded=reloaded)
         return self._run(How.KEPT, changed)
 
     def together(self, first: int, second: int) -> Forced:
@@ -151,7 +153,8 @@ class Trials:
         outside = set(exports(self.graph, nodes))
         inner = {name for index in nodes for name in self.graph.nodes[index].writes} - outside
         resident = tuple(name for name in self.plan.resident if name not in inner)
-        changed = replace(self.plan, groups=tuple(groups), resident=resident)
+        reloaded = tuple(row for row in self.plan.reloaded if row[0] in resident)
+        changed = replace(self.plan, groups=tuple(groups), resident=resident, reloaded=reloaded)
         forced = self._run(How.TOGETHER, changed, (order.index(pair[0]), pair))
         return replace(forced, cut=joined)
 

@@ -44,6 +44,7 @@ class Way:
     energy: float
     bytes: int
     kind: str  # alone, tiled, kept or moved
+    reloaded: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def score(self, objective: Objective) -> float:
         """What to add up; a little of the others decides between equals."""
@@ -87,13 +88,16 @@ class Ways:
         """Groups in order, as a plan."""
         groups: list[GroupPlan] = []
         resident: list[str] = []
+        reloaded: list[tuple[str, tuple[str, ...]]] = []
         for mask in masks:
             way = self.way(mask)
             assert way is not None
             groups += way.groups
             resident += way.resident
+            reloaded += way.reloaded
         machine, dtype = self.network.machine.name, self.network.dtype
-        return Plan(model, machine, dtype, tuple(groups), tuple(dict.fromkeys(resident)))
+        kept = tuple(dict.fromkeys(resident))
+        return Plan(model, machine, dtype, tuple(groups), kept, tuple(reloaded))
 
     def _single(self, number: int) -> Way:
         unit = self.network.units[number]
@@ -246,7 +250,14 @@ class Ways:
         traffic = section.traffic + stored
         energy = section.energy + stored * self.tiler.main_pj
         peak = max((option.bytes for _, option in section.choices), default=0)
-        return Way(tuple(groups), resident, cycles, traffic, energy, peak, "kept")
+        reloaded = tuple((name, nodes) for name in resident if (nodes := self._later(name, mask)))
+        return Way(tuple(groups), resident, cycles, traffic, energy, peak, "kept", reloaded)
+
+    def _later(self, name: str, mask: int) -> tuple[str, ...]:
+        """Operators on cores outside the section that read a value of it: from the main memory."""
+        network, graph = self.network, self.network.graph
+        readers = (r for r in graph.consumers.get(name, ()) if not mask >> network.home[r] & 1)
+        return network.names(r for r in readers if network.on_cores(network.home[r]))
 
     def _read_inside(self, name: str, mask: int) -> bool:
         network = self.network
