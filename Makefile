@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test quick check format bench clean
+.PHONY: help install demo picture test quick check format bench clean
 
 help: ## list what make can do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -23,11 +23,31 @@ $(VENV)/.dev: pyproject.toml $(BIN)/tilewright
 
 install: $(BIN)/tilewright ## create .venv and install tilewright into it
 
-demo: $(BIN)/tilewright ## the main job on a network of the zoo; says where the results are
+demo: $(BIN)/tilewright ## tiles, a smaller model, and a planned network with its report; under three minutes
 	@mkdir -p demo
 	$(BIN)/tilewright tile rn50_stem --node conv1 --split H=4
-	$(BIN)/tilewright shrink fsrcnn@540x960 --memory 25% -o demo/fsrcnn_small.onnx --measure --plot demo/fsrcnn_memory.png
-	@echo "Results: demo/fsrcnn_small.onnx, demo/fsrcnn_memory.png"
+	$(BIN)/tilewright shrink fsrcnn@540x960 --memory 25% -o demo/fsrcnn_small.onnx
+	$(BIN)/tilewright plan resnet18 --on npu-2.7 --out demo/resnet18
+	@$(BIN)/python -c "$$HEADLINE" demo/resnet18/summary.json
+	@echo "Report: demo/resnet18/report.html"
+
+define HEADLINE
+import json, sys
+run = json.load(open(sys.argv[1]))
+print(
+    f"{run['model']} on {run['machine']}: {run['latency_ms']:.2f} ms, "
+    f"{run['search']['speed_up']:.2f}x as fast as layer by layer, "
+    f"{1 + run['gap']:.2f}x of the lower bound; "
+    f"{run['verified']['tasks_executed']} tasks executed, same results as onnxruntime"
+)
+endef
+export HEADLINE
+
+picture: demo/resnet18/report.html ## the report as docs/images/report.png, from a demo run; needs Chromium
+	$(BIN)/python bench/report_picture.py demo/resnet18 docs/images/report.png --height 1615
+
+demo/resnet18/report.html:
+	$(MAKE) demo
 
 test: $(VENV)/.test ## everything
 	$(BIN)/python -m pytest -n 2 --dist worksteal

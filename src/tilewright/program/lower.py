@@ -1,7 +1,7 @@
 """From a plan to a placed program: build, passes, addresses, times."""
 
 import gc
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -10,6 +10,7 @@ from tilewright.graph.graph import Graph
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Plan
 from tilewright.program.build import Builder
+from tilewright.program.lifetimes import ends
 from tilewright.program.passes.prefetch import prefetched
 from tilewright.program.passes.spill import spilled
 from tilewright.program.pipeline import PASSES, run_passes
@@ -54,16 +55,23 @@ def lowered(
             watch(BUILD, built)
         split = next(i for i, step in enumerate(PASSES) if step.name == "prefetch")
         program = run_passes(built, machine, without, after, PASSES[:split])
-        addresses: Mapping[int, int] | None = None
-        if "prefetch" not in without:
-            ahead = prefetched(program, machine)
-            program, addresses = ahead.program, ahead.addresses
-            after("prefetch", program)
-        program = run_passes(program, machine, without, after, PASSES[split + 1 :])
-        try:
-            return place(program, machine, addresses, tight=verify)
-        except DoesNotFitError as misfit:
-            return _made_to_fit(built, program, machine, without, after, misfit)
+        plain = program
+        misfit: DoesNotFitError | None = None
+        for apart in (True, False) if "pipelining" not in without else (False,):
+            if apart and not ends(plain.tasks, machine):
+                continue  # no group overlaps two engines
+            program, addresses = plain, None
+            if "prefetch" not in without:
+                ahead = prefetched(plain, machine, apart=apart)
+                program, addresses = ahead.program, ahead.addresses
+                after("prefetch", program)
+            program = run_passes(program, machine, without, after, PASSES[split + 1 :])
+            try:
+                return place(program, machine, addresses, tight=verify, apart=apart)
+            except DoesNotFitError as error:
+                misfit = error
+        assert misfit is not None
+        return _made_to_fit(built, program, machine, without, after, misfit)
 
 
 def _made_to_fit(

@@ -9,6 +9,7 @@ from tilewright.errors import TilewrightError
 from tilewright.machine.machine import Link, Machine
 from tilewright.memory import Allocation, Misfit, Problem, Reason, allocate, lower_bound
 from tilewright.memory import Buffer as Rectangle
+from tilewright.program.lifetimes import ends as ends_of
 from tilewright.program.program import Program, Task, Transfer
 from tilewright.schedule.problem import Engine, Resources, Schedule
 from tilewright.schedule.problem import Problem as TaskProblem
@@ -78,11 +79,13 @@ def place(
     known: Mapping[int, int] | None = None,
     *,
     tight: bool = False,
+    apart: bool = False,
 ) -> Placed:
     """Allocate every memory, order reuse, simulate. `known` are addresses that fit, for where none
     as low are found quickly; where `tight`, more is searched for a peak close to the bytes that
-    are live at once."""
+    are live at once; where `apart`, engines that overlap do not share addresses at the seams."""
     users = users_of(program)
+    held: Mapping[int, int] = ends_of(program.tasks, machine) if apart else {}
     ends = len(program.tasks) + 1
     fixed = fixed_buffers(program)
     address = [0] * len(program.buffers)
@@ -95,7 +98,8 @@ def place(
         rectangles: list[Rectangle] = []
         for i in inside[memory.name]:
             buffer = program.buffers[i]
-            start, stop = (0, ends) if i in fixed else (users[i][0], users[i][-1] + 1)
+            last = users[i][-1] if users[i] else 0
+            start, stop = (0, ends) if i in fixed else (users[i][0], held.get(last, last) + 1)
             rectangles.append(Rectangle(buffer.name, start, stop, buffer.size, buffer.alignment))
         room = Problem(tuple(rectangles), memory.usable)
         least = lower_bound(room)

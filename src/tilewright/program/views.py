@@ -24,18 +24,12 @@ def _same(op: Op, source: View, output: int) -> View | None:
 
 
 def _reshaped(op: Op, source: View, output: int) -> View | None:
-    """Row by row without gaps, any shape will do."""
+    """Any shape whose axes join or divide axes that follow each other without gaps."""
     shape = op.result(output).shape
-    if _row_major(source.shape, source.item) != _significant(source):
+    strides = _regrouped(source, shape)
+    if strides is None:
         return None
-    return View(
-        source.buffer,
-        source.offset,
-        shape,
-        dense_strides(shape, source.item),
-        source.dtype,
-        source.item,
-    )
+    return View(source.buffer, source.offset, shape, strides, source.dtype, source.item)
 
 
 def _transposed(op: Op, source: View, output: int) -> View | None:
@@ -78,14 +72,34 @@ def concat_parts(op: Op, result: View) -> list[View]:
     return parts
 
 
-def _row_major(shape: tuple[int, ...], item: int) -> list[tuple[int, int]]:
-    pairs = zip(shape, dense_strides(shape, item), strict=True)
-    return [(extent, stride) for extent, stride in pairs if extent > 1]
+def _regrouped(source: View, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Strides that give the source's elements in another shape, None if there are none."""
+    if 0 in shape:
+        return dense_strides(shape, source.item)
+    runs = _joined(source)
+    room, step = 1, source.item  # what is left of the run that axes are cut from, and its stride
+    strides: list[int] = []
+    for extent in reversed(shape):
+        if extent > 1 and room == 1 and runs:
+            room, step = runs.pop()
+        if room % extent:
+            return None
+        strides.append(step)
+        room, step = room // extent, step * extent
+    return tuple(reversed(strides)) if room == 1 and not runs else None
 
 
-def _significant(view: View) -> list[tuple[int, int]]:
-    pairs = zip(view.shape, view.strides, strict=True)
-    return [(extent, stride) for extent, stride in pairs if extent > 1]
+def _joined(view: View) -> list[tuple[int, int]]:
+    """Extents and strides with axes joined as far as they go, outermost first."""
+    runs: list[tuple[int, int]] = []
+    for extent, stride in zip(view.shape, view.strides, strict=True):
+        if extent == 1:
+            continue
+        if runs and runs[-1][1] == extent * stride:
+            runs[-1] = (runs[-1][0] * extent, stride)
+        else:
+            runs.append((extent, stride))
+    return runs
 
 
 _VIEWS = {

@@ -20,13 +20,16 @@ from tilewright.search.dp import best_groupings, greedy_merge
 from tilewright.search.network import Network
 from tilewright.search.patterns import Pattern, Space
 from tilewright.search.progress import Tell, silent
+from tilewright.search.sections import ROOM
 from tilewright.search.ways import Objective, Ways
 from tilewright.tiling.group import exports
 
 TIE = 0.005  # plans within half a percent count as equal: fewer bytes win
 KEPT = 3  # groupings of the additive model that are simulated
 EVALUATIONS = 150  # groups per unit that the additive model may look at
+ROOMS = (ROOM, 0.75, 0.6)  # shares of the scratchpads that sections are planned with, in turn
 LEANINGS = (1.0, 0.3)  # how much it is worth to hold fewer constants, tried one after the other
+TASKS = 40_000  # of all trials that may be left out: fewer are tried where one takes long
 PROMOTIONS = 8  # values that are tried as resident after the groups are chosen
 
 
@@ -41,6 +44,7 @@ class Trial:
     dram_bytes: int
     energy_pj: float
     peak_bytes: int
+    tasks: int
 
     def score(self, objective: Objective) -> float:
         """What the search wants least of."""
@@ -90,6 +94,7 @@ class Fusion:
         self.objective, self.without, self.progress = objective, without, progress
         self.trials: list[Trial] = []
         self.outside: list[Trial] = []  # rivals that patterns of the user do not allow
+        self.room = ROOMS[0]
         self.exact = False  # until all groups were looked at
         self.looked_at = 0
 
@@ -123,8 +128,30 @@ class Fusion:
 
     def _search(self, fast: bool) -> None:
         self.progress("merging greedily, as compilers do")
-        merged = greedy_merge(self.space.predecessors, self.score)
-        self.attempt("greedy merge", merged.groups)
+        for room in ROOMS:
+            self._take(room)
+            merged = greedy_merge(self.space.predecessors, self.score)
+            if self.attempt("greedy merge", merged.groups) is not None:
+                break
+        for room in ROOMS:
+            self._take(room)
+            if self._groupings(fast):
+                break
+        self._lean(LEANINGS[:1] if fast else LEANINGS)
+        self._promote(2 if fast else PROMOTIONS)
+
+    @property
+    def patient(self) -> bool:
+        """Whether there is time for trials that can be left out."""
+        return sum(trial.tasks for trial in self.trials) < TASKS
+
+    def _take(self, room: float) -> None:
+        """Plan sections with a share of the scratchpads: less where addresses were not found."""
+        self.room = room
+        self.space.ways = self.ways if room == ROOMS[0] else self.ways.leaning(room=room)
+
+    def _groupings(self, fast: bool) -> bool:
+        """Simulate the best groupings of the additive model; whether the first of them fits."""
         units = len(self.space.blocks)
 
         def share(done: float) -> None:
@@ -138,12 +165,15 @@ class Fusion:
             evaluations=(EVALUATIONS // 5 if fast else EVALUATIONS) * units,
             progress=share,
         )
-        self.exact, self.looked_at = found.exact, found.evaluations
+        self.exact, self.looked_at = found.exact, self.looked_at + found.evaluations
+        fits = False
         for number, grouping in enumerate(found.groupings):
+            if number and not self.patient:
+                break
             self.progress(f"simulating grouping {number + 1} of {len(found.groupings)}")
-            self.attempt("fused", grouping.groups)
-        self._lean(LEANINGS[:1] if fast else LEANINGS)
-        self._promote(2 if fast else PROMOTIONS)
+            trial = self.attempt("fused", grouping.groups)
+            fits = fits or (number == 0 and trial is not None)
+        return fits
 
     def _lean(self, leanings: Sequence[float]) -> None:
         """The best groupings with their constants divided among the cores rather than their rows:
@@ -153,8 +183,10 @@ class Fusion:
         groupings = list(dict.fromkeys(trial.groups for trial in ranked))[:2]
         for holding in leanings if len(self.machine.cores) > 1 else ():
             space = copy(self.space)
-            space.ways = self.ways.leaning(holding)
+            space.ways = self.ways.leaning(holding, self.room)
             for groups in groupings:
+                if not self.patient or any(space.way(group) is None for group in groups):
+                    continue
                 plan = space.plan(self.model, groups)
                 trial = self._trial("fused, constants divided", plan, groups)
                 self.trials += [trial] if trial is not None else []
@@ -167,10 +199,11 @@ class Fusion:
         if not names:
             return
         self.progress("keeping values between groups")
-        self._keep("fused, all kept", best, names)
+        if self.patient:
+            self._keep("fused, all kept", best, names)
         for name in names[:limit]:
             best = self.best()
-            if name in self.crossing(best.plan):
+            if self.patient and name in self.crossing(best.plan):
                 self._keep("fused, more kept", best, [name])
 
     def _keep(self, title: str, trial: Trial, names: Sequence[str]) -> None:
@@ -223,6 +256,7 @@ class Fusion:
             sum(traffic(placed.program, self.machine.main_memory.name)),
             fsum(task.energy_pj for task in placed.program.tasks),
             max(peak for memory, peak in placed.peaks if memory != self.machine.main_memory.name),
+            len(placed.program.tasks),
         )
 
     def placed(self, plan: Plan) -> Placed | None:

@@ -65,10 +65,11 @@ class Sections:
                 self.pass_rate = machine.alone_bytes_per_cycle(way[1])
                 self.pass_latency = float(way[1].latency)
 
-    def leaning(self, holding: float) -> "Sections":
-        """The same, with more care for the room that constants take."""
+    def leaning(self, holding: float = 0.0, room: float = ROOM) -> "Sections":
+        """The same, with more care for the room that constants take, or with less room."""
         other = copy(self)
         other.holding, other._known = holding, {}
+        other.usable = int(self.tiler.usable * room)
         return other
 
     @property

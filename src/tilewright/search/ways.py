@@ -69,10 +69,10 @@ class Ways:
         self._fused: dict[tuple[object, ...], Estimate | None] = {}
         self._known: dict[int, Way | None] = {}
 
-    def leaning(self, holding: float) -> "Ways":
-        """The same, but sections take more care of the room that constants take."""
+    def leaning(self, holding: float = 0.0, room: float = ROOM) -> "Ways":
+        """The same, but sections take more care of the room that constants take, or less room."""
         other = copy(self)
-        other.sections, other._known = self.sections.leaning(holding), {}
+        other.sections, other._known = self.sections.leaning(holding, room), {}
         return other
 
     def way(self, mask: int) -> Way | None:

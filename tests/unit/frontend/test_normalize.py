@@ -11,11 +11,13 @@ import onnxruntime as ort
 import pytest
 
 from support.builder import GraphBuilder
+from tilewright.frontend import zoo
 from tilewright.frontend.idioms import recognise
 from tilewright.frontend.load import load_onnx
 from tilewright.frontend.normalize import PASSES, merge_views, normalize, remove_no_ops
 from tilewright.frontend.normalize.collapse import collapse_idioms
 from tilewright.frontend.normalize.fold import fold_channel_affine
+from tilewright.frontend.normalize.scale import move_scales
 from tilewright.frontend.proto import infer_types, model_proto
 from tilewright.graph.graph import Array, Constant, Graph, Node
 from tilewright.graph.verify import verify
@@ -427,6 +429,158 @@ def test_attention_and_silu_stay_as_they_are() -> None:
     assert collapse_idioms(graph) is graph
 
 
+# Scales behind matrix products
+
+
+@pytest.mark.parametrize("kind", ["Mul", "Div"])
+@pytest.mark.parametrize("rows", [5, 20])
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1, 1)])
+def test_a_scale_moves_to_the_smaller_operand(kind: str, rows: int, shape: tuple[int, ...]) -> None:
+    b = GraphBuilder()
+    q, k = b.input(3, rows, 4), b.input(3, 4, 12)
+    scores = b.add("MatMul", q, k, name="scores")
+    x = b.add(kind, scores, b.constant(np.full(shape, 0.3), "float32"), name="scale")
+    graph = b.graph(b.add("Softmax", x, axis=-1))
+    after = same_numbers(graph, move_scales)
+    scale, product, _ = after.nodes
+    assert [node.name for node in after.nodes] == [f"{kind}_scale", "MatMul_scores", "Softmax_v4"]
+    assert scale.inputs[0] == (q if rows < 12 else k)
+    assert product.inputs == ((scale.outputs[0], k) if rows < 12 else (q, scale.outputs[0]))
+    assert product.outputs == ("scale",)  # values keep their names and their numbers
+
+
+def test_a_scale_moves_on_random_shapes() -> None:
+    random = np.random.default_rng(5)
+    moved = 0
+    for seed in range(40):
+        b = GraphBuilder(seed=seed)
+        rows, depth, columns = (int(n) for n in random.integers(1, 9, 3))
+        heads = tuple(int(n) for n in random.integers(2, 4, random.integers(0, 3)))
+        left = (*heads, rows, depth) if random.random() < 0.8 else (depth,)
+        right = (*heads[: random.integers(0, 2) and None], depth, columns)
+        operands = [
+            uneven(b, *operand) if random.random() < 0.3 else b.input(*operand)
+            for operand in (left, right)
+        ]
+        if not b.inputs:
+            continue
+        x = b.add("MatMul", *operands)
+        axes = (1,) * int(random.integers(0, len(b.shape(x)) + 1))
+        number = b.constant(random.uniform(-4, 4, axes), "float32")
+        if random.random() < 0.5:
+            x = b.add("Div", x, number)
+        else:
+            x = b.add("Mul", *((x, number) if random.random() < 0.5 else (number, x)))
+        graph = b.graph(x)
+        moved += same_numbers(graph, move_scales) is not graph
+    assert moved > 15
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_scale_is_folded_into_a_weight(known: bool) -> None:
+    b = GraphBuilder()
+    x = b.add("MatMul", b.input(2, 3, 40), uneven(b, 40, 6))  # larger than the product, but its own
+    graph = b.graph(b.add("Div", x, b.constant(8.0, "float32")))
+    if known:
+        after = same_numbers(graph, move_scales)
+    else:
+        after = move_scales(without_numbers(graph))
+        check_structure(graph, after)
+        assert all(constant.data is None for constant in after.constants.values())
+    assert kinds(after) == ["MatMul"]
+
+
+def test_scales_move_as_far_as_they_get() -> None:
+    b = GraphBuilder()
+    q = b.add("MatMul", b.input(9, 8), uneven(b, 8, 4))
+    x = b.add("MatMul", q, b.input(4, 9))
+    for kind in ("Mul", "Div"):
+        x = b.add(kind, x, b.constant(0.7, "float32"))
+    assert kinds(same_numbers(b.graph(x), move_scales)) == ["MatMul", "MatMul"]
+
+
+def test_a_scale_on_what_a_convolution_makes_is_folded() -> None:
+    b = GraphBuilder()
+    x = b.add(
+        "MatMul", b.add("Conv", b.input(1, 3, 9, 2), uneven(b, 3, 3, 1, 1)), b.input(1, 3, 2, 9)
+    )
+    graph = b.graph(b.add("Mul", x, b.constant(0.5, "float32")))
+    assert kinds(same_numbers(graph, normalize)) == ["Conv", "MatMul"]
+
+
+def test_weightless_scales_move_too() -> None:
+    b = GraphBuilder()
+    x = b.add("MatMul", b.input(3, 9, 4), b.input(3, 4, 9))
+    graph = without_numbers(b.graph(b.add("Mul", x, b.constant(0.5, "float32"))))
+    after = move_scales(graph)
+    check_structure(graph, after)
+    assert kinds(after) == ["Mul", "MatMul"]
+
+
+def test_attention_is_still_seen_once_its_scale_has_moved() -> None:
+    b = GraphBuilder()
+    q, k, v = b.input(3, 9, 4), b.input(3, 4, 9), b.input(3, 9, 4)
+    x = b.add("Mul", b.add("MatMul", q, k), b.constant(0.5, "float32"))
+    x = b.add("MatMul", b.add("Softmax", b.add("Add", x, b.input(9, 9)), axis=-1), v)
+    before = b.graph(x)
+    after = same_numbers(before, move_scales)
+    assert kinds(after) == ["Mul", "MatMul", "Add", "Softmax", "MatMul"]
+    seen = [[(i.kind, i.inputs, i.parameters) for i in recognise(g)] for g in (before, after)]
+    assert seen[0] == seen[1] != []
+
+
+def test_scales_that_are_better_left_alone() -> None:
+    def graph_of(write: Callable[[GraphBuilder, str], str], dtype: str = "float32") -> Graph:
+        b = GraphBuilder()
+        x = b.add("MatMul", b.input(9, 4, dtype=dtype), b.input(4, 9, dtype=dtype), name="product")
+        return b.graph(write(b, x))
+
+    def by(number: object, kind: str = "Mul") -> Callable[[GraphBuilder, str], str]:
+        return lambda b, x: b.add(kind, x, b.constant(number, str(b.type(x).dtype)))
+
+    b = GraphBuilder()
+    small = b.add("MatMul", b.input(3, 8), b.input(8, 3))
+    scaled = b.add("Mul", small, b.constant(0.5, "float32"))
+    half = graph_of(by(2.0), "float16")
+    graphs = [
+        b.graph(scaled),  # operands are larger
+        half,  # may not grow
+        graph_of(by(0.0)),
+        graph_of(by(0.0, "Div")),
+        graph_of(by(float("inf"))),
+        graph_of(by([[[0.5]]])),  # adds an axis
+        graph_of(by(np.full(9, 0.5))),
+        graph_of(lambda b, x: b.add("Mul", x, x)),
+        graph_of(lambda b, x: b.add("Mul", x, b.input(1))),
+        graph_of(lambda b, x: b.add("Div", b.constant(2.0, "float32"), x)),
+        graph_of(lambda b, x: b.add("Add", b.add("Mul", x, b.constant(2.0, "float32")), x)),
+    ]
+    shown = graph_of(by(0.5))
+    graphs.append(replace(shown, outputs=(*shown.outputs, "product")))
+    for graph in graphs:
+        assert move_scales(graph) is graph
+    assert move_scales(graph_of(by(0.5), "float16")).nodes != half.nodes
+
+
+@pytest.mark.parametrize(
+    ("model", "scaled"),
+    [("vit_b16", 12), ("vit_b16@64x64", 0), ("bert_base", 12), ("sd15_down_block", 4)],
+)
+def test_attention_of_the_zoo_scales_queries_or_keys(model: str, scaled: int) -> None:
+    graph = zoo.build(model)
+    after = normalize(graph)
+    verify(after)
+    assert [n.name for n in after.nodes if n.kind == "MatMul"] == [
+        n.name for n in graph.nodes if n.kind == "MatMul"
+    ]
+    products = {x for n in after.nodes if n.name.endswith(".scores") for x in n.inputs}
+    moved = [n for n in after.nodes if n.kind == "Mul" and n.outputs[0] in products]
+    assert len(moved) == scaled
+    assert [i.parameters for i in recognise(after) if i.kind == "attention"] == [
+        i.parameters for i in recognise(graph) if i.kind == "attention"
+    ]
+
+
 # All together
 
 
@@ -454,6 +608,7 @@ def test_every_pass_says_what_it_does() -> None:
         "merge_views",
         "remove_no_ops",
         "collapse_idioms",
+        "move_scales",
         "fold_channel_affine",
     ]
     assert all(run_pass.__doc__ for run_pass in PASSES)

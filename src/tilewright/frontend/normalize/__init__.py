@@ -13,6 +13,7 @@ from tilewright.frontend.idioms.matching import Matcher
 from tilewright.frontend.normalize.collapse import collapse_idioms
 from tilewright.frontend.normalize.fold import fold_channel_affine
 from tilewright.frontend.normalize.rewrite import FreeNames, hidden_values, rebuilt
+from tilewright.frontend.normalize.scale import move_scales
 from tilewright.graph.graph import Constant, Graph, Node, constant_of
 from tilewright.graph.verify import verify
 
@@ -91,6 +92,7 @@ PASSES: tuple[Pass, ...] = (
     merge_views,
     remove_no_ops,  # merged views may do nothing
     collapse_idioms,
+    move_scales,  # on what a convolution makes, a scale is folded next
     fold_channel_affine,
 )
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tilewright.frontend.idioms.matching import Matcher
-from tilewright.frontend.normalize.rewrite import FreeNames, rebuilt
+from tilewright.frontend.normalize.rewrite import FreeNames, rebuilt, scaled
 from tilewright.graph.graph import Array, Attribute, Constant, Graph, Node
 from tilewright.graph.types import FLOATS, TensorType
 
@@ -233,7 +233,7 @@ def _hosted(
     if affine.scales:
         data = None
         if weight.data is not None and affine.known:
-            data = _scaled(weight.data, host.factor(affine.scale))
+            data = scaled(weight.data, host.factor(affine.scale))
         inputs[host.weight] = names.take(f"{node.name}/weight")
         made[inputs[host.weight]] = Constant(weight.type, data)
     shift = None
@@ -243,12 +243,3 @@ def _hosted(
     inputs[host.bias] = names.take(f"{node.name}/bias")
     made[inputs[host.bias]] = Constant(TensorType(weight.type.dtype, affine.shift.shape), shift)
     return replace(node, inputs=tuple(inputs), attributes=host.attributes), made
-
-
-def _scaled(weight: Array, factor: Array) -> Array:
-    """The product in the weight's own type; a view of one number stays one, and takes no memory."""
-    if weight.size and not any(weight.strides) and bool((factor == factor.flat[0]).all()):
-        one = (weight.flat[0] * factor.flat[0]).astype(weight.dtype)
-        return np.broadcast_to(one, weight.shape)
-    precise = np.float64 if weight.dtype == np.float64 else np.float32
-    return (weight * factor.astype(precise)).astype(weight.dtype)

@@ -1,9 +1,11 @@
-"""What rewriting passes share: a new graph from new nodes, and names that are free."""
+"""What rewriting passes share: a new graph from new nodes, names that are free, scaled weights."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from tilewright.graph.graph import Constant, Graph, Node
+import numpy as np
+
+from tilewright.graph.graph import Array, Constant, Graph, Node
 
 
 def rebuilt(
@@ -40,3 +42,12 @@ class FreeNames:
             name = f"{wanted}_{number}"
         self.used.add(name)
         return name
+
+
+def scaled(weight: Array, factor: Array) -> Array:
+    """The product in the weight's own type; a view of one number stays one, and takes no memory."""
+    if weight.size and not any(weight.strides) and bool((factor == factor.flat[0]).all()):
+        one = (weight.flat[0] * factor.flat[0]).astype(weight.dtype)
+        return np.broadcast_to(one, weight.shape)
+    precise = np.float64 if weight.dtype == np.float64 else np.float32
+    return (weight * factor.astype(precise)).astype(weight.dtype)

@@ -13,6 +13,7 @@ import numpy as np
 from tilewright.machine.machine import Machine
 from tilewright.memory import Buffer as Rectangle
 from tilewright.memory import Misfit, Problem, allocate
+from tilewright.program.lifetimes import ends
 from tilewright.program.link import rebuilt
 from tilewright.program.program import Buffer, Program, Task, Transfer
 
@@ -44,12 +45,17 @@ def prefetch(program: Program, machine: Machine) -> Program:
     return prefetched(program, machine).program
 
 
-def prefetched(program: Program, machine: Machine) -> Prefetched:
-    """Issue loads ahead where there are addresses for what they bring until it is used."""
+def prefetched(program: Program, machine: Machine, *, apart: bool = False) -> Prefetched:
+    """Issue loads ahead where there are addresses for what they bring until it is used; where
+    `apart`, engines that overlap do not share addresses at the seams."""
     is_load = loads_of(program, machine)
     rest = [number for number, load in enumerate(is_load) if not load]
     position = {number: p for p, number in enumerate(rest)}
     spans = _lifetimes(program, position)
+    held: Mapping[int, int] = {}
+    if apart:
+        held = ends([program.tasks[number] for number in rest], machine)
+    spans = {buffer: (first, held.get(last, last)) for buffer, (first, last) in spans.items()}
     loads: list[_Load] = []
     idle: list[int] = []  # loads nobody reads
     for number, load in enumerate(is_load):

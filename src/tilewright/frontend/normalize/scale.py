@@ -1,0 +1,127 @@
+"""Move a scale from behind a matrix product to the smaller of its operands.
+
+s (q k) is (s q) k. Attention scales its scores; its queries are far fewer numbers, and scores that
+nothing scales go straight from the product into the softmax.
+"""
+
+from dataclasses import dataclass, replace
+from math import isfinite
+
+import numpy as np
+
+from tilewright.frontend.idioms.matching import Matcher
+from tilewright.frontend.normalize.rewrite import FreeNames, rebuilt, scaled
+from tilewright.graph.graph import Constant, Graph, Node
+from tilewright.graph.types import FLOATS, TensorType
+
+# Factors that leave operands within their type; those of half precision may not grow.
+GENTLE = {"float16": (2.0**-10, 1.0)}
+USUALLY_GENTLE = (2.0**-20, 2.0**20)
+
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """A scale, by index, and the constant that holds its number; the operand it moves to."""
+
+    scale: int
+    number: str
+    operand: int
+
+
+def move_scales(graph: Graph) -> Graph:
+    """Scale the smaller operand of a matrix product instead of the product."""
+    while (moved := _moved_once(graph)) is not graph:
+        graph = moved  # the operand may be a product itself
+    return graph
+
+
+def _moved_once(graph: Graph) -> Graph:
+    matcher, names = Matcher(graph), FreeNames(graph)
+    constants: dict[str, Constant] = {}
+    types: dict[str, TensorType] = {}
+    gone: set[int] = set()
+    nodes: list[Node] = []
+    for index, node in enumerate(graph.nodes):
+        if index in gone:
+            continue
+        move = _move(matcher, index)
+        if move is None:
+            nodes.append(node)
+            continue
+        gone.add(move.scale)
+        scale, inputs = graph.nodes[move.scale], list(node.inputs)
+        operand = inputs[move.operand]
+        kind = graph.types[operand]
+        if operand in graph.constants:
+            inputs[move.operand] = names.take(f"{node.name}/weight")
+            constants[inputs[move.operand]] = _folded(graph, scale, operand, move.number)
+        else:
+            number = move.number
+            if len(graph.types[number].shape) > len(kind.shape):
+                number = names.take(f"{scale.name}/scale")
+                constants[number] = _single(graph.constants[move.number])
+            inputs[move.operand] = names.take(f"{scale.name}/scaled")
+            types[inputs[move.operand]] = kind
+            outputs = (inputs[move.operand],)
+            nodes.append(replace(scale, inputs=(operand, number), outputs=outputs))
+        nodes.append(replace(node, inputs=tuple(inputs), outputs=scale.outputs))
+    if not gone:
+        return graph
+    return rebuilt(replace(graph, types={**graph.types, **types}), nodes, constants)
+
+
+def _move(matcher: Matcher, index: int) -> _Move | None:
+    """The scale behind a matrix product, None if there is none or it is well where it is."""
+    graph, node = matcher.graph, matcher.node(index)
+    kind = graph.types.get(node.outputs[0]) if matcher.is_kind(index, "MatMul") else None
+    if kind is None or kind.dtype not in FLOATS:
+        return None
+    product = node.outputs[0]
+    scale = matcher.reader(product, "Mul", "Div")
+    number = None if scale is None else matcher.other(scale, product)
+    if scale is None or number is None or graph.types.get(matcher.result(scale)) != kind:
+        return None
+    if matcher.node(scale).kind == "Div" and matcher.node(scale).inputs[0] != product:
+        return None
+    if not _is_gentle(graph, matcher.node(scale), number):
+        return None
+    operand = min((0, 1), key=lambda k: _weight(graph, node.inputs[k]))
+    name = node.inputs[operand]
+    own = name in graph.constants and matcher.reader(name, "MatMul") == index
+    own = own and node.inputs.count(name) == 1
+    return _Move(scale, number, operand) if own or graph.types[name].size < kind.size else None
+
+
+def _weight(graph: Graph, operand: str) -> tuple[bool, int]:
+    """Constants first, they are scaled once and for all; then by size."""
+    return operand not in graph.constants, graph.types[operand].size
+
+
+def _is_gentle(graph: Graph, scale: Node, number: str) -> bool:
+    """Whether the value is one number, and, where that is known, one that operands can take."""
+    constant = graph.constants.get(number)
+    if constant is None or constant.type.size != 1:
+        return False
+    if constant.data is None:
+        return True
+    found = abs(float(constant.data.reshape(-1)[0]))
+    if not isfinite(found) or not found:
+        return False
+    least, most = GENTLE.get(constant.type.dtype, USUALLY_GENTLE)
+    return least <= (found if scale.kind == "Mul" else 1 / found) <= most
+
+
+def _folded(graph: Graph, scale: Node, operand: str, number: str) -> Constant:
+    """A weight with the scale in it; unknown numbers stay unknown."""
+    weight, factor = graph.constants[operand], graph.constants[number]
+    if weight.data is None or factor.data is None:
+        return Constant(weight.type, None)
+    exact = factor.data.reshape(-1).astype(np.float64)
+    exact = (exact if scale.kind == "Mul" else 1 / exact).reshape((1,) * weight.data.ndim)
+    return Constant(weight.type, scaled(weight.data, exact))
+
+
+def _single(constant: Constant) -> Constant:
+    """The number without axes."""
+    data = None if constant.data is None else constant.data.reshape(())
+    return Constant(TensorType(constant.type.dtype, ()), data)
