@@ -24,7 +24,7 @@ from tilewright.search.layers import layer_by_layer
 from tilewright.tiling.grid import Split
 from tilewright.tiling.group import exports
 
-ATTENTION = ("scores", "mul1", "softmax1", "mix")
+ATTENTION = ("mul1", "scores", "softmax1", "mix")
 
 
 @dataclass(frozen=True, slots=True)

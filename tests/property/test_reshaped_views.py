@@ -94,7 +94,7 @@ def reshaped_view(source: View, shape: tuple[int, ...]) -> View | None:
     return view_of(op, source)
 
 
-@settings(max_examples=400)
+@settings(max_examples=300)
 @given(st.data())
 def test_a_reshape_is_a_view_where_numpy_has_one(data: st.DataObject) -> None:
     base, array = data.draw(strided(data.draw(st.sampled_from(("int32", "int64")))))

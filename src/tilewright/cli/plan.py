@@ -107,7 +107,8 @@ def plan(
     explain: Annotated[
         bool,
         typer.Option(
-            "--explain", help="Reasons for all boundaries in the report, not for a few (--out)."
+            "--explain",
+            help="Reasons for up to 40 boundaries in the report, not for a few (--out).",
         ),
     ] = False,
     seed: Annotated[int, typer.Option(help="Seed of missing weights and of inputs.")] = 0,

@@ -1,6 +1,7 @@
 """Which limit of a matrix array a piece of work is beyond."""
 
 from functools import lru_cache
+from math import isqrt
 
 from tilewright.cost.base import WorkKind, Workload
 from tilewright.machine.machine import Limits
@@ -47,9 +48,7 @@ def _extents(work: Workload) -> tuple[int, ...]:
     return (*channels, *space)
 
 
-@lru_cache(maxsize=65536)
 def squarest(positions: int) -> int:
-    """The longer side of positions seen as the squarest height and width."""
-    if positions < 1:
-        return 1
-    return positions // next(h for h in range(int(positions**0.5), 0, -1) if positions % h == 0)
+    """The side of the smallest square that holds all positions: pointwise work can be seen so, the
+    last row filled up. Fewer positions never need a longer one."""
+    return max(1, isqrt(max(0, positions - 1)) + 1)

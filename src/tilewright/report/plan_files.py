@@ -40,7 +40,8 @@ def write_run(
 ) -> None:
     """Write all files of a run. What was in the folder stays, except an earlier run's files.
 
-    The report has reasons for a few boundaries of a search's plan; if `explained`, for all.
+    The report has reasons for a few boundaries of a search's plan; if `explained`, for those of the
+    largest tensors, as many as `tilewright explain` tries.
     """
     from tilewright.report.plots import plot_ablation, plot_memory_map
 
