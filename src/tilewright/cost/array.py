@@ -239,7 +239,10 @@ class ArrayModel:
         return max(_lanes(mode.unroll) for mode in self._modes) * rate.in_channels / self._scale
 
     def _compute(self, work: Workload) -> Cost:
-        cycles = whole_cycles(work.batch * self._cycles(work, exact=False) * self._scale)
+        cycles = sum(
+            whole_cycles(work.batch * self._cycles(piece, exact=False) * self._scale)
+            for piece in work.pieces
+        )
         peak = self.peak_macs(work.dtype)
         useful = work.macs or work.out_elements
         utilisation = min(1.0, useful / (peak * cycles))

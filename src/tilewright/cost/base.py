@@ -47,6 +47,12 @@ class Workload:
     batch: int = 1
     groups: int = 1
     operator: str = ""
+    rest: int = 0  # positions of pointwise work that its rectangle leaves over: one row more
+
+    @property
+    def positions(self) -> int:
+        """Output positions of one image."""
+        return self.out_height * self.out_width + self.rest
 
     @property
     def taps(self) -> int:
@@ -56,12 +62,12 @@ class Workload:
     @property
     def out_elements(self) -> int:
         """Elements written."""
-        return self.batch * self.out_height * self.out_width * self.out_channels
+        return self.batch * self.positions * self.out_channels
 
     @property
     def in_elements(self) -> int:
         """Elements of the (first) data input, without padding."""
-        return self.batch * self.in_height * self.in_width * self.in_channels
+        return self.batch * (self.in_height * self.in_width + self.rest) * self.in_channels
 
     @property
     def macs(self) -> int:
@@ -80,11 +86,22 @@ class Workload:
         return self.out_channels * self.taps if self.kind is WorkKind.DEPTHWISE else 0
 
     def as_view(self, height: int, width: int) -> "Workload":
-        """The same 1x1 work with its positions seen as another height and width."""
+        """The same 1x1 work with its positions seen as another height and width; what is left
+        over, less than a row, is a row of its own."""
         pointwise = self.taps == 1 and self.stride_height == self.stride_width == 1
-        if not pointwise or height * width != self.out_height * self.out_width:
+        rest = self.positions - height * width
+        if not pointwise or not 0 <= rest < width:
             raise CostError(f"work on {self.out_height}x{self.out_width} is not {height}x{width}")
-        return replace(self, out_height=height, out_width=width, in_height=height, in_width=width)
+        seen = {"out_height": height, "out_width": width, "in_height": height, "in_width": width}
+        return replace(self, **seen, rest=rest)
+
+    @property
+    def pieces(self) -> "tuple[Workload, ...]":
+        """The work as rectangles of positions."""
+        if not self.rest:
+            return (self,)
+        row = {"out_height": 1, "out_width": self.rest, "in_height": 1, "in_width": self.rest}
+        return (replace(self, rest=0), replace(self, **row, rest=0))
 
 
 def matrix_product(rows: int, inner: int, columns: int, dtype: str, batch: int = 1) -> Workload:

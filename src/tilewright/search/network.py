@@ -13,12 +13,12 @@ from tilewright.cost.models import CostModels
 from tilewright.errors import TilingError
 from tilewright.graph.graph import Graph, Node
 from tilewright.graph.ops import runs_whole, spec_of
-from tilewright.graph.ops.spec import Engine
+from tilewright.graph.ops.spec import Engine, op_of
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import GroupPlan, Place
 from tilewright.program.layout import Layouts
 from tilewright.program.program import View
-from tilewright.program.views import view_of
+from tilewright.program.views import concat_parts, view_of
 from tilewright.tiling.group import TiledOp, typed_group, whole_tile
 
 
@@ -178,8 +178,14 @@ class Network:
         for name, source in zip(node.inputs, sources, strict=True):
             known = spec_of(self.graph, self.graph.nodes[source or 0])
             taken = name in fixed or name in self._views or name in self._parts
-            if known is None or known[0].engine is Engine.MOVE or taken:
+            readers = (self.graph.nodes[i] for i in self.graph.consumers.get(name, ()))
+            viewed = any(written in self._views for r in readers for written in r.writes)
+            if known is None or known[0].engine is Engine.MOVE or taken or viewed:
                 return False
+        op = op_of(self.graph, node)
+        assert op is not None
+        places = concat_parts(op, self.main_view(node.outputs[0]))
+        self._views.update(zip(node.inputs, places, strict=True))
         self._parts.update(node.inputs)
         return True
 

@@ -37,9 +37,9 @@ def implicit_reshape(program: Program, machine: Machine) -> Program:
 
 def views_of(work: Workload) -> list[Workload]:
     """The work itself first, then every other shape of its positions."""
-    positions = work.out_height * work.out_width
+    positions = work.positions
     stride = max(work.stride_height, work.stride_width)
     if work.kind is not WorkKind.CONV or work.taps > 1 or stride > 1 or work.groups > 1:
         return [work]
-    widths = [width for width in WIDTHS if positions % width == 0]
+    widths = [width for width in WIDTHS if width <= positions]
     return [work, *(work.as_view(positions // width, width) for width in widths)]
