@@ -28,6 +28,7 @@ TIE = 0.005  # plans within half a percent count as equal: fewer bytes win
 KEPT = 3  # groupings of the additive model that are simulated
 EVALUATIONS = 150  # groups per unit that the additive model may look at
 ROOMS = (ROOM, 0.75, 0.6)  # shares of the scratchpads that sections are planned with, in turn
+SWAPS = 4  # groups that are simulated tile by tile though keeping their values looks better
 LEANINGS = (1.0, 0.3)  # how much it is worth to hold fewer constants, tried one after the other
 TASKS = 40_000  # of all trials that may be left out: fewer are tried where one takes long
 PROMOTIONS = 8  # values that are tried as resident after the groups are chosen
@@ -138,6 +139,7 @@ class Fusion:
             if self._groupings(fast):
                 break
         self._lean(LEANINGS[:1] if fast else LEANINGS)
+        self._swap(1 if fast else SWAPS)
         self._promote(2 if fast else PROMOTIONS)
 
     @property
@@ -190,6 +192,23 @@ class Fusion:
                 plan = space.plan(self.model, groups)
                 trial = self._trial("fused, constants divided", plan, groups)
                 self.trials += [trial] if trial is not None else []
+
+    def _swap(self, limit: int) -> None:
+        """The groups of the best plan that keep their values, tile by tile instead: the additive
+        model does not see how well engines overlap."""
+        self.progress("tile by tile instead of kept")
+        groups = self.best().groups
+        for group in groups:
+            ways = self.space.ways.tiled_instead(self.space.units(group))
+            if ways is None or limit == 0 or not self.patient:
+                continue
+            limit -= 1
+            space = copy(self.space)
+            space.ways = ways
+            trial = self._trial("fused, tiled", space.plan(self.model, groups), groups)
+            self.trials += [trial] if trial is not None else []
+            if trial is not None and trial is self.best():
+                self.space.ways = ways
 
     def _promote(self, limit: int) -> None:
         """Keep values between groups in the scratchpads too, where that helps: all, then the

@@ -15,6 +15,7 @@ from tilewright.search.tiles import Estimate, Tiler
 from tilewright.tiling.group import TiledOp
 from tilewright.units import format_bytes
 
+MOST_SWAPPED = 12  # units of a group that is simulated tile by tile too
 SMALL = 4  # units; larger groups whose values all fit need not be tried tile by tile
 NEAR = 1.06  # kept values so close to what engines and memory need leave nothing to gain
 
@@ -164,6 +165,20 @@ class Ways:
             return kept
         found = [way for way in (self._tiled(members), kept) if way is not None]
         return min(found, key=lambda way: way.score(self.objective), default=None)
+
+    def tiled_instead(self, mask: int) -> "Ways | None":
+        """The same, but a group whose values would be kept runs tile by tile, if it can."""
+        way, members = self.way(mask), self.network.members(mask)
+        if way is None or way.kind != "kept" or len(members) > MOST_SWAPPED or not self.tiled:
+            return None
+        if self._constant_bytes(members) > self.tiler.usable * ROOM:
+            return None
+        tiled = self._tiled(members)
+        if tiled is None:
+            return None
+        other = copy(self)
+        other._known = {**self._known, mask: tiled}
+        return other
 
     def _least(self, members: list[int]) -> float:
         """Compute cycles that no way to cut these units undercuts, as the estimates see it."""
