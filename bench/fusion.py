@@ -42,7 +42,8 @@ SMALL = (
 )
 SIZES = (192, 256, 320, 384, 512, 640, 768, 1024, 1536, 1936)  # KiB per cluster
 BANDWIDTHS = (8, 12, 16, 20, 27, 36, 48, 64, 96, 136)  # GB/s
-GROWTH = ("resnet18", "resnet50", "unet", "sd15_down_block", "sd15_unet")
+UNET = Path(__file__).resolve().parents[2] / "shared" / "data" / "models" / "sd15_unet.onnx"
+GROWTH = ("resnet18", "resnet50", "unet", "sd15_down_block", *([str(UNET)] * UNET.exists()))
 
 
 def searched(model: str, machine: Machine, *, fast: bool = False) -> dict[str, Any]:
@@ -137,7 +138,7 @@ def _growth(machine: Machine) -> Iterator[dict[str, Any]]:
         done = time.process_time()
         points.append((len(placed.program.tasks), done - begin))
         yield {
-            "model": model,
+            "model": Path(model).stem,
             "tasks": points[-1][0],
             "tiles_s": round(chosen - begin, 2),
             "lowered_s": round(done - chosen, 2),
