@@ -17,6 +17,7 @@ from tilewright.units import format_bytes
 
 MOST_SWAPPED = 12  # units of a group that is simulated tile by tile too
 SMALL = 4  # units; larger groups whose values all fit need not be tried tile by tile
+MOST_SLOWER = 2.0  # a cut for the least memory may be so many times slower than the fastest
 NEAR = 1.06  # kept values so close to what engines and memory need leave nothing to gain
 
 
@@ -123,6 +124,9 @@ class Ways:
             if self.objective is Objective.TRAFFIC:
                 options.sort(key=lambda o: (o.traffic, o.cycles))
             elif self.objective is Objective.MEMORY:
+                # The least bytes at a sane speed: the finest cuts would take forever.
+                fast = min((o.cycles for o in options), default=0.0)
+                options = [o for o in options if o.cycles <= MOST_SLOWER * fast]
                 options.sort(key=lambda o: (o.bytes, o.cycles))
             usable = self.tiler.usable
             fitting = [o for o in options if o.bytes <= usable * ROOM]
