@@ -6,6 +6,7 @@ parameter (`"*"` for the rest). A source may be a key of the file's `sources` ta
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt, model_validator
@@ -40,9 +41,13 @@ def _latency(value: object) -> object:
 
 def _bandwidth(value: object) -> object:
     text = str(value)
-    if text.endswith("B/cycle"):
-        return Quantity(_number(text.removesuffix("B/cycle"), text), True)
-    return Quantity(_parsed(parse_bandwidth, text), False)
+    per_cycle = text.endswith("B/cycle")
+    rate = _number(text.removesuffix("B/cycle"), text) if per_cycle else None
+    if rate is None:
+        rate = float(_parsed(parse_bandwidth, text))
+    if not 0 < rate < inf:
+        raise ValueError("a bandwidth has to be more than 0")
+    return Quantity(rate, per_cycle)
 
 
 def _number(text: str, whole: str) -> float:

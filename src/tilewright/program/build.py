@@ -140,6 +140,11 @@ class Builder:
         strange = [name for name in self.reloaded if name not in self.plan.resident]
         if strange:
             raise LoweringError(f"'{strange[0]}' is reloaded, but is not resident")
+        for name, nodes in self.reloaded.items():
+            readers = {self.graph.nodes[i].name for i in self.graph.consumers.get(name, ())}
+            strange = sorted(nodes - readers)
+            if strange:
+                raise LoweringError(f"'{strange[0]}' cannot reload '{name}': it does not read it")
         for name, boxes in regions(self.plan.resident, groups, self.reloaded).items():
             self.rooms[name] = {
                 core.name: Room(self.local(name, core, boxes[core.name][0]), *boxes[core.name])

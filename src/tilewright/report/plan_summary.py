@@ -184,7 +184,7 @@ def _searched(planned: Planned) -> list[str]:
         lines.append(
             f"{label:<13}{rival.name}: {rival.cycles:,} cycles, {format_bytes(rival.dram_bytes)}; "
             f"the plan is {rival.cycles / max(1, account.latency_cycles):.2f}x as fast "
-            f"with {rival.dram_bytes / moved:.2f}x fewer bytes"
+            f"and moves {moved / max(1, rival.dram_bytes):.2f}x the bytes"
         )
     if not _helps(planned):
         text = "fusion does not help here: no grouping that was simulated beats layer by layer"
