@@ -1,0 +1,75 @@
+"""Packed constants, numbers in instructions, and how long overlapping engines hold buffers."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tilewright.cost.base import WorkKind, Workload, matrix_product
+from tilewright.cost.models import CostModels
+from tilewright.frontend.builder import Builder
+from tilewright.machine.load import load_machine
+from tilewright.program.constants import Pack, immediate, packs_of
+from tilewright.program.layout import Layouts
+from tilewright.program.lifetimes import ends
+from tilewright.program.program import Compute, Task
+
+
+@pytest.mark.quick
+def test_a_part_of_the_channels_is_one_piece_of_weights_and_bias() -> None:
+    pack = Pack("w", "b", 0, (6, 4, 3, 3), 2)
+    data = np.zeros(6 * pack.row, np.float32)
+    views = pack.views(0, 6, ("float32", "float32"))
+
+    def array(name: str) -> np.ndarray:
+        view = views[name]
+        strides = tuple(stride // 2 * 4 for stride in view.strides)
+        return np.ndarray(view.shape, np.float32, data.data, view.offset // 2 * 4, strides)
+
+    array("w")[...] = np.arange(6 * 36).reshape(6, 4, 3, 3)
+    array("b")[...] = -np.arange(6)
+    rows = pack.rows(0, 2, 3, "float32")
+    taken = data[rows.offset // 2 : rows.offset // 2 + rows.size].reshape(rows.shape)
+    assert rows.runs() == (3 * pack.row * 2, ())
+    assert np.array_equal(taken[:, :-1], np.arange(72, 180).reshape(3, 36))
+    assert taken[:, -1].tolist() == [-2, -3, -4]
+
+
+def test_only_biases_of_the_same_channels_are_packed() -> None:
+    b = Builder("net")
+    x = b.input("x", (1, 8, 12, 12))
+    x = b.conv(x, 16, 3, pads=1, bias=True, name="with")
+    x = b.conv(x, 16, 3, pads=1, bias=False, name="without")
+    graph = b.finish(x)
+    machine = load_machine("npu-2.7")
+    packed = packs_of(graph, Layouts.of(graph, machine, "fp16"))
+    assert {pack.weights.split(".")[0].split("/")[0] for pack in packed.values()} == {"with"}
+    assert all(immediate(graph, name) is None for name in packed)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("rows", [1, 3, 49, 197, 200])
+def test_positions_that_fill_no_row_are_a_row_of_their_own(rows: int) -> None:
+    machine = load_machine("npu-2.7")
+    model = CostModels(machine).model(machine.engines[0])
+    work = matrix_product(rows, 768, 768, "fp16")
+    for width in (1, 2, 4, 8):
+        if width > rows:
+            continue
+        view = work.as_view(rows // width, width)
+        assert (view.positions, view.macs) == (rows, work.macs)
+        assert model.cost(view).cycles == sum(model.cost(p).cycles for p in view.pieces)
+        assert model.floor(work) <= model.cost(view).cycles + 1
+    if rows == 197:
+        assert model.cost(work.as_view(49, 4)).cycles < 0.5 * model.cost(work).cycles
+
+
+def test_what_an_engine_reads_is_held_until_it_goes_on() -> None:
+    machine = load_machine("npu-2.7")
+    work = Compute((), Workload(WorkKind.VECTOR, "fp16", 8))
+    dpu, shave = (engine.name for engine in machine.cores[0].engines)
+    row = [Task(f"t{i}", e, work, (), (), 1) for i, e in enumerate((dpu, shave, dpu, shave, dpu))]
+    assert dict(ends(row, machine)) == {0: 1, 1: 2, 2: 3}
+    assert not ends([replace(task, engine=dpu) for task in row], machine)
+    apart = [replace(task, group=number) for number, task in enumerate(row)]
+    assert not ends(apart, machine)
