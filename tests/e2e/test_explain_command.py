@@ -137,12 +137,17 @@ def test_a_written_plan_is_edited_and_replayed(succeeds, network: Path, tmp_path
     folder, again = tmp_path / "run", tmp_path / "again"
     base = ("plan", network, "--on", "npu-2.7", "--json")
     best = succeeds(*base, "--out", folder).json
-    text = (folder / "plan.yaml").read_text()
-    assert "resident:" in text
     edited = tmp_path / "edited.yaml"
-    edited.write_text(text)
+    edited.write_text((folder / "plan.yaml").read_text())
     assert succeeds(*base, "--plan", edited).json["latency_cycles"] == best["latency_cycles"]
-    edited.write_text(text[: text.index("resident:")])
+    heads = "splits: [{axis: 1, parts: 2}], spread: 0}"
+    text = (
+        "model: attention\nmachine: npu-2.7\ndtype: fp16\ngroups:\n"
+        f"- {{nodes: [qk], {heads}\n- {{nodes: [softmax], {heads}\n- {{nodes: [av, relu], {heads}\n"
+    )
+    edited.write_text(text + "resident: [qk, softmax]\n")
+    best = succeeds(*base, "--plan", edited).json
+    edited.write_text(text)
     slower = succeeds(*base, "--plan", edited, "--out", again).json
     assert slower["dram_read_bytes"] > best["dram_read_bytes"]
     assert slower["verified"]["max_rel_error"] <= 1e-4
