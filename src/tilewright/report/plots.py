@@ -31,13 +31,7 @@ def plot_memory(result: ShrinkResult, title: str, path: Path) -> None:
     axes.set_xlim(0, 1)
     axes.set_ylim(bottom=0)
     axes.legend()
-    figure.tight_layout()
-    try:
-        figure.savefig(path, dpi=110, metadata={"Software": "tilewright"})
-    except (OSError, ValueError) as error:
-        raise OutputError(f"cannot write '{path}': {error}") from None
-    finally:
-        pyplot.close(figure)
+    _save(figure, path)
 
 
 _MOST_MEMORIES = 9  # of a machine with many cores, the first ones
@@ -117,6 +111,10 @@ def plot_ablation(planned: Planned, path: Path) -> None:
     axes.set_ylabel("latency, ms")
     axes.set_title(f"{planned.plan.model} on {planned.machine.name}: what each technique buys")
     axes.margins(y=0.12)
+    _save(figure, path)
+
+
+def _save(figure, path: Path) -> None:
     figure.tight_layout()
     try:
         figure.savefig(path, dpi=110, metadata={"Software": "tilewright"})

@@ -16,10 +16,10 @@ import yaml
 from tilewright.errors import TilewrightError, TilingError
 from tilewright.graph.graph import Graph
 from tilewright.graph.ops import SPECS
-from tilewright.plan.plan import GroupPlan, Place, Plan
+from tilewright.plan.plan import Place, Plan
 from tilewright.search.network import Network
 from tilewright.search.trials import forced_cuts, least_bytes
-from tilewright.search.ways import Objective, Way, Ways
+from tilewright.search.ways import Objective, Way, Ways, plan_of
 from tilewright.units import format_bytes
 
 _KEYS = ("name", "operators", "action")
@@ -218,18 +218,7 @@ class Space:
 
     def plan(self, model: str, masks: Sequence[int]) -> Plan:
         """Groups in order, as a plan."""
-        groups: list[GroupPlan] = []
-        resident: list[str] = []
-        reloaded: list[tuple[str, tuple[str, ...]]] = []
-        for mask in masks:
-            way = self.way(mask)
-            assert way is not None
-            groups += way.groups
-            resident += way.resident
-            reloaded += way.reloaded
-        machine, dtype = self.network.machine.name, self.network.dtype
-        kept = tuple(dict.fromkeys(resident))
-        return Plan(model, machine, dtype, tuple(groups), kept, tuple(reloaded))
+        return plan_of(self.network, model, (self.way(mask) for mask in masks))
 
     def may_stay(self, name: str) -> bool:
         """Whether a tensor may be resident: no pattern keeps its maker and a reader apart."""

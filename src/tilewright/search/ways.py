@@ -1,6 +1,7 @@
 """Ways to run a set of units as one group: alone, depth-first tile by tile, or as a section whose
 values stay in the scratchpads; and which of them an objective prefers."""
 
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass
 from enum import StrEnum
@@ -59,6 +60,21 @@ class Way:
         return self.cycles + self.traffic * 1e-4
 
 
+def plan_of(network: Network, model: str, ways: Iterable[Way | None]) -> Plan:
+    """Groups in order, each in a way that is there, as a plan."""
+    groups: list[GroupPlan] = []
+    resident: list[str] = []
+    reloaded: list[tuple[str, tuple[str, ...]]] = []
+    for way in ways:
+        assert way is not None
+        groups += way.groups
+        resident += way.resident
+        reloaded += way.reloaded
+    kept = tuple(dict.fromkeys(resident))
+    machine = network.machine.name
+    return Plan(model, machine, network.dtype, tuple(groups), kept, tuple(reloaded))
+
+
 class Ways:
     """The best way to run each group of one network."""
 
@@ -88,18 +104,7 @@ class Ways:
 
     def plan(self, model: str, masks: tuple[int, ...]) -> Plan:
         """Groups in order, as a plan."""
-        groups: list[GroupPlan] = []
-        resident: list[str] = []
-        reloaded: list[tuple[str, tuple[str, ...]]] = []
-        for mask in masks:
-            way = self.way(mask)
-            assert way is not None
-            groups += way.groups
-            resident += way.resident
-            reloaded += way.reloaded
-        machine, dtype = self.network.machine.name, self.network.dtype
-        kept = tuple(dict.fromkeys(resident))
-        return Plan(model, machine, dtype, tuple(groups), kept, tuple(reloaded))
+        return plan_of(self.network, model, (self.way(mask) for mask in masks))
 
     def _single(self, number: int) -> Way:
         unit = self.network.units[number]
