@@ -6,9 +6,9 @@ moment the last element of an operator first exists, all that leads to it is don
 depends on it has begun.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import inf, prod
+from math import inf
 
 import numpy as np
 import numpy.typing as npt
@@ -17,23 +17,22 @@ from tilewright.cost.array import ArrayModel
 from tilewright.cost.base import WorkKind, Workload
 from tilewright.cost.from_graph import workload_of
 from tilewright.cost.models import CostModels
-from tilewright.geometry.access import Access, AxisRule, Reach, Same, Scaled, Shifted, Whole
+from tilewright.geometry.access import Reach, Shifted
 from tilewright.geometry.box import Box
 from tilewright.geometry.interval import Interval
 from tilewright.graph.graph import Graph, Node
-from tilewright.graph.ops import spec_of
 from tilewright.graph.ops.spec import Engine, Op, OpSpec, Tile
 from tilewright.machine.machine import EngineKind, Machine
 from tilewright.machine.parameters import TableParameters
 from tilewright.program.account import main_bytes_per_cycle
 from tilewright.program.constants import immediate
 from tilewright.program.layout import Layouts
+from tilewright.search.flow import Flow
+from tilewright.search.needs import Edge, Needs, count_of, counts_of
 
 Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
-Need = tuple[Mask, ...]
 
-_MOST_AXES = 6  # states are sets of axes; a value of more counts as unknown
 _MOST_PRICES = 129
 _PRECISION = 1e-9  # relative; costs are floats
 
@@ -72,181 +71,6 @@ def bounds_of(graph: Graph, machine: Machine, dtype: str) -> Bounds:
     return _Bounder(graph, machine, dtype).bounds()
 
 
-@dataclass(frozen=True, slots=True)
-class _Edge:
-    """One operand of a node as one of its outputs needs it. `mask` is what all needed elements of
-    the output read; `complete` says, per axis, whether that is all that anyone needs. `nonempty`
-    says whether every needed position along the driving axis reads something, all of it needed.
-    `merges` marks data movement that maps elements, not axes."""
-
-    node: int
-    source: str
-    target: str
-    rules: tuple[AxisRule, ...] | None  # None: the operator runs whole
-    mask: Need
-    complete: tuple[bool, ...]
-    nonempty: tuple[bool, ...]
-    whole_axes: int  # output axes that no tile cuts
-    merges: bool
-
-    @property
-    def all_complete(self) -> bool:
-        return all(self.complete)
-
-
-class _Needs:
-    """Which elements of every value any plan has to have, as one mask per axis, from the outputs
-    back; no entry where nothing is known."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self.specs = [spec_of(graph, node) for node in graph.nodes]
-        self.need: dict[str, Need] = {}
-        self.edges: list[_Edge] = []
-        self.joint: dict[str, list[list[_Edge]]] = {}
-        self._known: dict[tuple[AxisRule, int, bytes], tuple[Mask, bool]] = {}
-        readers: dict[str, list[_Edge]] = {}
-        for name in graph.outputs:
-            if name in graph.types:
-                self.need[name] = _everything(graph.types[name].shape)
-        for index in reversed(range(len(graph.nodes))):
-            node = graph.nodes[index]
-            for name in node.writes:
-                self._settle(name, readers.get(name, []))
-            for edge in self._edges_of(index, node):
-                readers.setdefault(edge.source, []).append(edge)
-        for name in (*graph.inputs, *graph.constants):
-            self._settle(name, readers.get(name, []))
-        self.readers = readers
-        self._complete()
-
-    def _settle(self, name: str, edges: Sequence[_Edge]) -> None:
-        """What all readers need of a value: their parts joined where they differ along one axis,
-        else the largest part, which is needed anyway."""
-        if name in self.need:  # an output of the network
-            return
-        best: Need | None = None
-        used: list[_Edge] = []
-        for edge in sorted(edges, key=lambda e: -_count(e.mask)):
-            if best is None:
-                best, used = edge.mask, [edge]
-                continue
-            differing = [
-                a for a, (m, n) in enumerate(zip(best, edge.mask, strict=True)) if (n & ~m).any()
-            ]
-            same = all(
-                np.array_equal(m, n)
-                for a, (m, n) in enumerate(zip(best, edge.mask, strict=True))
-                if a not in differing
-            )
-            if len(differing) == 1 and same:
-                (axis,) = differing
-                joined = best[axis] | edge.mask[axis]
-                best = (*best[:axis], joined, *best[axis + 1 :])
-                used.append(edge)
-        if best is not None:
-            self.need[name] = best
-            if len(used) > 1:
-                self.joint.setdefault(name, []).append(used)
-
-    def _edges_of(self, index: int, node: Node) -> Iterator[_Edge]:
-        known = self.specs[index]
-        for position, target in enumerate(node.outputs):
-            need = self.need.get(target)
-            if not target or need is None:
-                continue
-            access = None if known is None else known[0].access(known[1], position)
-            for operand, source in enumerate(node.inputs):
-                if not source or source not in self.graph.types:
-                    continue
-                shape = self.graph.types[source].shape
-                if known is None or access is None or access.empty:
-                    yield _whole_edge(index, source, target, shape)
-                    continue
-                rules = access.inputs[operand]
-                if rules is None:
-                    continue
-                edge = self._edge(index, known[0], access, rules, source, target, need)
-                if edge is not None:
-                    yield edge
-
-    def _edge(
-        self,
-        index: int,
-        spec: OpSpec,
-        access: Access,
-        rules: tuple[AxisRule, ...],
-        source: str,
-        target: str,
-        need: Need,
-    ) -> _Edge | None:
-        shape = self.graph.types[source].shape
-        merges = spec.engine is Engine.MOVE and not all(map(_plain, rules))
-        nonempty = (True,) * len(shape)
-        if merges:
-            kept = {rule.axis for rule in rules if _stays(rule)}
-            merged = [mask for axis, mask in enumerate(need) if axis not in kept]
-            if not all(mask.all() for mask in merged):
-                return None  # which elements these are is no product of axes
-            mask = tuple(
-                need[rule.axis] if rule.axis is not None and _stays(rule) else _ones(extent)
-                for rule, extent in zip(rules, shape, strict=True)
-            )
-        else:
-            pairs = [
-                self._read(rule, need[rule.axis] if rule.axis is not None else None, extent)
-                for rule, extent in zip(rules, shape, strict=True)
-            ]
-            mask = tuple(mask for mask, _ in pairs)
-            nonempty = tuple(every for _, every in pairs)
-            if any(not m.any() for m in mask):
-                return None
-        whole = 0
-        if spec.engine is not Engine.MOVE:
-            for axis, (grain, extent) in enumerate(zip(access.grain, access.shape, strict=True)):
-                whole |= (grain >= extent) << axis
-        return _Edge(index, source, target, rules, mask, (), nonempty, whole, merges)
-
-    def _read(self, rule: AxisRule, wanted: Mask | None, extent: int) -> tuple[Mask, bool]:
-        """Input positions that the wanted output positions read, each at its least, and whether
-        every one reads something."""
-        if wanted is None or isinstance(rule, Whole):
-            return _ones(extent), True
-        if isinstance(rule, Same):
-            return wanted, True
-        key = (rule, extent, wanted.tobytes())
-        found = self._known.get(key)
-        if found is None:
-            mask = np.zeros(extent, dtype=np.bool_)
-            every = True
-            for position in np.flatnonzero(wanted).tolist():
-                interval = rule.reach(Interval(position, position + 1)).interval
-                every = every and not interval.empty
-                mask[interval.start : interval.stop] = True
-            found = self._known[key] = (mask, every)
-        return found
-
-    def _complete(self) -> None:
-        """Fill in what each edge has of what anyone needs, now that this is known."""
-        done: dict[int, _Edge] = {}
-        for name, edges in self.readers.items():
-            need = self.need[name]
-            fresh: list[_Edge] = []
-            for edge in edges:
-                complete = tuple(
-                    not bool((n & ~m).any()) for n, m in zip(need, edge.mask, strict=True)
-                )
-                nonempty = tuple(
-                    every and not bool((m & ~n).any())
-                    for every, n, m in zip(edge.nonempty, need, edge.mask, strict=True)
-                )
-                done[id(edge)] = replace(edge, complete=complete, nonempty=nonempty)
-                fresh.append(done[id(edge)])
-            self.readers[name] = fresh
-            self.edges += fresh
-        self.joint = {n: [[done[id(e)] for e in g] for g in s] for n, s in self.joint.items()}
-
-
 class _Bounder:
     """Works out all bounds of one network on one machine."""
 
@@ -254,7 +78,7 @@ class _Bounder:
         self.graph, self.machine, self.dtype = graph, machine, dtype
         self.layouts = Layouts.of(graph, machine, dtype)
         self.models = CostModels(machine)
-        self.needs = _Needs(graph)
+        self.needs = Needs(graph)
         self.rate = main_bytes_per_cycle(machine)
         main = machine.main_memory.name
         self.latency = min(
@@ -375,7 +199,7 @@ class _Bounder:
     ) -> tuple[Workload, ...]:
         """The needed part of the operator as one piece of work, positions that nobody needs left
         out; two where small tiles of it count as another kind."""
-        out = Box.whole(_counts(self.needs.need[written]))
+        out = Box.whole(counts_of(self.needs.need[written]))
         boxes = tuple(out if name == written else None for name in node.outputs)
         masks = {
             (edge.source, edge.target): edge.mask
@@ -384,7 +208,7 @@ class _Bounder:
             if edge.node == index
         }
         inputs = tuple(
-            _reaches(_counts(masks[name, written])) if (name, written) in masks else None
+            _reaches(counts_of(masks[name, written])) if (name, written) in masks else None
             for name in node.inputs
         )
         work = workload_of(spec, op, Tile(boxes, inputs), self.dtype)
@@ -430,7 +254,7 @@ class _Bounder:
 
     def _size(self, name: str) -> int:
         """Needed bytes of a value."""
-        return _count(self.needs.need[name]) * self.layouts.item(name)
+        return count_of(self.needs.need[name]) * self.layouts.item(name)
 
     def _compulsory(self) -> Mapping[str, int]:
         """Bytes of inputs, constants and outputs that move at least once."""
@@ -444,10 +268,10 @@ class _Bounder:
                 moved[name] = max(moved[name], self._moved_through(edge, moved))
         return {name: moved.get(name, 0) for name in (*self.caller, *self.outputs)}
 
-    def _moved_through(self, edge: _Edge, moved: Mapping[str, int]) -> int:
+    def _moved_through(self, edge: Edge, moved: Mapping[str, int]) -> int:
         """What one reader moves of a value. Data movement within the main memory moves as much as
         it writes, and as a view it moves what its own readers do."""
-        size = _count(edge.mask) * self.layouts.item(edge.source)
+        size = count_of(edge.mask) * self.layouts.item(edge.source)
         if not self._moves(edge.node):
             return size
         first = edge.source == self.graph.nodes[edge.node].inputs[0]
@@ -474,7 +298,7 @@ class _Bounder:
         ]
         if not nodes:
             return (0.0, ""), (0.0, "")
-        flow = _Flow(self.graph, self.needs, self.bit, self._moves)
+        flow = Flow(self.graph, self.needs, self.bit, self._moves)
         position = {name: k for k, (_, name) in enumerate(nodes)}
         required = flow.required(position)
         ready = self._shared(self._done_matrix(required, nodes))
@@ -524,206 +348,6 @@ class _Bounder:
         return arriving.tolist(), (chosen[:, split:] @ sizes[split:]).tolist()
 
 
-class _Flow:
-    """What depends on what, for elements of which only some axes are known to be whole.
-
-    A state is a set of axes (as bits): along these, all needed positions are meant, along the
-    others at least one. Sets of values and of nodes are bits too.
-    """
-
-    def __init__(
-        self,
-        graph: Graph,
-        needs: _Needs,
-        bit: Mapping[str, int],
-        moves: Callable[[int], bool],
-    ) -> None:
-        self.graph, self.needs, self.bit, self.moves = graph, needs, bit, moves
-        self._after: dict[tuple[str, int], tuple[int, int]] = {}
-        self._before: dict[tuple[str, int], int] = {}
-        self.counts = {name: _counts(need) for name, need in needs.need.items()}
-        order = [name for node in graph.nodes for name in node.writes if name in needs.need]
-        operands: dict[int, list[_Edge]] = {}
-        for edge in needs.edges:
-            operands.setdefault(edge.node, []).append(edge)
-        self.operands = operands
-        for name in reversed(order):
-            for state in self._states(name):
-                self._after[name, state] = self._follow(name, state)
-        for name in order:
-            for state in self._states(name):
-                self._before[name, state] = self._precede(name, state)
-
-    def least(self, name: str) -> int:
-        """The state of a single element: only axes of one needed position are whole."""
-        return sum(1 << axis for axis, count in enumerate(self.counts[name]) if count <= 1)
-
-    def most(self, name: str) -> int:
-        """The state of all needed elements."""
-        return (1 << len(self.needs.need[name])) - 1
-
-    def _states(self, name: str) -> Iterator[int]:
-        if len(self.needs.need[name]) > _MOST_AXES:
-            return
-        least = self.least(name)
-        yield from (s for s in range(self.most(name) + 1) if s & least == least)
-
-    def after(self, name: str, state: int) -> tuple[int, int]:
-        """Constants and outputs of which every needed byte, and nodes of which every needed
-        element, depends on elements in this state."""
-        return self._after.get((name, state), (0, 0))
-
-    def before(self, name: str, state: int) -> int:
-        """Inputs and constants of which every needed byte is needed for elements in this state."""
-        return self._before.get((name, state), 0)
-
-    def required(self, position: Mapping[str, int]) -> dict[str, int]:
-        """Value -> the nodes (by position) whose needed elements need all needed ones of it."""
-        found: dict[str, int] = {}
-        order = [name for node in self.graph.nodes for name in node.writes]
-        for name in (*reversed(order), *self.graph.inputs, *self.graph.constants):
-            if name not in self.needs.need:
-                continue
-            mine = 1 << position[name] if name in position else 0
-            for edge in self.needs.readers.get(name, ()):
-                if edge.all_complete:
-                    mine |= found.get(edge.target, 0)
-            for group in self.needs.joint.get(name, ()):
-                together = -1
-                for edge in group:
-                    together &= found.get(edge.target, 0)
-                mine |= together
-            found[name] = mine
-        return found
-
-    def _follow(self, name: str, state: int) -> tuple[int, int]:
-        values = nodes = 0
-        if name in self.bit and state == self.most(name):
-            values |= self.bit[name]
-        for edge in self.needs.readers.get(name, ()):
-            reached = _forward(edge, state, self.counts[edge.target])
-            if reached is None:
-                continue
-            if reached == self.most(edge.target):
-                nodes |= 1 << edge.node
-            values |= self._constants(edge.node, edge.target, reached)
-            more = self.after(edge.target, reached)
-            values, nodes = values | more[0], nodes | more[1]
-        return values, nodes
-
-    def _constants(self, index: int, target: str, state: int) -> int:
-        """Constants of a node that its output elements in a state read entirely."""
-        if self.moves(index):
-            return 0
-        found = 0
-        for edge in self.operands.get(index, ()):
-            if edge.target != target or edge.source not in self.graph.constants:
-                continue
-            whole = _backward(edge, state, self.counts) == (1 << len(edge.mask)) - 1
-            if whole and edge.source in self.bit:
-                found |= self.bit[edge.source]
-        return found
-
-    def _precede(self, name: str, state: int) -> int:
-        index = self.graph.producer[name]
-        found = 0
-        for edge in self.operands.get(index, ()):
-            if edge.target != name:
-                continue
-            reached = _backward(edge, state, self.counts)
-            if reached is None:
-                continue
-            if edge.source in self.graph.producer:
-                found |= self.before(edge.source, reached)
-            elif reached == self.most(edge.source) and not self.moves(index):
-                found |= self.bit.get(edge.source, 0)
-        return found
-
-
-def _forward(edge: _Edge, state: int, counts: tuple[int, ...]) -> int | None:
-    """State of the output elements that read elements in a state; None where there may be none."""
-    if edge.rules is None:
-        return (1 << len(counts)) - 1
-    if edge.merges:
-        return _forward_merged(edge, state, counts)
-    drivers: dict[int, list[int]] = {}
-    for axis, rule in enumerate(edge.rules):
-        if not edge.complete[axis] and not (state >> axis & 1 and edge.nonempty[axis]):
-            return None
-        if rule.axis is not None:
-            drivers.setdefault(rule.axis, []).append(axis)
-    reached = 0
-    for out, count in enumerate(counts):
-        driving = drivers.get(out, [])
-        full = all(state >> axis & 1 and edge.nonempty[axis] for axis in driving)
-        if len(driving) > 1 and not full:
-            return None
-        if full or count <= 1 or edge.whole_axes >> out & 1:
-            reached |= 1 << out
-    return reached
-
-
-def _forward_merged(edge: _Edge, state: int, counts: tuple[int, ...]) -> int | None:
-    """Axes that stay keep their state; the others are whole only together."""
-    assert edge.rules is not None
-    if not edge.all_complete and state != (1 << len(edge.rules)) - 1:
-        return None
-    kept = {rule.axis: axis for axis, rule in enumerate(edge.rules) if _stays(rule)}
-    merged = all(
-        state >> axis & 1 or len(mask) == 1 or axis in kept.values()
-        for axis, mask in enumerate(edge.mask)
-    )
-    reached = 0
-    for out, count in enumerate(counts):
-        full = bool(state >> kept[out] & 1) if out in kept else merged
-        reached |= (full or count <= 1) << out
-    return reached
-
-
-def _backward(edge: _Edge, state: int, counts: Mapping[str, tuple[int, ...]]) -> int | None:
-    """State of what output elements in a state read; None where they may read nothing."""
-    found = counts[edge.source]
-    if edge.rules is None:
-        return (1 << len(found)) - 1
-    merged = edge.merges and _merged_whole(edge, state, len(counts[edge.target]))
-    whole = state | edge.whole_axes
-    reached = 0
-    for axis, rule in enumerate(edge.rules):
-        if edge.merges and not _stays(rule):
-            full = merged
-        elif rule.axis is None:
-            full = True
-        else:
-            full = bool(whole >> rule.axis & 1)
-            if not full and not edge.nonempty[axis]:
-                return None
-        reached |= ((full and edge.complete[axis]) or found[axis] <= 1) << axis
-    return reached
-
-
-def _merged_whole(edge: _Edge, state: int, rank: int) -> bool:
-    """Whether all output axes that are not simply kept are whole."""
-    kept = {rule.axis for rule in edge.rules or () if _stays(rule)}
-    return all(state >> out & 1 for out in range(rank) if out not in kept)
-
-
-def _stays(rule: AxisRule) -> bool:
-    """Whether the operator leaves the axis as it is."""
-    same = isinstance(rule, Scaled) and rule.numerator == rule.denominator
-    return same or isinstance(rule, Same)
-
-
-def _plain(rule: AxisRule) -> bool:
-    """Whether a rule of data movement says exactly which positions are read: a reshape's rules
-    name whole axes, and its result may be a view of which less is read."""
-    return _stays(rule) or not isinstance(rule, Scaled | Whole) or rule == Whole(1)
-
-
-def _whole_edge(index: int, source: str, target: str, shape: tuple[int, ...]) -> _Edge:
-    mask = _everything(shape)
-    return _Edge(index, source, target, None, mask, (), (True,) * len(shape), 0, False)
-
-
 def _prices(matrix: Floats, vector: Floats) -> Floats:
     """What each node costs at prices of the two classes that add up to one, a row per price: first
     all for the matrix engines, then all for the vector engines. A node takes what is cheaper, so
@@ -758,19 +382,3 @@ def _bits(value: int, count: int) -> Mask:
 
 def _reaches(shape: tuple[int, ...]) -> tuple[Reach, ...]:
     return tuple(Reach(Interval(0, extent)) for extent in shape)
-
-
-def _ones(extent: int) -> Mask:
-    return np.ones(extent, dtype=np.bool_)
-
-
-def _everything(shape: tuple[int, ...]) -> Need:
-    return tuple(map(_ones, shape))
-
-
-def _counts(mask: Need) -> tuple[int, ...]:
-    return tuple(int(np.count_nonzero(axis)) for axis in mask)
-
-
-def _count(mask: Need) -> int:
-    return prod(_counts(mask))
