@@ -9,12 +9,13 @@ Every term grows with every extent and no coefficient is negative, so the cost d
 term is linear in the end, so it stays sane far beyond the calibrated range.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from math import inf
+from math import inf, prod
 
 from tilewright.cost.base import Cost, CostError, WorkKind, Workload, whole_cycles
 from tilewright.cost.energy import EnergyFigures
+from tilewright.cost.steps import least_per_step, steps_of
 from tilewright.machine.dtypes import element_bytes, nearest_class
 from tilewright.machine.machine import Engine
 from tilewright.machine.parameters import (
@@ -183,15 +184,13 @@ class ArrayModel:
         if work.kind not in DENSE:
             return work.batch * self._cycles(work, exact=False) * self._scale
         bare = replace(work, in_height=0, in_width=0)
-        cycles = self._cycles(bare, exact=True)
-        if work.kind is WorkKind.CONV and work.groups == 1:
-            cycles = max(cycles, self._least_steps(work, rate))
+        forms = (rate.conv, rate.first_conv or rate.conv)
+        volume = min(form.overhead for form in forms)
+        volume += self._cycles(bare, exact=True)
+        cycles = volume if work.groups > 1 else max(volume, self._least_steps(work, rate))
+        if work.groups == 1:
             cycles += self._input_cycles(work, rate)
-        forms = [rate.conv]
-        if work.kind is WorkKind.FIRST_CONV and rate.first_conv is not None:
-            forms.append(rate.first_conv)
-        overhead = min(form.overhead for form in forms)
-        return work.batch * (overhead + cycles) * self._scale
+        return work.batch * cycles * self._scale
 
     def evenness(self, work: Workload) -> float:
         """The share of the work's elements over which its floor can be spread evenly, so that
@@ -199,7 +198,7 @@ class ArrayModel:
         rate = self._rate(work)
         if work.kind in DENSE:
             unroll = self._modes[0].unroll
-            if work.kind is WorkKind.FIRST_CONV or work.groups > 1:
+            if work.groups > 1:
                 return 1.0
             share = _even(work.out_channels, unroll.out_channels)
             if work.taps == 1 and work.stride_height == work.stride_width == 1:
@@ -215,11 +214,19 @@ class ArrayModel:
         share *= min(_even(work.out_height, size) for size in heights)
         return share * min(_even(work.out_width, size) for size in widths)
 
+    def _forms(self, work: Workload, rate: ArrayRate) -> Iterator[tuple[DenseForm, Workload]]:
+        """The forms that a convolution may take, each with the work as it sees it."""
+        yield rate.conv, replace(work, kind=WorkKind.CONV)
+        packed = work.in_channels <= (self._parameters.packed_channels or 0)
+        if work.kind is WorkKind.FIRST_CONV and packed and rate.first_conv is not None:
+            yield rate.first_conv, work
+
     def _input_cycles(self, work: Workload, rate: ArrayRate) -> float:
         """Reading every input element of one image once."""
-        channels = max(work.in_channels, rate.least_channels)
-        read = work.in_height * work.in_width * channels * element_bytes(work.dtype)
-        return read / (rate.conv.input_bytes_per_cycle or inf)
+        return min(
+            dense_terms(seen, self._modes[0], rate).input / (form.input_bytes_per_cycle or inf)
+            for form, seen in self._forms(work, rate)
+        )
 
     def _least_steps(self, work: Workload, rate: ArrayRate) -> float:
         """Cycles of one image by its whole steps alone. Tiles may mix modes, so nothing is
@@ -227,11 +234,13 @@ class ArrayModel:
         sizes = {(m.unroll.width, m.unroll.height, m.unroll.out_channels) for m in self._modes}
         if len(sizes) > 1:
             return 0.0
-        form = replace(rate.conv, overhead=0.0, output_bytes_per_cycle=None)
-        return min(
-            dense_cycles(_step_terms(work, mode, rate), form, self._parameters.sharpness)
+        known = self._parameters
+        least = min(
+            least_per_step(seen, mode, rate, form, known.least_positions, known.sharpness)
+            for form, seen in self._forms(work, rate)
             for mode in self._modes
         )
+        return prod(steps_of(work, self._modes[0])) * least
 
     def peak_macs(self, dtype: str) -> float:
         """Multiply-accumulates per cycle of the reference clock, by the array's size."""
@@ -263,12 +272,7 @@ class ArrayModel:
     def _dense(self, work: Workload, rate: ArrayRate, exact: bool) -> float:
         if work.groups > 1:
             return self._grouped(work, rate, exact)
-        plain = replace(work, kind=WorkKind.CONV)
-        cycles = self._best(plain, rate, rate.conv, exact)
-        packed = work.in_channels <= (self._parameters.packed_channels or 0)
-        if work.kind is WorkKind.FIRST_CONV and packed and rate.first_conv is not None:
-            cycles = min(cycles, self._best(work, rate, rate.first_conv, exact))
-        return cycles
+        return min(self._best(seen, rate, form, exact) for form, seen in self._forms(work, rate))
 
     def _grouped(self, work: Workload, rate: ArrayRate, exact: bool) -> float:
         """Group by group, or as one convolution with zeros between the groups."""
@@ -315,40 +319,6 @@ def _even(extent: int, size: int) -> float:
     """The positions of an extent that any of the cuts into as few pieces as can be begins with."""
     rest = extent % size or size
     return min(1.0, -(-extent // size) * rest / max(1, extent))
-
-
-def _step_terms(work: Workload, mode: ArrayMode, rate: ArrayRate) -> DenseTerms:
-    """The terms that any cover of the work by tiles has at least, all in proportion to its steps.
-    Positions of pointwise work may be seen as any height and width."""
-    unroll, block = mode.unroll, mode.block or mode.unroll
-    channels = max(work.in_channels, rate.least_channels)
-    area = unroll.width * unroll.height
-    if work.taps == 1 and work.stride_height == work.stride_width == 1:
-        patches = -(-work.out_height * work.out_width // area)
-    else:
-        patches = -(-work.out_width // unroll.width) * -(-work.out_height // unroll.height)
-    steps = patches * -(-work.out_channels // unroll.out_channels)
-    lanes = rate.in_channels * unroll.in_channels
-    depth = channels / lanes if unroll.in_channels == 1 else -(-channels // lanes)
-    taps = -(-work.kernel_width // unroll.kernel_width)
-    taps *= -(-work.kernel_height // unroll.kernel_height)
-    field = work.taps * channels * element_bytes(work.dtype)
-    spatial = _share(unroll.width, block.width) * _share(unroll.height, block.height)
-    kernels = _share(unroll.out_channels, block.out_channels)
-    return DenseTerms(
-        compute=steps * taps * depth,
-        activation=steps * area * field * kernels,
-        weight=steps * unroll.out_channels * field * spatial,
-        output=0.0,
-        input=0.0,
-        blocks=steps * spatial * kernels,
-        steps=steps,
-    )
-
-
-def _share(step: int, block: int) -> float:
-    """Blocks per step: nothing is known where steps do not fill a block."""
-    return step / block if block % step == 0 else 0.0
 
 
 def _lanes(unroll: Extent) -> int:

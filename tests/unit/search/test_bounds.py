@@ -142,6 +142,8 @@ def test_the_floor_of_aligned_work_is_nearly_its_cost() -> None:
     assert model.floor(ragged) > 0.95 * model.cost(ragged).cycles  # 7x7 costs as 8x8
     pointwise = replace(ragged, kernel_height=1, kernel_width=1)
     assert model.floor(pointwise) > 0.9 * model.cost(pointwise).cycles
+    narrow = Workload(WorkKind.CONV, "fp16", 4, 56, 540, 960, 544, 964, 5, 5)
+    assert model.floor(narrow) > 0.99 * model.cost(narrow).cycles  # four filters fill no block
 
 
 # Networks --------------------------------------------------------------------------------------
