@@ -1,12 +1,16 @@
 """From a model and a machine to a plan that has been executed: the steps of `tilewright plan`."""
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tilewright.api import Model
-from tilewright.errors import ModelError, TilewrightError, VerificationError
+from tilewright.cost.base import CostError
+from tilewright.cost.from_graph import workload_of
+from tilewright.cost.models import CostModels
+from tilewright.errors import ModelError, TilewrightError, TilingError, VerificationError
 from tilewright.execute.compare import Difference, compare
 from tilewright.execute.runtime import output_types, run
 from tilewright.execute.vm import Executed, VirtualMachine
@@ -15,11 +19,12 @@ from tilewright.frontend.save import save_onnx
 from tilewright.frontend.single import operator_model
 from tilewright.frontend.weights import seeded_inputs
 from tilewright.graph.graph import Array, Graph
+from tilewright.graph.ops.spec import Engine
 from tilewright.graph.types import FLOATS, TensorType
 from tilewright.legalise import Legalised, LegalStep, legalise
 from tilewright.machine.dtypes import rate_class
 from tilewright.machine.machine import Machine
-from tilewright.plan.plan import Plan, PlanError, read_plan
+from tilewright.plan.plan import Place, Plan, PlanError, group_label, read_plan
 from tilewright.program.account import Account, account_of
 from tilewright.program.lower import Watch, lowered
 from tilewright.program.place import Placed
@@ -32,6 +37,7 @@ from tilewright.search.layers import layer_by_layer as plan_layers
 from tilewright.search.patterns import Pattern, read_patterns
 from tilewright.search.progress import Tell, silent
 from tilewright.search.ways import Objective
+from tilewright.tiling.group import cut_group, exports, typed_group, whole_tile
 
 PLANNED = frozenset({*FLOATS, "bool", *(f"{u}int{b}" for u in ("", "u") for b in (8, 16, 32, 64))})
 TOLERANCE = 1e-4  # of the largest magnitude of an output
@@ -131,45 +137,46 @@ def plan_model(
     notes: tuple[str, ...] = ()
     found: Found | None = None
     compared: Ablation | None = None
-    if given is not None and plan is not None:
-        check_plan(given, plan, graph)
-        if given.machine != machine.name:
-            notes = (f"'{plan}' was made for {given.machine}, not for {machine.name}",)
-        decided = replace(given, model=model.name, machine=machine.name, dtype=elements)
-    elif layer_by_layer:
-        progress("choosing tiles")
-        decided = plan_layers(graph, machine, elements, model.name)
-    elif ablation:
-        compared, found = ablate(
-            graph,
-            machine,
-            elements,
-            model.name,
-            objective,
-            fast=fast,
-            without=without,
-            patterns=wanted,
-            progress=progress,
-        )
-        decided, without = compared.steps[-1].plan, compared.steps[-1].without
-    else:
-        search = Fusion(
-            graph,
-            machine,
-            elements,
-            model.name,
-            objective,
-            without=without,
-            patterns=wanted,
-            progress=progress,
-        )
-        found = search.run(fast=fast)
-        notes = tuple(search.space.notes)
-        decided = found.best.plan
-    progress("bounding what any plan takes")
-    bounds = bounds_of(graph, machine, elements)
-    progress("lowering, placing and scheduling")
-    placed = lowered(graph, machine, decided, without, watch)
+    with _told(graph, machine, elements, plan):
+        if given is not None and plan is not None:
+            check_plan(given, plan, graph)
+            if given.machine != machine.name:
+                notes = (f"'{plan}' was made for {given.machine}, not for {machine.name}",)
+            decided = replace(given, model=model.name, machine=machine.name, dtype=elements)
+        elif layer_by_layer:
+            progress("choosing tiles")
+            decided = plan_layers(graph, machine, elements, model.name)
+        elif ablation:
+            compared, found = ablate(
+                graph,
+                machine,
+                elements,
+                model.name,
+                objective,
+                fast=fast,
+                without=without,
+                patterns=wanted,
+                progress=progress,
+            )
+            decided, without = compared.steps[-1].plan, compared.steps[-1].without
+        else:
+            search = Fusion(
+                graph,
+                machine,
+                elements,
+                model.name,
+                objective,
+                without=without,
+                patterns=wanted,
+                progress=progress,
+            )
+            found = search.run(fast=fast)
+            notes = tuple(search.space.notes)
+            decided = found.best.plan
+        progress("bounding what any plan takes")
+        bounds = bounds_of(graph, machine, elements)
+        progress("lowering, placing and scheduling")
+        placed = lowered(graph, machine, decided, without, watch)
     progress("validating")
     validate(placed, machine)
     account = account_of(placed, machine)
@@ -205,6 +212,39 @@ def plan_model(
         numbers = replace(numbers, expected=expected, as_written=True)
         difference = compare(expected, done.outputs, TOLERANCE)
     return replace(planned, numbers=numbers, verified=Verified(difference, done.tasks))
+
+
+@contextmanager
+def _told(graph: Graph, machine: Machine, dtype: str, plan: Path | None) -> Generator[None]:
+    """Errors on the way to a program name the operator, or the plan file, they are about."""
+    try:
+        yield
+    except CostError as error:
+        where = _node_without_engine(graph, machine, dtype, str(error))
+        raise CostError(f"{where}{error}") from None
+    except (VerificationError, PlanError):
+        raise
+    except TilewrightError as error:
+        if plan is None:
+            raise
+        raise PlanError(f"'{plan}': {error}") from None
+
+
+def _node_without_engine(graph: Graph, machine: Machine, dtype: str, complaint: str) -> str:
+    """The first operator about which the cost models complain in these words."""
+    models = CostModels(machine)
+    for index, node in enumerate(graph.nodes):
+        try:
+            (tiled,) = typed_group(graph, [index])
+            if tiled.spec.engine is not Engine.MOVE:
+                work = workload_of(tiled.spec, tiled.op, whole_tile(tiled), dtype)
+                models.best(machine.cores[0], work)
+        except TilingError:
+            continue  # it runs whole
+        except CostError as error:
+            if str(error) == complaint:
+                return f"node '{node.name}' ({node.kind}): "
+    return ""
 
 
 def validate(placed: Placed, machine: Machine) -> None:
@@ -312,7 +352,7 @@ def _check_known(graph: Graph) -> None:
 
 def check_plan(plan: Plan, path: Path, graph: Graph) -> None:
     """Raise unless a plan names every node of the (legalised) network once, in an order that
-    runs."""
+    runs, cuts its groups as they can be cut, and keeps tensors that can be kept."""
     home: dict[str, int] = {}
     for number, group in enumerate(plan.groups):
         for name in group.nodes:
@@ -321,6 +361,7 @@ def check_plan(plan: Plan, path: Path, graph: Graph) -> None:
             if name in home:
                 raise PlanError(f"'{path}': '{name}' is in groups[{home[name]}] and [{number}]")
             home[name] = number
+    labels = [group_label(number, group) for number, group in enumerate(plan.groups)]
     missing = [node.name for node in graph.nodes if node.name not in home]
     if missing:
         more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
@@ -331,9 +372,38 @@ def check_plan(plan: Plan, path: Path, graph: Graph) -> None:
             before = home[graph.nodes[maker].name] if maker is not None else 0
             if before > home[node.name]:
                 raise PlanError(
-                    f"'{path}': groups[{home[node.name]}] needs '{value}', "
-                    f"which groups[{before}] makes only later"
+                    f"'{path}': {labels[home[node.name]]} needs '{value}', "
+                    f"which {labels[before]} makes only later"
                 )
+    for group, label in zip(plan.groups, labels, strict=True):
+        try:
+            if group.place is Place.CORES:
+                cut_group(graph, (graph.index[name] for name in group.nodes), group.splits)
+        except TilingError as error:
+            raise PlanError(f"'{path}': {label}: {error}") from None
+    for name in plan.resident:
+        fault = _not_resident(plan, graph, home, name)
+        if fault:
+            raise PlanError(f"'{path}': '{name}' cannot be resident: {fault}")
+
+
+def _not_resident(plan: Plan, graph: Graph, home: Mapping[str, int], name: str) -> str:
+    """Why a tensor cannot stay in the scratchpads, or nothing."""
+    if name in graph.inputs:
+        return "it is an input of the network, which the main memory holds"
+    if name in graph.constants:
+        return "it is a constant, which the main memory holds"
+    if name not in graph.producer:
+        return "no node makes a tensor of this name"
+    maker = graph.producer[name]
+    number = home[graph.nodes[maker].name]
+    label = group_label(number, plan.groups[number])
+    if plan.groups[number].place is not Place.CORES:
+        return f"{label} does not run on the cores"
+    if not graph.consumers.get(name):
+        return "nothing reads it"
+    members = [graph.index[node] for node in plan.groups[number].nodes]
+    return "" if name in exports(graph, members) else f"only {label} itself reads it"
 
 
 def _numbers(model: Model, numbered: Graph, graph: Graph, seed: int) -> Numbers:

@@ -86,6 +86,11 @@ def format_time(seconds: float) -> str:
     return f"{seconds * 1e9:.3g} ns"
 
 
+def noun(count: int, one: str, many: str = "") -> str:
+    """The word for so many: `group` for 1, else `groups` (or `many`)."""
+    return one if count == 1 else many or f"{one}s"
+
+
 def format_count(count: float) -> str:
     """A plain count with a decimal prefix: 1.8 G, 3.2 M."""
     for unit, factor in (("G", 1000**3), ("M", 1000**2), ("k", 1000)):

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from support.builder import GraphBuilder
 from tilewright import api
+from tilewright.frontend.save import save_onnx
 from tilewright.machine.load import load_machine
 from tilewright.planning import plan_model
 from tilewright.replay import FOLDER, MANIFEST, reseal
@@ -260,6 +262,7 @@ def test_a_folder_that_is_no_run(refused, tmp_path: Path) -> None:
 # Mistakes of the user: one line, nothing written.
 
 BASE = ("four_convs@16x16", "--on", "mcu")
+TWO_CACHED = "[{axis: 1, parts: 2, halo: cache}, {axis: 2, parts: 2, halo: cache}]"
 
 
 @pytest.mark.parametrize(
@@ -291,15 +294,35 @@ def test_mistakes(refused, tmp_path: Path, arguments: tuple[str, ...], complaint
         ("parts:", "teile:", "no key 'teile'"),
         ("halo: recompute", "halo: magic", "halo is recompute or cache"),
         ("dtype: int8", "dtype: int3", "elements of type 'int3'"),
-        ("axis: 2", "axis: 9", "axis"),
-        ("[conv1]", "[conv2]", ""),
+        ("axis: 2", "axis: 9", "groups[0] ('conv1'): output 'conv1' has no axis 9"),
+        (
+            "[{axis: 1",
+            "[{axis: 1, parts: 2}, {axis: 1",
+            "groups[2] ('conv3'): an axis is cut twice",
+        ),
+        ("parts: 2", "parts: 99", "groups[0] ('conv1'): axis 2 of 'conv1' has 16 positions"),
+        (
+            "[{axis: 2, parts: 2, halo: recompute}]",
+            TWO_CACHED,
+            "'conv1' ...) keeps its halo along two",
+        ),
+        ("[conv1]", "[conv2]", "'conv2' is in groups[0] and [1]"),
+        ("model: four_convs\n", "", "'model' is missing"),
+        ("model: four_convs", "model: 7", "'model' has to be text"),
+        ("groups:", "groups: [", "is not YAML: line 5: expected the node content"),
+        ("groups:", "resident: [input]\ngroups:", "'input' cannot be resident: it is an input"),
+        ("groups:", "resident: [conv1.weight]\ngroups:", "cannot be resident: it is a constant"),
+        ("groups:", "resident: [conv9]\ngroups:", "cannot be resident: no node makes a tensor"),
+        ("groups:", "resident: [conv4]\ngroups:", "'conv4' cannot be resident: nothing reads it"),
     ],
 )
 def test_wrong_plans(refused, tmp_path: Path, old: str, new: str, complaint: str) -> None:
     path = tmp_path / "plan.yaml"
     assert old in HAND_WRITTEN
     path.write_text(HAND_WRITTEN.replace(old, new, 1))
-    assert complaint in refused("plan", *BASE, "--plan", path, "--out", tmp_path / "run")
+    line = refused("plan", *BASE, "--plan", path, "--out", tmp_path / "run")
+    assert complaint in line
+    assert f"'{path}'" in line or "elements of type" in complaint
 
 
 def test_plans_that_leave_out_or_turn_round(refused, tmp_path: Path) -> None:
@@ -308,7 +331,70 @@ def test_plans_that_leave_out_or_turn_round(refused, tmp_path: Path) -> None:
     path.write_text("".join(lines[:-2]))
     assert "leaves out node 'conv4'" in refused("plan", *BASE, "--plan", path)
     path.write_text("".join((*lines[:4], *lines[6:], *lines[4:6])))
-    assert "which groups[3] makes only later" in refused("plan", *BASE, "--plan", path)
+    complaint = "groups[0] ('conv2') needs 'conv1', which groups[3] ('conv1') makes only later"
+    assert complaint in refused("plan", *BASE, "--plan", path)
+
+
+def test_tensors_that_stay_inside_a_group_or_the_main_memory(refused, tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    joined = HAND_WRITTEN.replace("[conv1]", "[conv1, conv2]").replace(
+        "- nodes: [conv2]\n  s", "  s"
+    )
+    lines = joined.splitlines(keepends=True)
+    path.write_text("".join((*lines[:5], *lines[6:], "resident: [conv1]\n")))
+    complaint = "'conv1' cannot be resident: only groups[0] ('conv1' ...) itself reads it"
+    assert complaint in refused("plan", *BASE, "--plan", path)
+    b = GraphBuilder()
+    b.add("Relu", b.add("Transpose", b.input(1, 4, 6, 6), perm=[0, 2, 3, 1], name="t"), name="y")
+    model = tmp_path / "net.onnx"
+    save_onnx(b.graph(), model)
+    head = "model: net\nmachine: mcu\ndtype: int8\nresident: [t]\ngroups:\n"
+    path.write_text(f"{head}- {{nodes: [Transpose_t], place: main}}\n- nodes: [Relu_y]\n")
+    complaint = "'t' cannot be resident: groups[0] ('Transpose_t') does not run on the cores"
+    assert complaint in refused("plan", model, "--on", "mcu", "--plan", path)
+
+
+def test_an_output_that_others_read_may_be_kept(succeeds, tmp_path: Path) -> None:
+    b = GraphBuilder()
+    x = b.add("Conv", b.input(1, 4, 8, 8), b.weight(4, 4, 3, 3), name="x")
+    b.add("Conv", x, b.weight(4, 4, 3, 3), name="y")
+    model, path = tmp_path / "net.onnx", tmp_path / "plan.yaml"
+    save_onnx(b.graph("x", "y"), model)
+    head = "model: net\nmachine: mcu\ndtype: int8\nresident: [x]\ngroups:\n"
+    path.write_text(f"{head}- nodes: [Conv_x]\n- nodes: [Conv_y]\n")
+    summary = succeeds("plan", model, "--on", "mcu", "--plan", path, "--json").json
+    assert summary["verified"]["max_rel_error"] <= 1e-4
+    assert summary["dram_write_bytes"] == 4 * 6 * 6 + 4 * 4 * 4  # stored, and not loaded again
+    assert summary["dram_read_bytes"] < 4 * 8 * 8 + 2 * 4 * 4 * 9 + 4 * 6 * 6
+
+
+def test_an_operator_that_no_engine_runs_is_named(refused, tmp_path: Path) -> None:
+    machine = tmp_path / "bare.yaml"
+    machine.write_text("extends: npu-2.7\ncores: {cluster: {engines: {shave: null}}}\n")
+    for how in ("--layer-by-layer", "--fast"):
+        complaint = refused("plan", "vit_b16@32x32", "--on", machine, how, "--no-verify")
+        assert "node 'embedded' (Add): no engine of bare's cluster0 runs add" in complaint
+
+
+def test_what_has_to_move_is_only_what_is_needed(succeeds, tmp_path: Path) -> None:
+    b = GraphBuilder()
+    ends = [b.constant([v], "int64") for v in (0, 8, 2)]
+    b.add("Relu", b.add("Slice", b.input(1, 16, 32, 32), *ends), name="y")
+    model = tmp_path / "net.onnx"
+    save_onnx(b.graph(), model)
+    summary = succeeds("plan", model, "--on", "npu-2.7", "--layer-by-layer", "--json").json
+    assert summary["compulsory_bytes"] == 2 * 2 * 16 * 8 * 32  # in and out, 8 of 32 rows
+
+
+def test_one_of_a_thing_is_no_plural(succeeds, tmp_path: Path) -> None:
+    b = GraphBuilder()
+    b.add("Conv", b.input(1, 4, 8, 8), b.weight(4, 4, 3, 3), name="y")
+    model, folder = tmp_path / "net.onnx", tmp_path / "run"
+    save_onnx(b.graph(), model)
+    text = succeeds("plan", model, "--on", "mcu", "--layer-by-layer", "--out", folder).out
+    assert "net on mcu, int8: 1 group, " in text
+    assert "net on mcu: 1 group, 0 boundaries" in succeeds("explain", folder).out
+    assert "1 node, " in succeeds("show", "model", model).out
 
 
 def test_a_scratchpad_that_is_too_small(refused, tmp_path: Path) -> None:

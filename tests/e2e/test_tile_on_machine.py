@@ -20,6 +20,14 @@ def limit(tile: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 @pytest.mark.quick
+def test_one_tile_is_no_plural(succeeds: Command) -> None:
+    text = succeeds("tile", "rn50_stem", "--node", "conv1", "--split", "H=1").out
+    assert "\n1 tile; recomputed" in text
+    large = ("tile", "rn50_stem@2000x2000", "--node", "conv1", "--split", "H=1", "--on", "mcu")
+    assert "1 of 1 tile does not fit the scratchpad" in succeeds(*large).out
+
+
+@pytest.mark.quick
 def test_stem_is_legal_on_the_npu(succeeds: Command) -> None:
     result = succeeds(*STEM, "--json").json
     assert (result["machine"], result["dtype"]) == ("npu-2.7", "fp16")

@@ -39,7 +39,7 @@ def check_work(tiles: GroupTiles) -> None:
     graph = tiles.graph
     kept = all(split.halo is Halo.CACHE for split in tiles.splits) and not tiles.fallbacks
     for name, value in tiles.values.items():
-        boxes = (value.compute_box(i).size for i in tiles.indices if value.runs_at(i))
+        boxes = (box.size for i in tiles.indices if (box := value.own_box(i)) is not None)
         computed = sum(boxes)
         assert tiles.computed(name) == computed
         if kept:

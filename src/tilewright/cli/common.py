@@ -24,7 +24,7 @@ ShapeOption = Annotated[
     typer.Option(
         "--shape",
         metavar="NAME=1,3,224,224",
-        help="Fix an input's open dimensions. May be repeated.",
+        help="Fix an input's open dimensions, or give it another size. May be repeated.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]

@@ -24,6 +24,7 @@ from tilewright.errors import TilewrightError
 from tilewright.program.pipeline import PASSES
 from tilewright.program.program import Program
 from tilewright.search.ways import Objective
+from tilewright.units import noun
 
 
 def with_switches(command: Callable[..., None]) -> Callable[..., None]:
@@ -249,11 +250,12 @@ def verify(
             }
         )
         return
-    what = f"{checked.model} on {checked.machine}, {account.latency_cycles:,} cycles"
+    cycles = account.latency_cycles
+    what = f"{checked.model} on {checked.machine}, {cycles:,} {noun(cycles, 'cycle')}"
     done = "valid; not executed, as it was saved with --no-verify"
     if verified is not None:
         done = (
-            f"valid; {verified.tasks} tasks executed, largest difference "
+            f"valid; {verified.tasks} {noun(verified.tasks, 'task')} executed, largest difference "
             f"{verified.difference.max_rel_error:.1e} of the largest output"
         )
     out.print(f"{what}: {done}", soft_wrap=True)

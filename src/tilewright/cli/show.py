@@ -16,7 +16,7 @@ from tilewright.cli.common import (
     print_json,
 )
 from tilewright.report.machines import machine_json
-from tilewright.units import format_bytes, format_count, format_frequency
+from tilewright.units import format_bytes, format_count, format_frequency, noun
 
 app = typer.Typer(
     help="Show operators, zoo models, machines, passes, or what is in a model.",
@@ -140,7 +140,7 @@ def show_model(
         table.add_row(node.name, node.kind, results, format_count(macs) if macs else "")
     out.print(table)
     out.print(
-        f"{covered.nodes} nodes, {format_count(covered.macs)} MACs, "
+        f"{covered.nodes} {noun(covered.nodes, 'node')}, {format_count(covered.macs)} MACs, "
         f"{covered.tileable_share:.1%} of them in operators that can be cut; "
         f"weights {format_bytes(graph.weight_bytes)}"
         + (" (numbers not in the file)" if graph.weightless else "")

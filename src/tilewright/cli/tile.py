@@ -1,5 +1,6 @@
 """`tilewright tile`: exact tiles of one operator or of a fused run of operators."""
 
+from math import prod
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,7 +15,7 @@ from tilewright.cli.common import (
     print_json,
 )
 from tilewright.errors import TilingError
-from tilewright.units import format_bytes
+from tilewright.units import format_bytes, noun
 
 if TYPE_CHECKING:
     from tilewright.graph.graph import Graph
@@ -99,7 +100,8 @@ def tile(
     for tiled in group.ops:
         out.print(tiles_table(group, tiled, machine))
     grid = " x ".join(map(str, group.counts))
-    out.print(f"{grid} tiles; recomputed share {group.recompute_ratio:.1%}")
+    tiles = noun(prod(group.counts), "tile")
+    out.print(f"{grid} {tiles}; recomputed share {group.recompute_ratio:.1%}")
     if group.line_buffer_bytes:
         out.print(f"line buffers kept between tiles: {format_bytes(group.line_buffer_bytes)}")
     for name in group.fallbacks:
@@ -126,7 +128,10 @@ def _print_limits(group: "GroupTiles", on: "OnMachine") -> None:
     tiles = ((op, group.tile(op, index)) for index in group.indices for op in group.ops)
     needed = [on.bytes(op, tile) for op, tile in tiles if tile is not None]
     large = sum(size > on.usable for size in needed)
-    verdict = "every tile fits" if not large else f"{large} of {len(needed)} tiles do not fit"
+    verdict = "every tile fits"
+    if large:
+        of, verb = noun(len(needed), "tile"), noun(large, "does", "do")
+        verdict = f"{large} of {len(needed)} {of} {verb} not fit"
     out.print(
         f"  {verdict} the scratchpad: input, weights and output of one operator's tile take at "
         f"most {format_bytes(max(needed, default=0))} of {format_bytes(on.usable)}"

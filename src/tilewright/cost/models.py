@@ -63,6 +63,17 @@ class CostModels:
         return min(costs, key=lambda pair: pair[1].cycles)
 
 
+_latest: list[CostModels] = []
+
+
+def models_of(machine: Machine) -> CostModels:
+    """The models of a machine. Those of the machine asked for last are kept with what they have
+    computed: many plans in a row are lowered for the same one."""
+    if not _latest or _latest[0].machine is not machine:
+        _latest[:] = [CostModels(machine)]
+    return _latest[0]
+
+
 def _alike(machine: Machine, one: Engine, other: Engine) -> bool:
     same = (one.kind, one.model, one.clock_hz) == (other.kind, other.model, other.clock_hz)
     if not same or one.parameters != other.parameters:

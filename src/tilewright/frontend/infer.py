@@ -8,12 +8,16 @@ import numpy as np
 from tilewright.errors import ModelError
 from tilewright.frontend import proto
 from tilewright.graph.graph import Array, Constant, Node, constant_of
+from tilewright.graph.kernels.call import Call
+from tilewright.graph.kernels.geometry import LEADING
+from tilewright.graph.kernels.pooling import pool_window
 from tilewright.graph.types import TensorType
 
 FOLD_BYTES = 65536  # a folded constant may be this large, or as large as what it is made from
 UNFOLDED = frozenset(
     {"DequantizeLinear", "RandomNormal", "RandomUniform", "Bernoulli", "Multinomial"}
 )
+POOLS = frozenset({"MaxPool", "AveragePool", "LpPool"})
 # Results as large as the first input, for which onnx has no inference.
 SHAPE_KEEPERS = frozenset({"GroupNormalization", "MeanVarianceNormalization"})
 
@@ -43,6 +47,7 @@ class Inference:
         self._check_parameters(node)
         found = {} if node.domain else self._corrected(node)
         found = found or proto.infer_types(node, self.types, self.constants, self.opsets)
+        found |= {} if node.domain else self._as_run(node)
         for name in node.writes:
             kind = found.get(name) or self.declared.get(name)
             if kind is not None:
@@ -51,7 +56,7 @@ class Inference:
                 self.types[name] = kind
         fault = "" if node.domain else self._fault(node)
         if fault:
-            raise ModelError(f"node '{node.name}' ({node.kind}) is not valid: {fault}")
+            raise _invalid(node, fault)
         return True
 
     def _fault(self, node: Node) -> str:
@@ -92,6 +97,48 @@ class Inference:
         channels = prod(weights.shape[1:2]) * groups
         shape = (data.shape[0], channels, *(int(extent) for extent in extents))
         return {node.outputs[0]: data.with_shape(shape)}
+
+    def _as_run(self, node: Node) -> dict[str, TensorType]:
+        """Results whose extents onnx infers otherwise than onnxruntime computes them; an error
+        where a pool has none."""
+        data = self.types.get(node.inputs[0]) if node.inputs else None
+        if data is None or not data.size or not node.outputs:
+            return {}
+        if node.kind == "Resize":
+            return self._resized(node, data)
+        if node.kind not in POOLS or "kernel_shape" not in node.attributes:
+            return {}
+        call = Call(node.kind, node.attributes, (), self.opsets.get("", 1))
+        kernel, pads = call.ints_of("kernel_shape") or (), call.ints_of("pads") or ()
+        steps = (call.ints_of("strides") or (), call.ints_of("dilations") or ())
+        if min((*kernel, *steps[0], *steps[1]), default=1) < 1:  # older onnx lets it pass
+            raise _invalid(node, "kernel, strides and dilations are at least 1")
+        mode = call.str_of("auto_pad", "NOTSET")
+        if mode == "NOTSET" and any(p >= k for p, k in zip(pads, kernel * 2, strict=False)):
+            raise _invalid(node, "its padding is not smaller than its kernel")
+        extents = pool_window(call, data.shape).result
+        if min(extents, default=1) < 1:
+            raise _invalid(node, f"its kernel is larger than all of {data} with its padding")
+        shape = (*data.shape[:LEADING], *extents)
+        kinds = (data.with_shape(shape), TensorType("int64", shape))  # the second: places
+        return {name: kind for name, kind in zip(node.outputs, kinds, strict=False) if name}
+
+    def _resized(self, node: Node, data: TensorType) -> dict[str, TensorType]:
+        """The result of a Resize by constant scales, multiplied in single precision."""
+        given = [self.constants.get(name) for name in (*node.inputs, "", "", "")[2:4]]
+        scales = None if given[0] is None else given[0].data
+        rank, axes = len(data.shape), node.attributes.get("axes")
+        named = [int(a) % rank for a in axes] if isinstance(axes, tuple) else list(range(rank))
+        if scales is None or scales.size != len(named) or (given[1] and given[1].type.size):
+            return {}
+        if not np.isfinite(scales).all():
+            raise _invalid(node, "its scales are no numbers")
+        shape = list(data.shape)
+        for axis, scale in zip(named, scales.reshape(-1), strict=True):
+            shape[axis] = int(np.float32(shape[axis]) * np.float32(scale))
+        if min(shape) < 1:
+            raise _invalid(node, f"nothing is left of {data}")
+        return {node.outputs[0]: data.with_shape(tuple(shape))}
 
     def _fold(self, node: Node) -> list[Array] | None:
         if node.domain or node.captures or node.kind in UNFOLDED:
@@ -143,6 +190,10 @@ class Inference:
                     f"the numbers of '{name}' are not in the file, and the shape of node "
                     f"'{node.name}' ({node.kind}) depends on them: put the external data beside it"
                 )
+
+
+def _invalid(node: Node, fault: str) -> ModelError:
+    return ModelError(f"node '{node.name}' ({node.kind}) is not valid: {fault}")
 
 
 def _folded(array: Array) -> Constant:

@@ -21,7 +21,7 @@ class Box:
     @property
     def shape(self) -> tuple[int, ...]:
         """Extent per axis."""
-        return tuple(interval.length for interval in self.intervals)
+        return tuple([i.stop - i.start if i.stop > i.start else 0 for i in self.intervals])
 
     @property
     def size(self) -> int:
@@ -31,7 +31,7 @@ class Box:
     @property
     def empty(self) -> bool:
         """Whether it holds no element."""
-        return any(interval.empty for interval in self.intervals)
+        return any(i.stop <= i.start for i in self.intervals)
 
     def hull(self, other: "Box") -> "Box":
         """The smallest box that holds both."""
@@ -40,7 +40,7 @@ class Box:
         if other.empty:
             return self
         pairs = zip(self.intervals, other.intervals, strict=True)
-        return Box(tuple(a.hull(b) for a, b in pairs))
+        return Box(tuple([a.hull(b) for a, b in pairs]))
 
     def intersect(self, other: "Box") -> "Box":
         """What is in both; empty where they do not meet."""

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import yaml
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from tilewright.errors import TilewrightError
 from tilewright.machine.build import build_machine
@@ -20,6 +21,30 @@ from tilewright.machine.machine import Machine
 from tilewright.machine.schema import MachineFile
 
 _TAGS = {"array", "vector", "table"}  # what the engine union adds to a key path
+_EITHER = {"str", "dict[str,str]"}  # what the union of a source's forms adds
+# Kinds of faults, and what they say: about the key itself, or about what has to stand there.
+_PLAIN = {
+    "missing": "is missing",
+    "extra_forbidden": "no such key",
+    "unexpected_keyword_argument": "no such key",
+    "too_short": "has to have at least one entry",
+    "invalid_key": "keys have to be text",
+    "union_tag_not_found": "is missing",
+}
+_WANTED = {
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
+    **dict.fromkeys(("dict_type", "mapping_type", "model_type", "dataclass_type"), "a mapping"),
+    **dict.fromkeys(("list_type", "tuple_type"), "a list"),
+    "model_attributes_type": "a mapping",
+    "string_type": "text",
+    "finite_number": "a finite number",
+    "literal_error": "one of {expected}",
+    "union_tag_invalid": "one of {expected_tags}",
+    "greater_than": "more than {gt:g}",
+    "greater_than_equal": "at least {ge:g}",
+}
 Tree = dict[str, Any]
 
 
@@ -60,24 +85,66 @@ def _build(file: Path | Traversable, default_name: str) -> Machine:
     try:
         return build_machine(MachineFile.model_validate(tree))
     except ValidationError as error:
-        raise MachineError(f"{where}: {_first_complaint(error)}") from None
+        raise MachineError(f"{where}: {_first_complaint(error, tree)}") from None
     except TilewrightError as error:
         raise MachineError(f"{where}: {error}") from None
 
 
-def _first_complaint(error: ValidationError) -> str:
+def _first_complaint(error: ValidationError, tree: Tree) -> str:
+    """The key, what has to stand there, and what does."""
     problems = error.errors(include_url=False)
-    first = problems[0]
-    place = [str(part) for part in first["loc"]]
-    keys = [
-        p for i, p in enumerate(place) if not (p in _TAGS and place[max(0, i - 2)] == "engines")
-    ]
-    keys = [key for key in keys if not key.startswith("function-")]
-    text = first["msg"].removeprefix("Value error, ")
-    given: object = first["input"]
-    shown = f", not '{given}'" if isinstance(given, str | int | float) and "'" not in text else ""
-    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    return f"{'.'.join(keys) or 'machine'}: {text}{shown}{more}"
+    keys = _keys(problems[0]["loc"])
+    if problems[0]["type"].startswith("union_tag"):
+        keys = (*keys, "model")  # what tells the kinds of engines apart
+    path = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).lstrip(".")
+    others = {_keys(problem["loc"]) for problem in problems[1:]} - {keys}
+    more = f" (and {len(others)} more)" if others else ""
+    return f"{path or 'machine'}: {_complaint(problems[0], keys, tree)}{more}"
+
+
+def _keys(place: tuple[int | str, ...]) -> tuple[int | str, ...]:
+    """The keys of a place in the file, without what the checker adds to them."""
+    found: list[int | str] = []
+    for i, part in enumerate(place):
+        tag = part in _TAGS and i > 1 and place[i - 2] == "engines"
+        tag = tag or (part in _EITHER and i > 0 and place[i - 1] == "source")
+        if not tag and not str(part).startswith("function-"):
+            found.append(part)
+    return tuple(found)
+
+
+def _complaint(problem: ErrorDetails, keys: tuple[int | str, ...], tree: Tree) -> str:
+    kind, context = problem["type"], problem.get("ctx", {})
+    if kind == "value_error":
+        return problem["msg"].removeprefix("Value error, ")
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    wanted = _WANTED.get(kind, "").format(**context)
+    wanted = wanted or problem["msg"].removeprefix("Input should be ")  # as the checker says it
+    if problem["loc"][-2:] == ("source", "str"):
+        wanted = "text, or a mapping of texts"
+    return f"has to be {wanted}, is {_shown(_given(problem, keys, tree))}"
+
+
+def _given(problem: ErrorDetails, keys: tuple[int | str, ...], tree: Tree) -> object:
+    """What stands in the file: the checker sees quantities without their units."""
+    found: Any = tree
+    try:
+        for key in keys:
+            found = found[key]
+    except (KeyError, IndexError, TypeError):
+        return problem["input"]
+    return found
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list"
+    if value is None:
+        return "empty"
+    return f"'{str(value).lower() if isinstance(value, bool) else value}'"
 
 
 def _resolved(file: Path | Traversable, seen: tuple[str, ...]) -> Tree:

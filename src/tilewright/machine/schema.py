@@ -25,43 +25,39 @@ class Quantity:
 
 
 def _bytes(value: object) -> object:
-    return _parsed(parse_bytes, value) if isinstance(value, str) else value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    return _parsed(parse_bytes, value, "a number of bytes such as 4096, 64MB or 1.5MiB")
 
 
 def _frequency(value: object) -> object:
-    return _parsed(parse_frequency, value)
+    return _parsed(parse_frequency, value, "a frequency such as 1300 MHz")
 
 
 def _latency(value: object) -> object:
-    text = str(value)
+    text, wanted = str(value), "a time such as 956 ns or 16 cycles"
     if text.endswith("cycles"):
-        return Quantity(_number(text.removesuffix("cycles"), text), True)
-    return Quantity(_parsed(parse_time, text), False)
+        return Quantity(_parsed(float, value, wanted, "cycles"), True)
+    return Quantity(_parsed(parse_time, value, wanted), False)
 
 
 def _bandwidth(value: object) -> object:
-    text = str(value)
+    text, wanted = str(value), "a bandwidth such as 27 GB/s or 32 B/cycle"
     per_cycle = text.endswith("B/cycle")
-    rate = _number(text.removesuffix("B/cycle"), text) if per_cycle else None
-    if rate is None:
-        rate = float(_parsed(parse_bandwidth, text))
+    if per_cycle:
+        rate = _parsed(float, value, wanted, "B/cycle")
+    else:
+        rate = _parsed(parse_bandwidth, value, wanted)
     if not 0 < rate < inf:
-        raise ValueError("a bandwidth has to be more than 0")
+        raise ValueError(f"has to be more than 0, is '{text}'")
     return Quantity(rate, per_cycle)
 
 
-def _number(text: str, whole: str) -> float:
+def _parsed(parse: Any, value: object, wanted: str, unit: str = "") -> Any:
     try:
-        return float(text)
-    except ValueError:
-        raise ValueError(f"'{whole}' does not start with a number") from None
-
-
-def _parsed(parse: Any, value: object) -> Any:
-    try:
-        return parse(str(value))
-    except TilewrightError as error:
-        raise ValueError(str(error)) from None
+        return parse(str(value).removesuffix(unit))
+    except (TilewrightError, ValueError):
+        raise ValueError(f"has to be {wanted}, is '{value}'") from None
 
 
 Bytes = Annotated[PositiveInt, BeforeValidator(_bytes)]

@@ -1,7 +1,8 @@
 """Fast allocation: place buffers one after the other, in the best of several orders.
 
 A placed buffer never moves. Each new buffer looks only at placed buffers it shares time with,
-found in a tree over lifetimes, so that long programs of short lifetimes cost about n log n.
+found in a tree over lifetimes, so that long programs of short lifetimes cost about n log n. Where
+most share time with most, looking through all of them in order of their offsets is faster.
 """
 
 from collections.abc import Iterator
@@ -17,6 +18,9 @@ REPAIR_ROUNDS = 40
 
 REPAIR_WORK = 100_000
 """Repair rounds are cut so that about this many buffers are placed in all of them."""
+
+CROWDED = 12
+"""Where a buffer shares time with more than one in so many, all are looked through."""
 
 
 @njit()
@@ -62,16 +66,19 @@ def _place(
     fixed_count: int,
     by_start: IntArray,
     started: IntArray,
+    crowded: bool,
     best_fit: bool,
 ) -> IntArray:
     """Offsets from placing buffers in the given order; the first `fixed_count` of it are pinned.
 
-    `started[slot]` is the number of buffers that start before the slot, `by_start` all in order.
+    `started[slot]` is the number of buffers that start before the slot, `by_start` all in order;
+    `crowded` says how to find those that share time.
     Each buffer takes the lowest gap that holds it or, with `best_fit`, the tightest.
     """
     count = order.size
+    ranked = np.empty(count, dtype=np.int64)  # where crowded: all placed ones by offset
     leaves = 1
-    while leaves < count:
+    while leaves < count and not crowded:
         leaves *= 2
     tree = np.zeros(2 * leaves, dtype=np.int64)
     position = np.empty(count, dtype=np.int64)
@@ -85,8 +92,11 @@ def _place(
     for rank in range(count):
         buffer = int(order[rank])
         if rank >= fixed_count:
-            hits = _overlapping(tree, int(first[buffer]), int(started[last[buffer]]), stack, found)
             queued = 0
+            hits = 0
+            if not crowded:
+                end = int(started[last[buffer]])
+                hits = _overlapping(tree, int(first[buffer]), end, stack, found)
             for index in range(hits):
                 other = int(by_start[found[index]])
                 queued = push(keys, near, queued, int(offset[other]), other)
@@ -95,9 +105,16 @@ def _place(
             chosen = np.int64(0)
             tightest = np.int64(0)
             placed = False
-            while queued > 0:
-                other = near[0]
-                queued = drop_least(keys, near, queued)
+            taken = 0
+            while queued > 0 or (crowded and taken < rank):
+                if crowded:
+                    other = ranked[taken]
+                    taken += 1
+                    if first[other] >= last[buffer] or last[other] <= first[buffer]:
+                        continue
+                else:
+                    other = near[0]
+                    queued = drop_least(keys, near, queued)
                 gap = offset[other] - here
                 if gap >= size[buffer] and (not placed or gap < tightest):
                     chosen = here
@@ -109,6 +126,13 @@ def _place(
                 if top > here:
                     here = (top + unit - 1) // unit * unit
             offset[buffer] = chosen if placed else here
+        if crowded:
+            place = rank
+            while place > 0 and offset[ranked[place - 1]] > offset[buffer]:
+                ranked[place] = ranked[place - 1]
+                place -= 1
+            ranked[place] = buffer
+            continue
         node = position[buffer] + leaves
         while node >= 1 and tree[node] < last[buffer]:
             tree[node] = last[buffer]
@@ -141,6 +165,9 @@ def greedy(rectangles: Rectangles, target: int) -> IntArray:
     by_start = np.argsort(rectangles.first, kind="stable")
     slots = np.arange(rectangles.slots + 1)
     started = np.searchsorted(rectangles.first[by_start], slots).astype(np.int64)
+    over = np.searchsorted(np.sort(rectangles.last), rectangles.first, side="right")
+    meeting = int((started[rectangles.last] - over).sum())
+    crowded = meeting * CROWDED > rectangles.count**2
 
     def place(order: IntArray, best_fit: bool) -> tuple[int, IntArray]:
         movable = order[~rectangles.pinned[order]]
@@ -154,6 +181,7 @@ def greedy(rectangles: Rectangles, target: int) -> IntArray:
             len(pinned),
             by_start,
             started,
+            crowded,
             best_fit,
         )
         return int((offsets + rectangles.size).max()), offsets

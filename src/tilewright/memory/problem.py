@@ -7,6 +7,8 @@ scratchpads states several problems.
 from dataclasses import dataclass
 from enum import StrEnum
 
+from tilewright.units import format_bytes
+
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
@@ -96,6 +98,7 @@ class Misfit:
     def __str__(self) -> str:
         certainty = "" if self.proven else " (in the best allocation found)"
         return (
-            f"does not fit in [{self.start}, {self.stop}): {self.live_bytes} bytes live at once "
-            f"in {self.capacity}, short by {self.short_by} for {self.reason.value}{certainty}"
+            f"does not fit in [{self.start}, {self.stop}): {format_bytes(self.live_bytes)} live at "
+            f"once in {format_bytes(self.capacity)}, short by {format_bytes(self.short_by)} for "
+            f"{self.reason.value}{certainty}"
         )

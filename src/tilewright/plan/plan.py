@@ -42,6 +42,12 @@ class GroupPlan:
     everywhere: bool = False
 
 
+def group_label(number: int, group: GroupPlan) -> str:
+    """A group as messages about a plan file call it: `groups[3] ('conv1' ...)`."""
+    first, *others = group.nodes
+    return f"groups[{number}] ('{first}'{' ...' if others else ''})"
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Decisions only: what follows from them is the Program's. `resident` tensors stay in the
@@ -92,11 +98,10 @@ def read_plan(path: Path) -> Plan:
     except OSError as error:
         raise PlanError(f"cannot read '{path}': {error.strerror or error}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        first = str(error).splitlines()[0]
-        raise PlanError(f"'{path}' is not YAML: {first}") from None
+        raise PlanError(f"'{path}' is not YAML: {_yaml_fault(error)}") from None
     top = _mapping(document, path, "the plan")
     _only(top, _PLAN_KEYS, path, "the plan")
-    groups = top.get("groups")
+    groups = _there(top, "groups", path)
     if not isinstance(groups, list):
         raise PlanError(f"'{path}': 'groups' has to be a list")
     reloaded = _mapping(top.get("reloaded") or {}, path, "reloaded")
@@ -114,6 +119,19 @@ def read_plan(path: Path) -> Plan:
             for name in reloaded
         ),
     )
+
+
+def _yaml_fault(error: yaml.YAMLError | UnicodeDecodeError) -> str:
+    """The line of a fault, and what is wrong with it."""
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        return f"line {error.problem_mark.line + 1}: {error.problem}"
+    return str(error).splitlines()[0]
+
+
+def _there(top: Mapping[str, Any], key: str, path: Path) -> Any:
+    if key not in top:
+        raise PlanError(f"'{path}': '{key}' is missing")
+    return top[key]
 
 
 def _only(value: Mapping[str, Any], known: frozenset[str], path: Path, where: str) -> None:
@@ -139,7 +157,7 @@ def _mapping(value: Any, path: Path, where: str) -> Mapping[str, Any]:
 
 
 def _text(top: Mapping[str, Any], key: str, path: Path) -> str:
-    value = top.get(key)
+    value = _there(top, key, path)
     if not isinstance(value, str):
         raise PlanError(f"'{path}': '{key}' has to be text")
     return value

@@ -19,7 +19,6 @@ class Account:
     energy_pj: float
     dram_read_bytes: int
     dram_write_bytes: int
-    compulsory_bytes: int
     engines: tuple[tuple[str, EngineUse], ...]
 
 
@@ -30,13 +29,11 @@ def account_of(placed: Placed, machine: Machine) -> Account:
     uses = timeline(placed.problem, placed.schedule).engines
     names = engine_names(machine)
     reads, writes = traffic(program, main)
-    compulsory = _compulsory_bytes(program)
     return Account(
         latency_cycles=placed.schedule.makespan,
         energy_pj=round(fsum(task.energy_pj for task in program.tasks), 3),
         dram_read_bytes=reads,
         dram_write_bytes=writes,
-        compulsory_bytes=compulsory,
         engines=tuple(zip(names, uses, strict=True)),
     )
 
@@ -52,15 +49,6 @@ def traffic(program: Program, memory: str) -> tuple[int, int]:
     reads = sum(v.bytes for task in program.tasks for v in task.reads if inside[v.buffer])
     writes = sum(v.bytes for task in program.tasks for v in task.writes if inside[v.buffer])
     return reads, writes
-
-
-def _compulsory_bytes(program: Program) -> int:
-    """Network inputs and constants that are used, and outputs: each moves at least once."""
-    read = {view.buffer for task in program.tasks for view in task.reads}
-    written = {view.buffer for task in program.tasks for view in task.writes}
-    arriving = (view for _, view in (*program.inputs, *program.constants) if view.buffer in read)
-    leaving = (view for _, view in program.outputs if view.buffer in written)
-    return sum(view.bytes for view in (*arriving, *leaving))
 
 
 def main_bytes_per_cycle(machine: Machine) -> float:

@@ -6,12 +6,12 @@ computes, and stores what the outside needs. The passes make it good.
 
 from dataclasses import replace
 from itertools import zip_longest
-from math import prod
+from typing import NamedTuple
 
 from tilewright.cost.base import Copy
 from tilewright.cost.dma import moved_bytes, start_cycles
 from tilewright.cost.from_graph import workload_of
-from tilewright.cost.models import CostModels
+from tilewright.cost.models import models_of
 from tilewright.geometry.box import Box
 from tilewright.graph.graph import Graph, Node
 from tilewright.graph.ops import runs_whole
@@ -21,7 +21,7 @@ from tilewright.plan.plan import GroupPlan, Place, Plan
 from tilewright.program.build_tiles import GroupBuilder, Index, LoweringError, renumbered
 from tilewright.program.constants import packs_of
 from tilewright.program.layout import Layouts, dense_strides, part
-from tilewright.program.link import linked, span
+from tilewright.program.link import rebuilt, span
 from tilewright.program.program import Buffer, Compute, Program, Task, Transfer, View
 from tilewright.program.residents import CutGroup, Room, regions
 from tilewright.program.views import concat_parts, view_of
@@ -37,19 +37,31 @@ from tilewright.tiling.group import (
 )
 
 
+class Carried(NamedTuple):
+    """What copies that look the same have in common: the link, and what they cost on it."""
+
+    work: Transfer
+    engine: str
+    cycles: int
+    moved: int
+    energy_pj: float
+
+
 class Builder:
     """Lowers one plan."""
 
     def __init__(self, graph: Graph, machine: Machine, plan: Plan) -> None:
         self.graph, self.machine, self.plan = graph, machine, plan
         self.layouts = Layouts.of(graph, machine, plan.dtype)
-        self.models = CostModels(machine)
+        self.models = models_of(machine)
         self.packs = packs_of(graph, self.layouts)
         self.buffers: list[Buffer] = []
         self.main: dict[str, View] = {}
         self.tasks: list[Task] = []
         self.rooms: dict[str, dict[str, Room]] = {}
         self.reloaded = {name: frozenset(nodes) for name, nodes in plan.reloaded}
+        self._locals: dict[tuple[str, tuple[int, ...]], tuple[int, View]] = {}
+        self._carried: dict[tuple[object, ...], Carried] = {}
 
     def program(self) -> Program:
         """All groups in order, as one program."""
@@ -63,14 +75,15 @@ class Builder:
                 GroupBuilder(self, group).build()
             else:
                 self._movement(number, plan)
-        return Program(
+        program = Program(
             self.machine.name,
-            linked(self.tasks),
+            tuple(self.tasks),
             tuple(self.buffers),
             tuple((name, self.main[name]) for name in self.graph.inputs),
             tuple((name, self.main[name]) for name in self.graph.constants if name in self.main),
             tuple((name, self.main[name]) for name in self.graph.outputs),
         )
+        return rebuilt(program, self.tasks)
 
     def main_view(self, name: str) -> View:
         """A tensor in the main memory; inner ones have their channels aligned."""
@@ -260,9 +273,14 @@ class Builder:
 
     def local(self, name: str, core: Core, box: Box, label: str = "") -> View:
         """Room for a region of a value in a core's memory."""
-        size = self.layouts.bytes(name, box.shape, aligned=True)
-        buffer = self.new_buffer(f"{name}@{label}" if label else name, core, size, name)
-        return self.layouts.view(buffer, name, box.shape, aligned=True)
+        key = (name, box.shape)
+        known = self._locals.get(key)
+        if known is None:
+            size = self.layouts.bytes(name, box.shape, aligned=True)
+            known = (size, self.layouts.view(0, name, box.shape, aligned=True))
+            self._locals[key] = known
+        size, view = known
+        return view.at(self.new_buffer(f"{name}@{label}" if label else name, core, size, name))
 
     def new_buffer(self, name: str, core: Core, size: int, value: str) -> int:
         """A buffer in a core's memory."""
@@ -275,20 +293,22 @@ class Builder:
         self.buffers.append(Buffer(name, memory.name, size, memory.alignment, value))
         return len(self.buffers) - 1
 
-    def transfer(self, name: str, source: View, target: View) -> Task:
+    def transfer(self, source: View, target: View) -> Carried:
         """A copy between the main memory and a core's, on the link for its direction."""
         a, b = self.buffers[source.buffer].memory, self.buffers[target.buffer].memory
+        look = (a, b, source.shape, source.strides, source.item, target.shape, target.strides)
+        known = self._carried.get(look)
+        if known is None:
+            known = self._carried[look] = self._new_transfer(a, b, source, target)
+        return known
+
+    def _new_transfer(self, a: str, b: str, source: View, target: View) -> Carried:
         ways = list(self.machine.routes(a, b))
         if not ways:
             raise LoweringError(f"machine {self.machine.name} has no link from {a} to {b}")
         # Loads and stores take different ports where there are several.
         link, route = ways[0 if a == self.machine.main_memory.name else -1]
-        worst = max((source, target), key=lambda view: prod(view.runs()[1]))
-        run, repeats = worst.runs()
-        copy = Copy(run, repeats)
-        cycles = start_cycles(copy, link, route)
+        copy = max((Copy(*view.runs()) for view in (source, target)), key=lambda copy: copy.runs)
         each = self.machine.memory(a).read_pj_per_byte + self.machine.memory(b).write_pj_per_byte
-        moved = moved_bytes(copy, route)
-        work = Transfer((a, b))
-        energy = copy.bytes * each
-        return Task(name, link.name, work, (source,), (target,), cycles, moved, energy)
+        cycles, moved = start_cycles(copy, link, route), moved_bytes(copy, route)
+        return Carried(Transfer((a, b)), link.name, cycles, moved, copy.bytes * each)

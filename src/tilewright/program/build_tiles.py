@@ -1,9 +1,10 @@
 """The tasks of one group: every tile's copies in, its operators, what it hands on."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tilewright.cost.base import Cost
 from tilewright.cost.from_graph import workload_of
 from tilewright.errors import TilewrightError
 from tilewright.geometry.box import Box
@@ -34,6 +35,18 @@ class _Held:
     box: Box
 
 
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What tiles of an operator that look alike have in common: the operands they read, and the
+    outputs they write, by number; what runs where, and what it costs."""
+
+    operands: tuple[int, ...]
+    results: tuple[int, ...]
+    compute: Compute
+    engine: str
+    cost: Cost
+
+
 class GroupBuilder:
     """Builds the tiles of one group, and remembers what each holds for those that follow."""
 
@@ -44,6 +57,7 @@ class GroupBuilder:
             (d for d, s in enumerate(group.tiles.splits) if s.halo is Halo.CACHE), None
         )
         self.held: dict[tuple[Index, str], dict[str, _Held]] = {}
+        self._known: dict[tuple[str, str, object], _Work] = {}
 
     def build(self) -> None:
         """All tiles in turn."""
@@ -62,6 +76,33 @@ class GroupBuilder:
             if found is not None:
                 return home.name, found
         return None
+
+    def work(self, tiled: TiledOp, tile: Tile, core: Core) -> _Work:
+        """The work of a tile on a core, found out once for all tiles that look the same."""
+        key = (tiled.node.name, core.name, _look(tiled, tile))
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._new_work(tiled, tile, core)
+        return known
+
+    def _new_work(self, tiled: TiledOp, tile: Tile, core: Core) -> _Work:
+        builder = self.builder
+        steps = tiled.spec.tile(tiled.op, tile)
+        operands: list[int] = []
+        numbers: dict[int, int | Array] = {}
+        for operand in sorted({i for step in steps for i in step.inputs if isinstance(i, int)}):
+            known = immediate(builder.graph, tiled.node.inputs[operand])
+            if known is not None:
+                numbers[operand] = known
+                continue
+            numbers[operand] = len(operands)
+            operands.append(operand)
+        results = [k for k, box in enumerate(tile.outputs) if box is not None and not box.empty]
+        places = {position: number for number, position in enumerate(results)}
+        work = workload_of(tiled.spec, tiled.op, tile, builder.plan.dtype, tiled.access[0])
+        engine, cost = builder.models.best(core, work)
+        compute = Compute(tuple(renumbered(step, numbers, places) for step in steps), work)
+        return _Work(tuple(operands), tuple(results), compute, engine.name, cost)
 
 
 class _TileBuilder:
@@ -84,36 +125,46 @@ class _TileBuilder:
             for name in tiled.node.writes:
                 self._give(tiled, name)
 
-    def _add(self, task: Task, tiled: TiledOp) -> None:
+    def _copy(self, title: str, tiled: TiledOp, source: View, target: View) -> None:
+        carried = self.builder.transfer(source, target)
         self.builder.tasks.append(
-            replace(task, node=tiled.node.name, group=self.parent.number, tile=self.tile)
+            Task(
+                title,
+                carried.engine,
+                carried.work,
+                (source,),
+                (target,),
+                carried.cycles,
+                carried.moved,
+                carried.energy_pj,
+                node=tiled.node.name,
+                group=self.parent.number,
+                tile=self.tile,
+            )
         )
 
     def _operator(self, tiled: TiledOp, tile: Tile) -> None:
-        steps = tiled.spec.tile(tiled.op, tile)
-        reads: list[View] = []
-        numbers: dict[int, int | Array] = {}
-        for operand in sorted({i for step in steps for i in step.inputs if isinstance(i, int)}):
-            known = immediate(self.builder.graph, tiled.node.inputs[operand])
-            if known is not None:
-                numbers[operand] = known
-                continue
-            numbers[operand] = len(reads)
-            reads.append(self._operand(tiled, tile, operand))
+        work = self.parent.work(tiled, tile, self.core)
+        reads = tuple([self._operand(tiled, tile, operand) for operand in work.operands])
         writes: list[View] = []
-        places: dict[int, int] = {}
-        for position, (name, box) in enumerate(zip(tiled.node.outputs, tile.outputs, strict=True)):
-            if box is not None and not box.empty:
-                places[position] = len(writes)
-                writes.append(self._result(tiled, name, box))
-        work = workload_of(tiled.spec, tiled.op, tile, self.builder.plan.dtype)
-        engine, cost = self.builder.models.best(self.core, work)
-        compute = Compute(tuple(renumbered(step, numbers, places) for step in steps), work)
-        title = f"{tiled.node.name}@{self.label}"
-        energy = cost.energy_pj
-        self._add(
-            Task(title, engine.name, compute, tuple(reads), tuple(writes), cost.cycles, 0, energy),
-            tiled,
+        for position in work.results:
+            box = tile.outputs[position]
+            assert box is not None
+            writes.append(self._result(tiled, tiled.node.outputs[position], box))
+        node, cost = tiled.node.name, work.cost
+        self.builder.tasks.append(
+            Task(
+                f"{node}@{self.label}",
+                work.engine,
+                work.compute,
+                reads,
+                tuple(writes),
+                cost.cycles,
+                energy_pj=cost.energy_pj,
+                node=node,
+                group=self.parent.number,
+                tile=self.tile,
+            )
         )
 
     def _operand(self, tiled: TiledOp, tile: Tile, number: int) -> View:
@@ -131,7 +182,7 @@ class _TileBuilder:
             return self.held[name].view
         view = self._local(name, box)
         source = part(self.builder.main[name], Box.whole(kind.shape), box)
-        self._add(self.builder.transfer(f"load {name}@{self.label}", source, view), tiled)
+        self._copy(f"load {name}@{self.label}", tiled, source, view)
         return view
 
     def _packed(self, tiled: TiledOp, tile: Tile, name: str) -> bool:
@@ -152,7 +203,7 @@ class _TileBuilder:
         source = pack.rows(builder.main[pack.weights].buffer, first, count, dtypes[0])
         target = pack.rows(buffer, 0, count, dtypes[0])
         title = f"load {pack.weights}+{pack.bias}@{self.label}"
-        self._add(builder.transfer(title, source, target), tiled)
+        self._copy(title, tiled, source, target)
         return True
 
     def _local(self, name: str, box: Box) -> View:
@@ -185,7 +236,7 @@ class _TileBuilder:
             raise LoweringError(f"'{name}' at tile {self.label} is not held by the tile before")
         source = part(before[1].view, before[1].box, kept)
         target = part(self.held[name].view, have, kept)
-        self._add(self.builder.transfer(f"keep {name}@{self.label}", source, target), tiled)
+        self._copy(f"keep {name}@{self.label}", tiled, source, target)
 
     def _written(self, name: str) -> Box | None:
         """What this tile gives to the outside of a value."""
@@ -206,7 +257,7 @@ class _TileBuilder:
         if own is not None:
             home = part(own.view, own.box, box)
             if home != source:
-                self._add(self.builder.transfer(f"keep {name}@{self.label}", source, home), tiled)
+                self._copy(f"keep {name}@{self.label}", tiled, source, home)
         for core, room in rooms.items() if not self.parent.everywhere else ():
             shared = room.read.intersect(box) if room.read is not None else None
             if core == self.core.name or shared is None or shared.empty:
@@ -214,12 +265,27 @@ class _TileBuilder:
             title = f"pass {name}@{self.label}>{core}"
             from_here = part(held.view, held.box, shared)
             there = part(room.view, room.box, shared)
-            self._add(self.builder.transfer(title, from_here, there), tiled)
+            self._copy(title, tiled, from_here, there)
         first = self.core is self.builder.machine.cores[0]
         if name in self.builder.main and (first or not self.parent.everywhere):
             whole = Box.whole(self.builder.graph.types[name].shape)
             target = part(self.builder.main[name], whole, box)
-            self._add(self.builder.transfer(f"store {name}@{self.label}", source, target), tiled)
+            self._copy(f"store {name}@{self.label}", tiled, source, target)
+
+
+def _look(tiled: TiledOp, tile: Tile) -> object:
+    """What the work of a tile depends on: extents and padding, not where it lies. Data movement is
+    the exception: its steps may say from where they take."""
+    if tiled.spec.family == "layout":
+        return tile
+    outputs = tuple([None if box is None else box.shape for box in tile.outputs])
+    inputs = [
+        None
+        if reaches is None
+        else tuple([(r.interval.stop - r.interval.start, r.before, r.after) for r in reaches])
+        for reaches in tile.inputs
+    ]
+    return outputs, tuple(inputs)
 
 
 def _kept(have: Box, computed: Box) -> Box | None:

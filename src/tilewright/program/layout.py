@@ -101,9 +101,10 @@ class Layouts:
 
 def part(view: View, outer: Box, inner: Box) -> View:
     """The region `inner` of a view that holds `outer`."""
-    local = inner.within(outer)
-    offset = sum(i.start * s for i, s in zip(local, view.strides, strict=True))
-    return View(view.buffer, view.offset + offset, inner.shape, view.strides, view.dtype, view.item)
+    offset = view.offset
+    for wanted, there, stride in zip(inner.intervals, outer.intervals, view.strides, strict=True):
+        offset += (wanted.start - there.start) * stride
+    return View(view.buffer, offset, inner.shape, view.strides, view.dtype, view.item)
 
 
 def dense_strides(shape: tuple[int, ...], item: int) -> tuple[int, ...]:

@@ -1,9 +1,8 @@
 """Dependencies: who wrote what a task reads, and who used what it overwrites. Order of tasks in,
 `after` out."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields, replace
-from operator import attrgetter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,20 +18,29 @@ def linked(tasks: Iterable[Task]) -> tuple[Task, ...]:
     listed = tuple(tasks)
     needs = _needs(listed)
     return tuple(
-        task if task.after == after else waiting(task, after)
+        task if task.after == after else task.linked(task.reads, task.writes, after)
         for task, after in zip(listed, needs, strict=True)
     )
 
 
-_NAMES = tuple(field.name for field in fields(Task))
-_PLACE = _NAMES.index("after")
-_TASK: Callable[..., Task] = Task
-_BEFORE, _BEHIND = attrgetter(*_NAMES[:_PLACE]), attrgetter(*_NAMES[_PLACE + 1 :])
-
-
-def waiting(task: Task, after: tuple[int, ...]) -> Task:
-    """The task with other dependencies; `replace` takes three times as long."""
-    return _TASK(*_BEFORE(task), after, *_BEHIND(task))
+def reordered(program: Program, order: Sequence[int]) -> Program:
+    """The program with all of its tasks in another order. Where each still comes after those it
+    waits for, who wrote what a task reads is the same; else dependencies are found anew."""
+    if list(order) == list(range(len(program.tasks))):
+        return program
+    place = [0] * len(order)
+    for new, old in enumerate(order):
+        place[old] = new
+    tasks: list[Task] = []
+    for new, old in enumerate(order):
+        task = program.tasks[old]
+        after = tuple(sorted([place[earlier] for earlier in task.after]))
+        if after and after[-1] >= new:
+            return rebuilt(program, [program.tasks[number] for number in order])
+        if after != task.after:
+            task = task.linked(task.reads, task.writes, after)
+        tasks.append(task)
+    return replace(program, tasks=tuple(tasks))
 
 
 def rebuilt(program: Program, tasks: Iterable[Task]) -> Program:
@@ -48,25 +56,17 @@ def rebuilt(program: Program, tasks: Iterable[Task]) -> Program:
 
     def moved(view: View) -> View:
         new = number[view.buffer]
-        if new == view.buffer:
-            return view
-        return View(new, view.offset, view.shape, view.strides, view.dtype, view.item)
+        return view if new == view.buffer else view.at(new)
 
     def all_moved(rows: tuple[tuple[str, View], ...]) -> tuple[tuple[str, View], ...]:
         return tuple((name, moved(view)) for name, view in rows)
 
-    first = next((old for old, new in number.items() if old != new), len(program.buffers))
-    renumbered = (
-        task
-        if all(view.buffer < first for view in (*task.reads, *task.writes))
-        else replace(
-            task, reads=tuple(map(moved, task.reads)), writes=tuple(map(moved, task.writes))
-        )
-        for task in kept
-    )
     return replace(
         program,
-        tasks=linked(renumbered),
+        tasks=tuple(
+            task.linked(tuple(map(moved, task.reads)), tuple(map(moved, task.writes)), after)
+            for task, after in zip(kept, _needs(kept), strict=True)
+        ),
         buffers=tuple(program.buffers[old] for old in sorted(used)),
         inputs=all_moved(program.inputs),
         constants=all_moved(program.constants),

@@ -10,19 +10,21 @@ from tilewright.graph.graph import Graph
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Plan
 from tilewright.program.build import Builder
-from tilewright.program.lifetimes import ends
+from tilewright.program.lifetimes import MOST_AHEAD
 from tilewright.program.passes.prefetch import prefetched
 from tilewright.program.passes.spill import spilled
 from tilewright.program.pipeline import PASSES, run_passes
 from tilewright.program.place import DoesNotFitError, Placed, Spill, place
 from tilewright.program.program import Program
 from tilewright.program.verify import verify_program
+from tilewright.units import noun
 
 # Passes that hold more at once, left out one after the other where the scratchpad is short.
 HUNGRY = ("pipelining", "prefetch", "multicast", "duplicate-copies")
 BUILD = "build"  # the name of the step before the first pass
 SPILL = "spill"  # the name of the step behind the last, where one is needed
 ROUNDS = 40  # of spilling, at most
+ATTEMPTS = 6  # to find addresses, with buffers held less long where there was no room
 
 Watch = Callable[[str, Program], None]
 
@@ -35,10 +37,11 @@ def lowered(
     watch: Watch | None = None,
     *,
     verify: bool = True,
+    remedies: bool = True,
 ) -> Placed:
     """The plan's tasks after all passes except those switched off, placed and scheduled. Where the
-    scratchpad is too small: with less overlap, or with spills, whichever is faster. Every pass is
-    verified, unless `verify` is False."""
+    scratchpad is too small: with less overlap, or with spills, whichever is faster, unless there
+    shall be no `remedies`. Every pass is verified, unless `verify` is False."""
 
     def after(step: str, program: Program) -> None:
         try:
@@ -57,20 +60,30 @@ def lowered(
         program = run_passes(built, machine, without, after, PASSES[:split])
         plain = program
         misfit: DoesNotFitError | None = None
-        for apart in (True, False) if "pipelining" not in without else (False,):
-            if apart and not ends(plain.tasks, machine):
-                continue  # no group overlaps two engines
+        engines = "pipelining" not in without
+        ahead = dict.fromkeys((task.group for task in plain.tasks), MOST_AHEAD)
+        for attempt in range(ATTEMPTS):
+            if attempt == ATTEMPTS - 1:
+                ahead = {}
             program, addresses = plain, None
             if "prefetch" not in without:
-                ahead = prefetched(plain, machine, apart=apart)
-                program, addresses = ahead.program, ahead.addresses
+                early = prefetched(plain, machine, ahead, engines=engines)
+                program, addresses = early.program, early.addresses
                 after("prefetch", program)
             program = run_passes(program, machine, without, after, PASSES[split + 1 :])
             try:
-                return place(program, machine, addresses, tight=verify, apart=apart)
+                return place(
+                    program, machine, addresses, tight=verify, ahead=ahead, engines=engines
+                )
             except DoesNotFitError as error:
                 misfit = error
+            if not any(ahead.values()):
+                break
+            short = {task.group for task in program.tasks[misfit.misfit.start : misfit.misfit.stop]}
+            ahead = {group: n - (group in short and n > 0) for group, n in ahead.items()}
         assert misfit is not None
+        if not remedies:
+            raise misfit
         return _made_to_fit(built, program, machine, without, after, misfit)
 
 
@@ -123,7 +136,7 @@ def spilled_to_fit(
         if after is not None:
             after(SPILL, program)
         return replace(placed, spills=tuple(spills))
-    tried = f" after {len(spills)} spills" if spills else ""
+    tried = f" after {len(spills)} {noun(len(spills), 'spill')}" if spills else ""
     text = f"{misfit}; nothing more can be spilled{tried}"
     raise DoesNotFitError(text, misfit.memory, misfit.misfit)
 

@@ -9,12 +9,14 @@ from tilewright.errors import TilewrightError
 from tilewright.machine.machine import Link, Machine
 from tilewright.memory import Allocation, Misfit, Problem, Reason, allocate, lower_bound
 from tilewright.memory import Buffer as Rectangle
+from tilewright.program.lifetimes import Ahead
 from tilewright.program.lifetimes import ends as ends_of
 from tilewright.program.program import Program, Task, Transfer
 from tilewright.schedule.problem import Engine, Resources, Schedule
 from tilewright.schedule.problem import Problem as TaskProblem
 from tilewright.schedule.reuse import PlacedBuffers, reuse_edges
 from tilewright.schedule.simulate import simulate
+from tilewright.units import format_bytes
 
 NODES = 1000  # of the exact search, where greedy addresses do not fit
 SPARE = 25  # greedy addresses are good enough when they take 1/25 more than the bytes live
@@ -79,13 +81,15 @@ def place(
     known: Mapping[int, int] | None = None,
     *,
     tight: bool = False,
-    apart: bool = False,
+    ahead: Ahead | None = None,
+    engines: bool = True,
 ) -> Placed:
     """Allocate every memory, order reuse, simulate. `known` are addresses that fit, for where none
     as low are found quickly; where `tight`, more is searched for a peak close to the bytes that
-    are live at once; where `apart`, engines that overlap do not share addresses at the seams."""
+    are live at once. Groups hold what they use as long as `ahead` and `engines` say
+    (`lifetimes.ends`)."""
     users = users_of(program)
-    held: Mapping[int, int] = ends_of(program.tasks, machine) if apart else {}
+    held = ends_of(program.tasks, machine, ahead or {}, engines=engines)
     ends = len(program.tasks) + 1
     fixed = fixed_buffers(program)
     address = [0] * len(program.buffers)
@@ -127,12 +131,13 @@ def _does_not_fit(program: Program, memory: str, misfit: Misfit) -> DoesNotFitEr
     """Bytes needed and there, and the tasks around the time in question."""
     last = len(program.tasks) - 1
     first, stop = (program.tasks[min(t, last)].name for t in (misfit.start, misfit.stop - 1))
-    needed = misfit.capacity + misfit.short_by
-    certain = "" if misfit.proven else ", in the best addresses found"
-    pieces = f" for {misfit.live_bytes} live" if misfit.reason is Reason.FRAGMENTATION else ""
+    needed, there = misfit.capacity + misfit.short_by, format_bytes(misfit.capacity)
+    why = misfit.reason.value + ("" if misfit.proven else ", in the best addresses found")
+    live = f" for {format_bytes(misfit.live_bytes)} live"
+    pieces = live if misfit.reason is Reason.FRAGMENTATION else ""
     return DoesNotFitError(
-        f"memory {memory}: {needed} bytes are needed{pieces} ({misfit.reason.value}{certain}), "
-        f"{misfit.capacity} are there, between '{first}' and '{stop}'",
+        f"memory {memory}: {format_bytes(needed)} are needed{pieces} ({why}), {there} are there, "
+        f"between '{first}' and '{stop}'",
         memory,
         misfit,
     )

@@ -3,6 +3,7 @@ simulated, validated, executed and printed without the plan it came from."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
 from tilewright.cost.base import Workload
@@ -44,21 +45,31 @@ class View:
 
     def runs(self) -> tuple[int, tuple[int, ...]]:
         """Contiguous bytes, and how often they repeat at each level of stride, outermost first."""
-        axes = sorted(
-            (abs(stride), extent)
-            for stride, extent in zip(self.strides, self.shape, strict=True)
-            if extent > 1
-        )
-        run = self.item
-        levels: list[tuple[int, int]] = []
-        for stride, extent in axes:
-            if not levels and stride == run:
-                run *= extent
-            elif levels and stride == levels[-1][0] * levels[-1][1]:
-                levels[-1] = (levels[-1][0], levels[-1][1] * extent)
-            else:
-                levels.append((stride, extent))
-        return run, tuple(extent for _, extent in reversed(levels))
+        return _runs(self.shape, self.strides, self.item)
+
+    def at(self, buffer: int) -> "View":
+        """The same in another buffer."""
+        return View(buffer, self.offset, self.shape, self.strides, self.dtype, self.item)
+
+
+@lru_cache(maxsize=4096)
+def _runs(
+    shape: tuple[int, ...], strides: tuple[int, ...], item: int
+) -> tuple[int, tuple[int, ...]]:
+    """The runs of every view that has this shape and these strides."""
+    axes = sorted(
+        (abs(stride), extent) for stride, extent in zip(strides, shape, strict=True) if extent > 1
+    )
+    run = item
+    levels: list[tuple[int, int]] = []
+    for stride, extent in axes:
+        if not levels and stride == run:
+            run *= extent
+        elif levels and stride == levels[-1][0] * levels[-1][1]:
+            levels[-1] = (levels[-1][0], levels[-1][1] * extent)
+        else:
+            levels.append((stride, extent))
+    return run, tuple(extent for _, extent in reversed(levels))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +121,25 @@ class Task:
     node: str = ""
     group: int = 0
     tile: int = 0
+
+    def linked(
+        self, reads: tuple[View, ...], writes: tuple[View, ...], after: tuple[int, ...]
+    ) -> "Task":
+        """The same on other views, with other dependencies; `replace` takes three times as long."""
+        return Task(
+            self.name,
+            self.engine,
+            self.work,
+            reads,
+            writes,
+            self.cycles,
+            self.moved,
+            self.energy_pj,
+            after,
+            self.node,
+            self.group,
+            self.tile,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Place, Plan
 from tilewright.search.explain import Boundary, Explanation, GroupFacts, label_of
 from tilewright.search.trials import Forced, Kind
-from tilewright.units import format_bytes, format_time
+from tilewright.units import format_bytes, format_time, noun
 
 
 def explanation_json(plan: Plan, machine: Machine, explanation: Explanation) -> dict[str, Any]:
@@ -78,22 +78,25 @@ def _group_json(facts: GroupFacts) -> dict[str, Any]:
 
 def explanation_lines(plan: Plan, machine: Machine, explanation: Explanation) -> list[str]:
     """What the tables are about."""
-    shown = explanation.boundaries
+    shown, left_out = explanation.boundaries, explanation.left_out
+    groups, trials = len(plan.groups), explanation.simulated
     kinds = [boundary.kind for boundary in shown]
     counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in Kind if kind in kinds)
     lines = [
-        f"{plan.model} on {machine.name}: {len(plan.groups)} groups, {len(shown)} boundaries"
+        f"{plan.model} on {machine.name}: {groups} {noun(groups, 'group')}, "
+        f"{len(shown)} {noun(len(shown), 'boundary', 'boundaries')}"
         + (f" ({counts})" if counts else ""),
         f"as it is: {format_time(machine.seconds(explanation.cycles))} "
-        f"({explanation.cycles:,} cycles), {format_bytes(explanation.dram_bytes)} of "
-        f"{machine.main_memory.name}, {explanation.bandwidth:.4g} B/cycle; "
-        f"{explanation.simulated} forced trials simulated",
+        f"({explanation.cycles:,} {noun(explanation.cycles, 'cycle')}), "
+        f"{format_bytes(explanation.dram_bytes)} of {machine.main_memory.name}, "
+        f"{explanation.bandwidth:.4g} B/cycle; "
+        f"{trials} forced {noun(trials, 'trial')} simulated",
         "fusing pays where extra compute = fused - unfused < saved DMA = 2 x tensor / bandwidth",
     ]
-    if explanation.left_out:
-        lines.append(
-            f"{explanation.left_out} boundaries of smaller tensors were not tried: --all tries them"
-        )
+    if left_out:
+        which = noun(left_out, "boundary of a smaller tensor", "boundaries of smaller tensors")
+        was, it = noun(left_out, "was", "were"), noun(left_out, "it", "them")
+        lines.append(f"{left_out} {which} {was} not tried: --all tries {it}")
     return lines
 
 

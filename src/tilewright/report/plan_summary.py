@@ -8,7 +8,7 @@ from tilewright.planning import Planned
 from tilewright.report.ablated import ablation_json
 from tilewright.schedule.timeline import EngineUse, IdleReason
 from tilewright.search.patterns import pattern_row
-from tilewright.units import format_bytes, format_time
+from tilewright.units import format_bytes, format_time, noun
 
 REFERENCES = {
     False: "onnxruntime",
@@ -35,7 +35,7 @@ def summary_json(planned: Planned) -> dict[str, Any]:
         "energy_pj": account.energy_pj,
         "dram_read_bytes": account.dram_read_bytes,
         "dram_write_bytes": account.dram_write_bytes,
-        "compulsory_bytes": account.compulsory_bytes,
+        "compulsory_bytes": planned.bounds.compulsory_bytes,
         "peak_bytes": dict(placed.peaks),
         "engines": {
             name: {"busy_cycles": use.busy, "utilisation": round(use.utilisation, 6)}
@@ -115,22 +115,22 @@ def memory_table(planned: Planned) -> Table:
 def summary_lines(planned: Planned) -> list[str]:
     """What a person wants to know, most important first."""
     account, machine = planned.account, planned.machine
-    bound = planned.bounds.cycles
+    bound, least = planned.bounds.cycles, planned.bounds.compulsory_bytes
     gap = f"{account.latency_cycles / bound:.2f}x" if bound else "unknown"
     node = f" at '{planned.bounds.node}'" if planned.bounds.node else ""
-    tasks = len(planned.placed.program.tasks)
+    tasks, groups = len(planned.placed.program.tasks), len(planned.plan.groups)
     moved = account.dram_read_bytes + account.dram_write_bytes
-    times = f" ({moved / account.compulsory_bytes:.1f}x)" if account.compulsory_bytes else ""
+    times = f" ({moved / least:.1f}x)" if least else ""
     return [
         f"{planned.plan.model} on {machine.name}, {planned.plan.dtype}: "
-        f"{len(planned.plan.groups)} groups, {tasks} tasks",
+        f"{groups} {noun(groups, 'group')}, {tasks} {noun(tasks, 'task')}",
         f"latency      {_time(planned, account.latency_cycles)}",
         f"lower bound  {_time(planned, bound)} by {planned.bounds.name}{node}; "
         f"the plan takes {gap} of it",
         *_searched(planned),
         f"traffic      {machine.main_memory.name} read {format_bytes(account.dram_read_bytes)}, "
         f"written {format_bytes(account.dram_write_bytes)}; "
-        f"at least {format_bytes(account.compulsory_bytes)} have to move{times}",
+        f"at least {format_bytes(least)} have to move{times}",
         f"energy       {account.energy_pj / 1e6:.4g} uJ"
         + (" (estimate)" if machine.energy.estimate else ""),
         *_spilled(planned),
@@ -182,7 +182,7 @@ def _searched(planned: Planned) -> list[str]:
     lines: list[str] = []
     for label, rival in zip(("against", ""), found.rivals, strict=False):
         lines.append(
-            f"{label:<13}{rival.name}: {rival.cycles:,} cycles, {format_bytes(rival.dram_bytes)}; "
+            f"{label:<13}{rival.name}: {_cycles(rival.cycles)}, {format_bytes(rival.dram_bytes)}; "
             f"the plan is {rival.cycles / max(1, account.latency_cycles):.2f}x as fast "
             f"and moves {moved / max(1, rival.dram_bytes):.2f}x the bytes"
         )
@@ -192,8 +192,9 @@ def _searched(planned: Planned) -> list[str]:
     how = "exact on the additive model" if found.exact else "approximate: too many groups for all"
     stop = "; interrupted, this is the best plan so far" if found.interrupted else ""
     lines.append(
-        f"search       {how}; {found.groups_looked_at} groups looked at, "
-        f"{found.simulated} plans simulated{stop}"
+        f"search       {how}; "
+        f"{found.groups_looked_at} {noun(found.groups_looked_at, 'group')} looked at, "
+        f"{found.simulated} {noun(found.simulated, 'plan')} simulated{stop}"
     )
     return lines
 
@@ -222,8 +223,7 @@ def _legalised(planned: Planned) -> list[str]:
     told = [f"{step.node}: {step.what}" for step in steps[:TOLD]]
     if len(steps) > TOLD:
         told.append(f"{len(steps) - TOLD} more in summary.json")
-    count = f"{len(steps)} step{'s' if len(steps) > 1 else ''}"
-    return [f"legalised    {count} ({'; '.join(told)})"]
+    return [f"legalised    {len(steps)} {noun(len(steps), 'step')} ({'; '.join(told)})"]
 
 
 def verified_line(planned: Planned) -> str:
@@ -232,7 +232,8 @@ def verified_line(planned: Planned) -> str:
     if verified is None:
         return "not executed (--no-verify); validated only"
     return (
-        f"verified: {verified.tasks} tasks executed at their addresses; largest difference "
+        f"verified: {verified.tasks} {noun(verified.tasks, 'task')} executed at "
+        f"{noun(verified.tasks, 'its address', 'their addresses')}; largest difference "
         f"{verified.difference.max_rel_error:.1e} of the largest output, "
         f"compared with {REFERENCES[_as_written(planned)]}"
     )
@@ -243,4 +244,8 @@ def _as_written(planned: Planned) -> bool:
 
 
 def _time(planned: Planned, cycles: int) -> str:
-    return f"{format_time(planned.machine.seconds(cycles))} ({cycles:,} cycles)"
+    return f"{format_time(planned.machine.seconds(cycles))} ({_cycles(cycles)})"
+
+
+def _cycles(count: int) -> str:
+    return f"{count:,} {noun(count, 'cycle')}"

@@ -11,6 +11,7 @@ from tilewright.legalise.limits import ALIGNMENT, aligned, is_packed
 from tilewright.machine.machine import Machine
 from tilewright.program.layout import Layouts
 from tilewright.tiling.group import GroupTiles, TiledOp
+from tilewright.units import noun
 
 _FILTER_RANK = 3  # weights of windows have space behind their channels
 
@@ -127,7 +128,8 @@ def limit_lines(group: GroupTiles, on: OnMachine) -> list[str]:
             lines.append(f"{tiled.node.name} meets {', '.join(map(str, met.values()))}")
         for check, tiles in found.items():
             if not check.met:
-                where = "every tile" if len(tiles) == count else f"tiles {_ranges(tiles)}"
+                where = f"{noun(len(tiles), 'tile')} {_ranges(tiles)}"
+                where = "every tile" if len(tiles) == count else where
                 verb = "needs" if check.limit == ALIGNMENT else "breaks"
                 lines.append(f"{tiled.node.name} {verb} {check} ({where})")
     return lines

@@ -25,6 +25,7 @@ def told(planned: Planned, explanation: Explanation | None = None) -> Story:
         "traffic": bounds.traffic,
         "suffix": bounds.suffix,
         "prefix": bounds.prefix,
+        "chain": bounds.chain,
     }
     account = planned.account
     moved = account.dram_read_bytes + account.dram_write_bytes

@@ -34,13 +34,14 @@ Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 
 _MOST_PRICES = 129
+_CHAIN_PRICES = 9  # of these, for the bound that looks at all pairs of operators
 _PRECISION = 1e-9  # relative; costs are floats
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """Cycles no plan can undercut, by argument: `cycles` is the largest, `name` says which, and
-    `node` at which operator where it is one of the two that look at a moment of the run.
+    `node` at which operator where it is one of those that look at a moment of the run.
 
     `matrix` and `vector` are what only these engines can run; `compute` is all work, shared at
     best. Bytes and energy are bounds of their own.
@@ -55,15 +56,22 @@ class Bounds:
     traffic: int
     suffix: int
     prefix: int
+    chain: int
     compulsory_bytes: int
     energy_pj: float
 
     @property
     def parts(self) -> tuple[tuple[str, int], ...]:
         """Every bound on latency by its name."""
-        names = ("matrix", "vector", "compute", "traffic", "suffix", "prefix")
-        values = (self.matrix, self.vector, self.compute, self.traffic, self.suffix, self.prefix)
-        return tuple(zip(names, values, strict=True))
+        return (
+            ("matrix", self.matrix),
+            ("vector", self.vector),
+            ("compute", self.compute),
+            ("traffic", self.traffic),
+            ("suffix", self.suffix),
+            ("prefix", self.prefix),
+            ("chain", self.chain),
+        )
 
 
 def bounds_of(graph: Graph, machine: Machine, dtype: str) -> Bounds:
@@ -104,7 +112,7 @@ class _Bounder:
         traffic = self._transfer(sum(compulsory.values()))
         compute = self._shared(np.ones((1, len(self.graph.nodes)), dtype=np.bool_))
         alone = self.prices.sum(axis=1) if len(self.graph.nodes) else np.zeros(2)
-        suffix, prefix = self._moments()
+        suffix, prefix, chain = self._moments()
         parts = {
             "matrix": (float(alone[0]), ""),
             "vector": (float(alone[1]), ""),
@@ -112,6 +120,7 @@ class _Bounder:
             "traffic": (traffic, ""),
             "suffix": suffix,
             "prefix": prefix,
+            "chain": chain,
         }
         cycles = {name: int(value * (1 - _PRECISION)) for name, (value, _) in parts.items()}
         name = max(cycles, key=lambda key: cycles[key])
@@ -287,9 +296,9 @@ class _Bounder:
 
     # Moments ----------------------------------------------------------------------------------
 
-    def _moments(self) -> tuple[tuple[float, str], tuple[float, str]]:
-        """The two bounds that look at one operator: when its last element first exists, and when
-        its first task starts."""
+    def _moments(self) -> tuple[tuple[float, str], ...]:
+        """The bounds that look at operators one by one: when the last element of one first exists,
+        when its first task starts; and one such moment after the other."""
         nodes = [
             (i, name)
             for i, node in enumerate(self.graph.nodes)
@@ -297,32 +306,54 @@ class _Bounder:
             if name in self.needs.need and sum(1 for _ in node.writes) == 1
         ]
         if not nodes:
-            return (0.0, ""), (0.0, "")
+            return (0.0, ""), (0.0, ""), (0.0, "")
         flow = Flow(self.graph, self.needs, self.bit, self._moves)
-        position = {name: k for k, (_, name) in enumerate(nodes)}
-        required = flow.required(position)
-        ready = self._shared(self._done_matrix(required, nodes))
-        sizes = self._sizes(required, len(nodes))
+        count = len(self.graph.nodes)
+        required = flow.required({name: k for k, (_, name) in enumerate(nodes)})
         last = [flow.after(name, flow.least(name)) for _, name in nodes]
-        following = [flow.after(name, flow.most(name)) for _, name in nodes]
-        late = self._shared(_matrix([row[1] for row in last], len(self.graph.nodes)))
-        rest = self._shared(
-            _matrix(
-                [row[1] | (1 << i) for row, (i, _) in zip(following, nodes, strict=True)],
-                len(self.graph.nodes),
-            )
-        )
+        any_of = [flow.after(name, flow.most(name))[1] | 1 << i for i, name in nodes]
+        first = [flow.before(name, flow.least(name)) for _, name in nodes]
+        # What is done when a moment comes, and what has not begun: ends, and starts.
+        done = self._done_matrix(required, nodes)
+        waiting = _matrix([row[1] for row in last], count)
+        needed = _matrix([row[1] for row in first], count)
+        following = _matrix(any_of, count)
         weights, stores = self._bytes_of([row[0] for row in last])
-        loads, _ = self._bytes_of([flow.before(name, flow.least(name)) for _, name in nodes])
-        suffix, prefix = (0.0, ""), (0.0, "")
-        for k, (index, _) in enumerate(nodes):
-            before = max(float(ready[k]), self._transfer(sizes[k]))
-            moved = max(0.0, weights[k] - self.scratchpads) + stores[k]
-            streaming = moved / self.rate if self.rate else 0.0
-            title = self.graph.nodes[index].name
-            suffix = max(suffix, (before + max(streaming, float(late[k])), title))
-            prefix = max(prefix, (self._transfer(loads[k]) + float(rest[k]), title))
-        return suffix, prefix
+        loads, _ = self._bytes_of([row[0] for row in first])
+        arrived = self._sizes(required, len(nodes))
+        ends = np.maximum(self._shared(done), [self._transfer(size) for size in arrived])
+        starts = np.maximum(self._shared(needed), [self._transfer(size) for size in loads])
+        streamed = np.maximum(0.0, np.array(weights) - self.scratchpads) + np.array(stores)
+        late = np.maximum(self._shared(waiting), streamed / self.rate if self.rate else 0.0)
+        rest = self._shared(following)
+        chained = self._chained(
+            np.stack((starts, ends), axis=1).ravel(),
+            np.stack((following, waiting), axis=1).reshape(-1, count),
+            np.stack((needed, done), axis=1).reshape(-1, count),
+        )
+        titles = [self.graph.nodes[index].name for index, _ in nodes]
+        return (
+            _largest(ends + late, titles),
+            _largest(starts + rest, titles),
+            _largest(np.maximum(chained[::2] + rest, chained[1::2] + late), titles),
+        )
+
+    def _chained(self, moments: Floats, waiting: Mask, done: Mask) -> Floats:
+        """The moments, none before those it waits for and what lies between the two: operators that
+        begin after the one and are done by the other. A moment waits for earlier ones only."""
+        rows = self.prices[:2]
+        if len(self.prices) > 2:
+            picked = np.linspace(2, len(self.prices) - 1, _CHAIN_PRICES).astype(int)
+            rows = np.concatenate((rows, self.prices[np.unique(picked)]))
+        first, second = waiting.astype(np.float64), done.astype(np.float64)
+        between = np.zeros((len(moments), len(moments)))
+        for row in rows:
+            between = np.maximum(between, (first * row) @ second.T)
+        apart = np.where(first @ second.T > 0, between, -inf)
+        found = moments.copy()
+        for k in range(len(found)):
+            found[k] = max(found[k], float((found[:k] + apart[:k, k]).max(initial=0.0)))
+        return found
 
     def _done_matrix(self, required: Mapping[str, int], nodes: list[tuple[int, str]]) -> Mask:
         """For every node with one output, which nodes are done when its last element exists."""
@@ -365,6 +396,12 @@ def _scaled(shares: Floats, values: Floats) -> Floats:
     """Products in which what cannot run stays impossible even at price nothing."""
     finite = np.where(np.isfinite(values), values, 0.0)[None, :] * shares
     return np.where(np.isfinite(values)[None, :], finite, inf)
+
+
+def _largest(values: Floats, titles: Sequence[str]) -> tuple[float, str]:
+    """The largest value, and where it is."""
+    place = int(values.argmax())
+    return float(values[place]), titles[place]
 
 
 def _matrix(rows: Sequence[int], count: int) -> Mask:

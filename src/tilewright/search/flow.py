@@ -1,11 +1,13 @@
 """What depends on one element of a value, and on what one depends: per axis, all or some."""
 
 from collections.abc import Callable, Iterator, Mapping
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
 
 from tilewright.graph.graph import Graph
+from tilewright.graph.ops.layout import RESHAPES
 from tilewright.search.needs import Edge, Needs, counts_of, stays
 
 Mask = npt.NDArray[np.bool_]
@@ -29,7 +31,7 @@ class Flow:
     ) -> None:
         self.graph, self.needs, self.bit, self.moves = graph, needs, bit, moves
         self._after: dict[tuple[str, int], tuple[int, int]] = {}
-        self._before: dict[tuple[str, int], int] = {}
+        self._before: dict[tuple[str, int], tuple[int, int]] = {}
         self.counts = {name: counts_of(need) for name, need in needs.need.items()}
         order = [name for node in graph.nodes for name in node.writes if name in needs.need]
         operands: dict[int, list[Edge]] = {}
@@ -62,9 +64,10 @@ class Flow:
         element, depends on elements in this state."""
         return self._after.get((name, state), (0, 0))
 
-    def before(self, name: str, state: int) -> int:
-        """Inputs and constants of which every needed byte is needed for elements in this state."""
-        return self._before.get((name, state), 0)
+    def before(self, name: str, state: int) -> tuple[int, int]:
+        """Inputs and constants of which every needed byte, and nodes of which every needed element,
+        is needed for elements in this state."""
+        return self._before.get((name, state), (0, 0))
 
     def required(self, position: Mapping[str, int]) -> dict[str, int]:
         """Value -> the nodes (by position) whose needed elements need all needed ones of it."""
@@ -90,7 +93,7 @@ class Flow:
         if name in self.bit and state == self.most(name):
             values |= self.bit[name]
         for edge in self.needs.readers.get(name, ()):
-            reached = _forward(edge, state, self.counts[edge.target])
+            reached = self._forward(edge, state)
             if reached is None:
                 continue
             if reached == self.most(edge.target):
@@ -108,25 +111,69 @@ class Flow:
         for edge in self.operands.get(index, ()):
             if edge.target != target or edge.source not in self.graph.constants:
                 continue
-            whole = _backward(edge, state, self.counts) == (1 << len(edge.mask)) - 1
+            whole = self._backward(edge, state) == (1 << len(edge.mask)) - 1
             if whole and edge.source in self.bit:
                 found |= self.bit[edge.source]
         return found
 
-    def _precede(self, name: str, state: int) -> int:
+    def _precede(self, name: str, state: int) -> tuple[int, int]:
         index = self.graph.producer[name]
-        found = 0
+        values = nodes = 0
         for edge in self.operands.get(index, ()):
             if edge.target != name:
                 continue
-            reached = _backward(edge, state, self.counts)
+            reached = self._backward(edge, state)
             if reached is None:
                 continue
-            if edge.source in self.graph.producer:
-                found |= self.before(edge.source, reached)
-            elif reached == self.most(edge.source) and not self.moves(index):
-                found |= self.bit.get(edge.source, 0)
-        return found
+            whole = reached == self.most(edge.source)
+            maker = self.graph.producer.get(edge.source)
+            if maker is not None:
+                more = self.before(edge.source, reached)
+                values, nodes = values | more[0], nodes | more[1]
+                if whole and sum(1 for _ in self.graph.nodes[maker].writes) == 1:
+                    nodes |= 1 << maker
+            elif whole and not self.moves(index):
+                values |= self.bit.get(edge.source, 0)
+        return values, nodes
+
+    def _forward(self, edge: Edge, state: int) -> int | None:
+        """State of the output elements that read elements in a state; None where there may be
+        none."""
+        found = _forward(edge, state, self.counts[edge.target])
+        return self._better(found, edge, state, edge.source, edge.target)
+
+    def _backward(self, edge: Edge, state: int) -> int | None:
+        """State of what output elements in a state read; None where they may read nothing."""
+        found = _backward(edge, state, self.counts)
+        return self._better(found, edge, state, edge.target, edge.source)
+
+    def _better(
+        self, found: int | None, edge: Edge, state: int, here: str, there: str
+    ) -> int | None:
+        """The larger of two states on the other side of a reshape of which all is needed: by axes
+        that stay, or by how the elements lie in a row."""
+        if self.graph.nodes[edge.node].kind not in RESHAPES:
+            return found
+        before, after = self.graph.types[here].shape, self.graph.types[there].shape
+        if self.counts[here] != before or self.counts.get(there) != after:
+            return found
+        other = _reshaped(state, before, after)
+        return other if found is None or other.bit_count() > found.bit_count() else found
+
+
+def _reshaped(state: int, before: tuple[int, ...], after: tuple[int, ...]) -> int:
+    """The state after a reshape: whole axes at the front are every so many-th element, those at the
+    end are runs without gaps."""
+    count, total = len(before), prod(after)
+    front = next((k for k in range(count) if not state >> k & 1), count)
+    back = next((k for k in range(count, 0, -1) if not state >> k - 1 & 1), 0)
+    outer, run = prod(before[:front]), prod(before[back:])
+    reached, seen = 0, 1
+    for axis, extent in enumerate(after):
+        behind = total // seen
+        seen *= extent
+        reached |= (outer % seen == 0 or run % behind == 0) << axis
+    return reached
 
 
 def _forward(edge: Edge, state: int, counts: tuple[int, ...]) -> int | None:

@@ -20,6 +20,7 @@ from tilewright.search.dp import best_groupings, greedy_merge
 from tilewright.search.network import Network
 from tilewright.search.patterns import Pattern, Space
 from tilewright.search.progress import Tell, silent
+from tilewright.search.refine import RANKS, Refiner, ways_of
 from tilewright.search.sections import ROOM
 from tilewright.search.ways import Objective, Ways
 from tilewright.tiling.group import exports
@@ -31,6 +32,7 @@ ROOMS = (ROOM, 0.75, 0.6)  # shares of the scratchpads that sections are planned
 SWAPS = 4  # groups that are simulated tile by tile though keeping their values looks better
 LEANINGS = (1.0, 0.3)  # how much it is worth to hold fewer constants, tried one after the other
 TASKS = 40_000  # of all trials that may be left out: fewer are tried where one takes long
+REFINED = 45_000  # tasks that are simulated to cut groups in other ways
 PROMOTIONS = 8  # values that are tried as resident after the groups are chosen
 
 
@@ -141,6 +143,7 @@ class Fusion:
         self._lean(LEANINGS[:1] if fast else LEANINGS)
         self._swap(1 if fast else SWAPS)
         self._promote(2 if fast else PROMOTIONS)
+        self._refine(REFINED // 10 if fast else REFINED)
 
     @property
     def patient(self) -> bool:
@@ -182,7 +185,7 @@ class Fusion:
         less is held, more can be fetched ahead."""
         self.progress("dividing constants among the cores")
         ranked = sorted(self.trials, key=lambda trial: trial.score(self.objective))
-        groupings = list(dict.fromkeys(trial.groups for trial in ranked))[:2]
+        groupings = list(dict.fromkeys(trial.groups for trial in ranked))[:1]
         for holding in leanings if len(self.machine.cores) > 1 else ():
             space = copy(self.space)
             space.ways = self.ways.leaning(holding, self.room)
@@ -224,6 +227,29 @@ class Fusion:
             best = self.best()
             if self.patient and name in self.crossing(best.plan):
                 self._keep("fused, more kept", best, [name])
+
+    def _refine(self, budget: int) -> None:
+        """Cut the groups of the best plan in other ways, kind by kind, as long as it helps and so
+        many tasks are not yet simulated."""
+        refiner = Refiner(self.network, self.ways)
+        tried: set[Plan] = set()
+        best, last = self.best(), None
+        while best is not last and budget > 0:
+            last = best
+            placed = self.placed(best.plan)
+            assert placed is not None
+            kinds = refiner.kinds(best.plan, placed)
+            for kind, way in (pair for rank in RANKS for pair in ways_of(kinds, rank)):
+                plan = kind.changed(best.plan, way)
+                if plan in tried or budget <= 0:
+                    continue
+                self.progress("cutting groups in other ways", 1 - budget / REFINED)
+                tried.add(plan)
+                budget -= best.tasks
+                trial = self._trial("fused, cut otherwise", plan, best.groups)
+                if trial is not None and trial.score(self.objective) < best.score(self.objective):
+                    self.trials.append(trial)
+                    best = trial
 
     def _keep(self, title: str, trial: Trial, names: Sequence[str]) -> None:
         plan = trial.plan
@@ -279,9 +305,12 @@ class Fusion:
         )
 
     def placed(self, plan: Plan) -> Placed | None:
-        """The plan lowered, or None where it does not fit."""
+        """The plan lowered, or None where it does not fit; only the first plan is made to."""
+        first = not self.trials
         try:
-            return lowered(self.graph, self.machine, plan, self.without, verify=False)
+            return lowered(
+                self.graph, self.machine, plan, self.without, verify=False, remedies=first
+            )
         except TilewrightError:
             return None
 

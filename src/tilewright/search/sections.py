@@ -16,7 +16,8 @@ from tilewright.tiling.grid import Split
 from tilewright.tiling.group import cut_ops
 
 __all__ = ["ROOM", "Section", "Sections"]
-OPTIONS = 4  # ways to cut a unit that are kept for each way to divide it among the cores
+OPTIONS = 12  # ways to cut a unit that are kept for each way to divide it among the cores
+PRICE = 0.2  # of a byte that a unit takes, as a share of loading it: room lets loads come early
 
 EVERYWHERE = -1  # in place of an axis: every core has all of it
 Look = int
@@ -116,7 +117,8 @@ class Sections:
                 continue
             passed = sum(self._passing(name, section.made[name], option, needs) for name in kept)
             cycles = max(option.compute + passed, option.dma * 0.5)
-            # Constants that every core holds leave less room to fetch others ahead.
+            # What a unit takes and what constants every core holds is no room to fetch ahead.
+            cycles += PRICE * option.bytes / self.tiler.rate
             cycles += self.holding * self._held(number, option) / self.tiler.rate
             if best is None or (cycles, option.bytes) < (best[0], best[1].bytes):
                 best = (cycles, option, rooms)
@@ -200,7 +202,8 @@ class Sections:
             exported = self.tiler.exported(self.network.units[number].nodes)
             resident = frozenset((*kept, *outputs))
             by_axis: dict[int | None, list[Estimate]] = {}
-            for option in self.tiler.options(ops, exported, resident):
+            options = self.tiler.options(ops, exported, resident)
+            for option in sorted(options, key=lambda o: (max(o.compute, o.dma / 2), o.bytes)):
                 row = by_axis.setdefault(EVERYWHERE if option.everywhere else option.axis, [])
                 # The best first; later ones only if they need less room.
                 if len(row) < OPTIONS and all(option.bytes < other.bytes for other in row):

@@ -20,6 +20,8 @@ from tilewright.graph.ops.spec import Op, OpSpec, Tile
 from tilewright.tiling.grid import Cut, Halo, Split, whole_cut
 from tilewright.tiling.halo import fresh_part, written_part
 
+_ANY = Interval(0, 1)  # of an output axis, for rules that no axis drives
+
 
 @dataclass(frozen=True, slots=True)
 class TiledOp:
@@ -48,23 +50,28 @@ class ValueTiles:
 
     def box(self, index: tuple[int, ...]) -> Box:
         """What the tile can read."""
-        return Box(tuple(cut.at(index) for cut in self.have))
+        return Box(tuple([cut.at(index) for cut in self.have]))
 
     def compute_box(self, index: tuple[int, ...]) -> Box:
         """What the tile computes."""
-        return Box(tuple(cut.at(index) for cut in self.compute))
+        return Box(tuple([cut.at(index) for cut in self.compute]))
 
     def write_box(self, index: tuple[int, ...]) -> Box | None:
         """What the tile writes to the outside."""
-        return None if self.write is None else Box(tuple(cut.at(index) for cut in self.write))
+        return None if self.write is None else Box(tuple([cut.at(index) for cut in self.write]))
 
-    def runs_at(self, index: tuple[int, ...]) -> bool:
-        """Whether the tile at this position computes any of it."""
-        return not any(index[dim] for dim in self.once) and not self.compute_box(index).empty
+    def own_box(self, index: tuple[int, ...]) -> Box | None:
+        """What the tile at this position computes, None where that is nothing."""
+        if any(index[dim] for dim in self.once):
+            return None
+        box = self.compute_box(index)
+        return None if box.empty else box
 
     def gives_at(self, index: tuple[int, ...]) -> bool:
         """Whether the tile at this position is the one that gives its part to the outside: along
         dimensions that do not drive the value, several tiles may compute it."""
+        if not any(index):
+            return True
         driven = {cut.dim for cut in self.have}
         return not any(i for dim, i in enumerate(index) if dim not in driven)
 
@@ -96,8 +103,7 @@ class GroupTiles:
         boxes: list[Box | None] = []
         for name in tiled.node.outputs:
             tiles = self.values.get(name) if name else None
-            runs = tiles is not None and tiles.runs_at(index)
-            boxes.append(tiles.compute_box(index) if tiles is not None and runs else None)
+            boxes.append(None if tiles is None else tiles.own_box(index))
         if all(box is None for box in boxes):
             return None
         return Tile(tuple(boxes), reaches_of(tiled, boxes))
@@ -450,12 +456,15 @@ def reaches_of(tiled: TiledOp, boxes: list[Box | None]) -> tuple[tuple[Reach, ..
     for box, access in zip(boxes, tiled.access, strict=True):
         if box is None:
             continue
+        intervals = box.intervals
         for position, rules in enumerate(access.inputs):
             if rules is None:
                 continue
             found = tuple(
-                rule.reach(box[rule.axis] if rule.axis is not None else Interval(0, 1))
-                for rule in rules
+                [
+                    rule.reach(intervals[rule.axis] if rule.axis is not None else _ANY)
+                    for rule in rules
+                ]
             )
             known = result[position]
             if known is not None:

@@ -1,6 +1,8 @@
 """Numpy kernels against onnxruntime: every kind, variants of each, tiles, and whole networks."""
 
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from math import erf, prod
 from typing import Any
 
@@ -414,6 +416,86 @@ def test_any_pool(
         ]
     b.add(kind, b.input(1, 2, *extents), kernel_shape=[*kernel], outputs=outputs, **attributes)
     check_window(b)
+
+
+def pool_anywhere(random: np.random.Generator, b: GraphBuilder, x: str) -> None:
+    """A pool of one axis with ceil mode, padding and dilation as they come."""
+    kind = str(random.choice(["MaxPool", "AveragePool", "LpPool"]))
+    opset = b.inference.opsets[""]
+    kernel, stride = (int(random.integers(1, 5)) for _ in range(2))
+    attributes: dict[str, object] = {"kernel_shape": [kernel], "strides": [stride]}
+    if random.integers(4):
+        attributes["pads"] = [int(random.integers(0, kernel)) for _ in range(2)]
+    else:
+        attributes["auto_pad"] = "VALID"
+    if kind != "LpPool" or opset >= 18:
+        attributes["ceil_mode"] = int(random.integers(0, 4) > 0)
+    if kind == "MaxPool" or opset >= 19:
+        attributes["dilations"] = [int(random.integers(1, 3))]
+    if kind == "AveragePool":
+        attributes["count_include_pad"] = int(random.integers(2))
+    with suppress(ModelError):  # a kernel larger than all that is there has no defined result
+        b.add(kind, x, **attributes)
+
+
+def resize_anywhere(random: np.random.Generator, b: GraphBuilder, x: str) -> None:
+    """A Resize of one axis by a scale that its extent does not divide."""
+    scales = [1, 1, float(random.choice([1.3, 1.1, 0.7, 0.9, 3.3, 1.2, 0.3, 2 / 3, 4 / 3, 1.05]))]
+    mode = str(random.choice(["nearest", "nearest", "linear"]))
+    coordinates = "half_pixel asymmetric align_corners half_pixel_symmetric".split()
+    attributes = {"mode": mode, "coordinate_transformation_mode": str(random.choice(coordinates))}
+    if mode == "nearest":
+        attributes["nearest_mode"] = str(random.choice(ROUNDING))
+    with suppress(ModelError):  # nothing is left
+        b.add("Resize", x, "", b.constant(scales, "float32"), **attributes)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("add", [pool_anywhere, resize_anywhere])
+def test_extents_and_numbers_are_those_of_onnxruntime(add: Any, seed: int) -> None:
+    """Windows that only ceil mode adds and that lie in the padding, windows all of whose taps miss
+    the input, and scales whose product with the extent is nearly a whole number."""
+    random = np.random.default_rng(seed)
+    b = GraphBuilder(opset=(19, 22)[seed % 2] if add is resize_anywhere else 13 + 2 * seed)
+    for _ in range(60):
+        add(random, b, b.input(1, 2, int(random.integers(1, 8 if add is pool_anywhere else 25))))
+    graph = b.graph()
+    assert len(graph.nodes) > 30
+    feeds = b.feeds(graph)
+    expected = run_graph(graph, feeds)
+    for name, result in expected.items():
+        assert graph.types[name].shape == result.shape, graph.nodes[graph.producer[name]]
+    assert_same(run_numpy(graph, feeds), expected)
+
+
+@pytest.mark.parametrize("kind", ["MaxPool", "AveragePool", "LpPool"])
+def test_windows_all_of_whose_taps_miss_the_input(kind: str) -> None:
+    b = GraphBuilder(opset=22)
+    b.add(kind, b.input(1, 2, 1, 3), kernel_shape=[2, 2], dilations=[2, 1], pads=[1, 0, 1, 0])
+    graph = b.graph()
+    check(graph, b.feeds(graph))
+
+
+def test_resize_by_a_scale_whose_product_is_rounded_up() -> None:
+    b = GraphBuilder()
+    b.add("Resize", b.input(1, 1, 10, 4), "", b.constant([1, 1, 1.3, 1], "float32"), name="y")
+    assert b.shape("y") == (1, 1, 13, 4)
+
+
+@pytest.mark.parametrize(
+    "attributes, words",
+    [
+        ({"kernel_shape": [3], "strides": [2]}, "kernel is larger than all of float32[1x1x1]"),
+        ({"kernel_shape": [3], "strides": [2], "ceil_mode": 1}, "kernel is larger"),
+        ({"kernel_shape": [2], "pads": [2, 1]}, "padding is not smaller than its kernel"),
+    ],
+)
+def test_pools_without_a_defined_result_are_refused(
+    attributes: dict[str, object], words: str
+) -> None:
+    b = GraphBuilder()
+    with pytest.raises(ModelError, match=re.escape(words)):
+        b.add("MaxPool", b.input(1, 1, 1), **attributes)
 
 
 @pytest.mark.quick

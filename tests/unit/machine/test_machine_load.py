@@ -112,22 +112,44 @@ def test_own_file_extends_a_shipped_one(tmp_path: Path) -> None:
 
 
 WRONG = {
-    "memories: {ddr: {bandwidth: fast}}": "memories.ddr.bandwidth: 'fast' is not a bandwidth",
-    "memories: {ddr: {colour: red}}": "memories.ddr.colour: Extra inputs are not permitted",
-    "cores: {cluster: {count: 0}}": "cores.cluster.count: .*greater than 0",
+    "memories: {ddr: {bandwidth: fast}}": (
+        "memories.ddr.bandwidth: has to be a bandwidth such as 27 GB/s or 32 B/cycle, is 'fast'$"
+    ),
+    "memories: {ddr: {bandwidth: 0 B/cycle}}": "bandwidth: has to be more than 0, is '0 B/cycle'",
+    "memories: {ddr: {colour: red}}": "memories.ddr.colour: no such key$",
+    "memories: {ddr: {capacity: abc}}": (
+        "memories.ddr.capacity: has to be a number of bytes such as 4096, 64MB or 1.5MiB, is 'abc'$"
+    ),
+    "memories: {ddr: {capacity: [1]}}": "capacity: has to be a number of bytes",
+    "cores: {cluster: {count: 0}}": "cores.cluster.count: has to be more than 0, is '0'$",
+    "cores: {cluster: {count: two}}": "cores.cluster.count: has to be a whole number, is 'two'$",
+    "cores: 3": "mine.yaml: cores: has to be a mapping, is '3'",
+    "limits: {pad_half_kernel: maybe}": "pad_half_kernel: has to be true or false, is 'maybe'",
+    "limits: {source: [7]}": "limits.source: has to be text, or a mapping of texts, is a list$",
+    "energy: {mac_pj: {fp16: x}}": "energy.mac_pj.fp16: has to be a number, is 'x'",
+    "title: {a: b}": "title: has to be text, is a mapping",
+    "links: {dma: {kind: tube}}": "kind: has to be one of 'dma', 'link', .*, is 'tube'",
+    "links: {dma: {routes: {ddr: {groups: noc}}}}": "ddr.groups: has to be a list, is 'noc'",
+    "links: {dma: {routes: {ddr: {latency: soon}}}}": "has to be a time such as .*, is 'soon'",
+    "1: x": "keys have to be text",
+    "cores: {cluster: {engines: {dpu: {model: table, parameters: {rows: [{kind: conv}]}}}}}": (
+        r"cores.cluster.engines.dpu.parameters.rows\[0\].cycles: is missing \(and .* more\)"
+    ),
     "cores: {cluster: {memories: {cmx: {usable: 3 MiB}}}}": "memories.cmx: usable is more",
-    "cores: {cluster: {engines: {dpu: {model: magic}}}}": "cores.cluster.engines.dpu: .*magic",
+    "cores: {cluster: {engines: {dpu: {model: magic}}}}": (
+        "cores.cluster.engines.dpu.model: has to be one of 'array', 'vector', 'table', is 'magic'"
+    ),
     "cores: {cluster: {engines: {dpu: {parameters: {rates: {fp16: {conv: {compute: -1}}}}}}}}": (
-        "cores.cluster.engines.dpu.parameters.rates.fp16.conv.compute: .*greater than 0"
+        "engines.dpu.parameters.rates.fp16.conv.compute: has to be more than 0, is '-1'"
     ),
     "cores: {cluster: {engines: {dpu: {parameters: {rates: {fp16: {pool: {mode: x}}}}}}}}": (
         "engines.dpu.parameters.rates.fp16: no mode 'x'"
     ),
     "links: {dma: {routes: {ddr: {to: moon}}}}": "links.dma.routes.ddr: 'ddr' to 'moon' names no",
     "links: {dma: {routes: {ddr: {groups: [noc]}}}}": "routes.ddr.groups: no bandwidth 'noc'",
-    "limits: {source: null}": "limits.source: Field required",
+    "limits: {source: null}": "limits.source: is missing$",
     "memories: {ddr: {source: {capacity: null}}}": "memories.ddr: no source for capacity",
-    "clock: 0 MHz": "clock: Input should be greater than 0",
+    "clock: 0 MHz": "clock: has to be more than 0, is '0 MHz'",
     "dtype: fp17": "no machine computes with elements of type 'fp17'",
     "extends: npu-9": "extends: no machine 'npu-9'",
     "[1, 2]": "a machine file is a mapping",

@@ -7,6 +7,7 @@ from tilewright.units import (
     format_bandwidth,
     format_frequency,
     format_time,
+    noun,
     parse_bandwidth,
     parse_frequency,
     parse_time,
@@ -47,3 +48,8 @@ def test_format_quantities() -> None:
     assert format_frequency(1.3e9) == "1300 MHz"
     assert format_time(956e-9) == "956 ns"
     assert format_time(0.0031) == "3.1 ms"
+
+
+def test_words_for_one_and_for_several() -> None:
+    assert [noun(n, "tile") for n in (0, 1, 2)] == ["tiles", "tile", "tiles"]
+    assert noun(3, "boundary", "boundaries") == "boundaries"

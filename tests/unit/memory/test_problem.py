@@ -52,7 +52,7 @@ def test_too_many_bytes_at_once_is_a_lack_of_capacity() -> None:
         proven=True,
         nodes=0,
     )
-    assert "short by 10 for capacity" in str(result)
+    assert "110 B live at once in 100 B, short by 10 B for capacity" in str(result)
 
 
 def test_enough_bytes_in_pieces_is_fragmentation() -> None:

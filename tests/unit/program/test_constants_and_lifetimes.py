@@ -12,7 +12,7 @@ from tilewright.machine.load import load_machine
 from tilewright.program.constants import Pack, immediate, packs_of
 from tilewright.program.layout import Layouts
 from tilewright.program.lifetimes import ends
-from tilewright.program.program import Compute, Task
+from tilewright.program.program import Compute, Task, Transfer
 
 
 @pytest.mark.quick
@@ -69,7 +69,22 @@ def test_what_an_engine_reads_is_held_until_it_goes_on() -> None:
     work = Compute((), Workload(WorkKind.VECTOR, "fp16", 8))
     dpu, shave = (engine.name for engine in machine.cores[0].engines)
     row = [Task(f"t{i}", e, work, (), (), 1) for i, e in enumerate((dpu, shave, dpu, shave, dpu))]
-    assert dict(ends(row, machine)) == {0: 1, 1: 2, 2: 3}
-    assert not ends([replace(task, engine=dpu) for task in row], machine)
+    assert dict(ends(row, machine, {0: 1})) == {0: 1, 1: 2, 2: 3}
+    assert not ends(row, machine, {0: 1}, engines=False)
+    assert not ends(row, machine, {0: 0})
+    assert not ends([replace(task, engine=dpu) for task in row], machine, {0: 1})
     apart = [replace(task, group=number) for number, task in enumerate(row)]
-    assert not ends(apart, machine)
+    assert not ends(apart, machine, dict.fromkeys(range(5), 1))
+
+
+def test_what_is_stored_is_held_while_its_core_computes_on() -> None:
+    machine = load_machine("npu-2.7")
+    work = Compute((), Workload(WorkKind.CONV, "fp16", 8))
+    one, two = machine.cores
+    compute = Task("c", one.engines[0].name, work, (), (), 1)
+    other = replace(compute, engine=two.engines[0].name)
+    store = Task("s", "dma0", Transfer((one.memory.name, "ddr")), (), (), 1)
+    row = [compute, store, other, compute, compute, compute, store]
+    assert dict(ends(row, machine, {0: 1})) == {1: 3}
+    assert dict(ends(row, machine, {0: 2})) == {1: 4}
+    assert not ends(row, machine, {})

@@ -5,9 +5,9 @@ from itertools import product
 
 import numpy as np
 
-from tilewright.program.link import linked
+from tilewright.program.link import linked, rebuilt, reordered
 from tilewright.program.overlap import overlaps
-from tilewright.program.program import Task, Transfer, View
+from tilewright.program.program import Buffer, Program, Task, Transfer, View
 
 
 def bytes_of(view: View) -> set[int]:
@@ -103,3 +103,29 @@ def check(tasks: tuple[Task, ...], exact: bool) -> None:
             elif exact:
                 assert earlier not in task.after
         owner.update(dict.fromkeys(written, number))
+
+
+def test_tasks_in_another_order_wait_for_the_same_ones() -> None:
+    """Both in orders that respect dependencies, where they are kept, and in those that do not."""
+    random = np.random.default_rng(4)
+    for respected in (True, False) * 20:
+        tasks = linked(
+            Task(
+                str(number),
+                "e",
+                Transfer(("a", "b")),
+                (random_box(random),),
+                (random_box(random),) if random.random() < 0.7 else (),
+                1,
+            )
+            for number in range(12)
+        )
+        buffers = (Buffer("image", "m", 480, 1),)
+        program = Program("m", tasks, buffers, (), (), ())
+        order: list[int] = []
+        while len(order) < len(tasks):
+            left = [number for number in range(len(tasks)) if number not in order]
+            free = [n for n in left if set(tasks[n].after) <= {*order} or not respected]
+            order.append(int(random.choice(free)))
+        anew = rebuilt(program, [tasks[number] for number in order])
+        assert reordered(program, order) == anew

@@ -92,7 +92,7 @@ def test_spilled_bytes_are_counted_as_traffic() -> None:
 
 def test_what_cannot_be_spilled_is_explained() -> None:
     with pytest.raises(
-        DoesNotFitError, match=r"memory cluster0.cmx: \d+ bytes are needed.*spilled"
+        DoesNotFitError, match=r"memory cluster0.cmx: [\d.]+ [kM]?B are needed.*spilled"
     ):
         one_group(long_skips(), PIXELS + 8192)
 

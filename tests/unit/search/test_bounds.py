@@ -464,6 +464,32 @@ def test_only_weights_of_what_depends_on_the_last_element_count() -> None:
     assert not streams(False)
 
 
+def test_engines_that_wait_for_all_of_each_other_take_turns() -> None:
+    """docs/bounds.md, the chain: vector work, then matrix work, then vector work, each of which
+    waits for all that was before the last of the one before."""
+
+    def network(*kinds: str) -> Graph:
+        b = GraphBuilder()
+        x = b.input(1, 64, 32, 32)
+        for kind in kinds:
+            if kind == "Conv":
+                x = conv(b, x, 64)
+                continue
+            x = b.add("Reshape", x, b.constant([1, 64 * 32 * 32], "int64"))
+            x = b.add("Softmax", x, axis=1)
+            x = b.add("Reshape", x, b.constant([1, 64, 32, 32], "int64"))
+        return b.graph()
+
+    machine = load_machine("npu-2.7")
+    matrix = bounds_of(network("Conv"), machine, "fp16").matrix
+    vector = bounds_of(network("Softmax"), machine, "fp16").vector
+    each = max(1, vector // matrix)
+    parts = (*["Softmax"] * 3, *["Conv"] * 4 * each, *["Softmax"] * 3)
+    bounds = bounds_of(network(*parts), machine, "fp16")
+    assert bounds.chain >= 0.999 * (2 * vector + 4 * each * matrix + 3 * vector)
+    assert bounds.suffix < 0.85 * bounds.chain
+
+
 def test_arrays_run_what_they_can() -> None:
     """Additions of full tensors are for the arrays, however idle the vector engines are."""
     b = GraphBuilder()

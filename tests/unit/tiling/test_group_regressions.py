@@ -83,6 +83,24 @@ def test_resize_whose_scale_rounds_to_one_runs_whole_there() -> None:
     assert 2 not in tiled.access[0].tileable()
 
 
+def test_resize_whose_product_is_rounded_up() -> None:
+    """onnx infers 12 rows, onnxruntime makes 13."""
+    b = GraphBuilder()
+    scales = b.constant([1, 1, 1.3, 2], "float32")
+    b.add("Resize", b.input(1, 1, 10, 4), "", scales, mode="linear", name="y")
+    assert b.shape("y") == (1, 1, 13, 8)
+    check(b.graph(), axis3=2)
+
+
+def test_pool_without_the_window_that_lies_in_the_padding() -> None:
+    """Up to operator set 21 onnx counts it, onnxruntime never does."""
+    b = GraphBuilder(opset=13)
+    window = {"kernel_shape": [3, 2], "strides": [2, 3], "pads": [2, 1, 2, 1], "ceil_mode": 1}
+    b.add("MaxPool", b.input(1, 2, 8, 8), **window, name="y")
+    assert b.shape("y") == (1, 2, 5, 3)
+    check(b.graph(), axis2=2, axis3=3)
+
+
 def test_transposed_convolution_to_a_shape_smaller_than_its_input() -> None:
     """onnx's inference leaves off the smaller axis."""
     b = GraphBuilder()

@@ -97,7 +97,8 @@ def window_of(
             continue
         room = extent + before[axis] + after[axis] - covered
         result[axis] = max(0, (-(-room // s) if ceil else room // s) + 1)
-        # A window that ceil mode adds has to start in the input or the padding before it.
+        # A window that ceil mode adds has to start in the input or the padding before it; onnx asks
+        # for that from operator set 22 on, runtimes always did so.
         if ceil and (result[axis] - 1) * s >= extent + before[axis]:
             result[axis] -= 1
     return Window(kernel, strides, dilations, tuple(before), tuple(after), tuple(result))

@@ -13,9 +13,17 @@ from tilewright.graph.kernels.geometry import LEADING, Window, window_of
 Combine = Callable[..., Array]
 
 
-def _pool_window(call: Call, x: Array) -> Window:
-    kernel = call.ints_of("kernel_shape") or x.shape[LEADING:]
-    return window_of(call, x.shape[LEADING:], kernel, ceil=bool(call.int_of("ceil_mode", 0)))
+def pool_window(call: Call, shape: tuple[int, ...]) -> Window:
+    """The window that a pool slides over an input of this shape."""
+    kernel = call.ints_of("kernel_shape") or shape[LEADING:]
+    return window_of(call, shape[LEADING:], kernel, ceil=bool(call.int_of("ceil_mode", 0)))
+
+
+def _taps_inside(window: Window, axis: int, low: int, high: int) -> Array:
+    """How many taps of every window along an axis lie in this range of the unpadded input."""
+    start = np.arange(window.result[axis]) * window.strides[axis] - window.before[axis]
+    reads = start[:, None] + np.arange(window.kernel[axis]) * window.dilations[axis]
+    return ((reads >= low) & (reads < high)).sum(axis=1)
 
 
 def _slide(padded: Array, window: Window, combine: Combine) -> Array:
@@ -45,11 +53,18 @@ def _lowest(dtype: np.dtype[Any]) -> float:
 def max_pool(call: Call) -> Array | tuple[Array, Array]:
     """MaxPool, with the places of the largest where they are wanted."""
     x = call.array()
-    window = _pool_window(call, x)
+    window = pool_window(call, x.shape)
     padded = window.padded(x, _lowest(x.dtype))
-    if call.outputs == 1:
-        return _slide(padded, window, np.maximum)
-    return _max_with_places(padded, x.shape, window, bool(call.int_of("storage_order", 0)))
+    if call.outputs > 1:
+        return _max_with_places(padded, x.shape, window, bool(call.int_of("storage_order", 0)))
+    largest = _slide(padded, window, np.maximum)
+    for axis, extent in enumerate(x.shape[LEADING:]):
+        empty = _taps_inside(window, axis, 0, extent) == 0
+        if empty.any() and x.dtype.name in ("float32", "float64"):
+            # All taps of a dilated window may miss the input: runtimes then give no infinity.
+            largest = np.array(largest)
+            largest[(*(slice(None),) * (LEADING + axis), empty)] = np.finfo(x.dtype).min
+    return largest
 
 
 def _max_with_places(
@@ -58,7 +73,7 @@ def _max_with_places(
     """The largest of each window and its number in the whole input; the first one wins."""
     extents = shape[LEADING:]
     rank = len(extents)
-    best = np.empty((*shape[:LEADING], *window.result), dtype=padded.dtype)
+    best = np.full((*shape[:LEADING], *window.result), _lowest(padded.dtype), dtype=padded.dtype)
     place = np.zeros(best.shape, dtype=np.int64)
     found: Array = np.zeros(window.result, dtype=bool)
     for _, places in window.taps():
@@ -85,15 +100,14 @@ def _positions(part: slice, before: int) -> Array:
 def average_pool(call: Call) -> Array:
     """AveragePool."""
     x = call.array()
-    window = _pool_window(call, x)
+    window = pool_window(call, x.shape)
     total = _slide(window.padded(x, 0), window, np.add)
     include = bool(call.int_of("count_include_pad", 0))
     for axis, extent in enumerate(x.shape[LEADING:]):
         low = -window.before[axis] if include else 0
         high = extent + window.after[axis] if include else extent
-        start = np.arange(window.result[axis]) * window.strides[axis] - window.before[axis]
-        reads = start[:, None] + np.arange(window.kernel[axis]) * window.dilations[axis]
-        count = ((reads >= low) & (reads < high)).sum(axis=1).astype(x.dtype)
+        # A window that no tap of which lies inside is 0, not 0 / 0.
+        count = np.maximum(1, _taps_inside(window, axis, low, high)).astype(x.dtype)
         total = total / count.reshape([-1] + [1] * (x.ndim - LEADING - axis - 1))
     return total
 
@@ -101,7 +115,7 @@ def average_pool(call: Call) -> Array:
 def lp_pool(call: Call) -> Array:
     """LpPool."""
     x, power = call.array(), call.int_of("p", 2)
-    window = _pool_window(call, x)
+    window = pool_window(call, x.shape)
     return _root(_slide(_power(window.padded(x, 0), power), window, np.add), power)
 
 

@@ -8,6 +8,7 @@ from tilewright.graph.graph import Array
 from tilewright.graph.kernels.call import Call, Kernel, widened
 
 _SINGLE = np.float32  # coordinates are rounded as runtimes do, so that ties fall alike
+_TIE = 1e-6  # this near to the middle between two positions is the middle, as in onnxruntime
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +82,16 @@ def _coordinates(axis: _Axis, mode: str) -> Array:
 
 
 def _rounded(places: Array, mode: str) -> Array:
+    exact = places.astype(np.float64)  # so that the sum with a half is not rounded
     match mode:
         case "floor":
             return np.floor(places)
         case "ceil":
             return np.ceil(places)
         case "round_prefer_ceil":
-            return np.floor(places + _SINGLE(0.5))
+            return np.floor(exact + (0.5 + _TIE))
         case _:
-            return np.ceil(places - _SINGLE(0.5))
+            return np.ceil(exact - (0.5 + _TIE))
 
 
 def _cubic_weights(distance: Array, a: float) -> Array:
@@ -127,8 +129,10 @@ def _taps(call: Call, axis: _Axis, places: Array) -> tuple[Array, Array]:
 def _resize(call: Call) -> Array:
     x, mode = call.array(), call.str_of("coordinate_transformation_mode", "half_pixel")
     crops = mode == "tf_crop_and_resize"
-    result = x
-    for number, axis in enumerate(_axes(call, x)):
+    axes, result = _axes(call, x), x
+    if tuple(axis.result for axis in axes) == x.shape:
+        return x.copy()  # whatever the scales are: runtimes do it so
+    for number, axis in enumerate(axes):
         if axis.extent == axis.result and axis.scale == 1:
             continue
         places = _coordinates(axis, mode)
@@ -154,7 +158,7 @@ def _apply(x: Array, axis: int, reads: Array, weights: Array) -> Array:
     shape[axis] = len(reads)
     total: Array | None = None
     for tap in range(reads.shape[1]):
-        if not weights[:, tap].any():
+        if len(reads) and not weights[:, tap].any():
             continue
         term = np.take(x, reads[:, tap], axis=axis) * weights[:, tap].astype(dtype).reshape(shape)
         total = term if total is None else np.add(total, term, out=total)

@@ -293,12 +293,12 @@ def _outer_axes_only(op: Op, output: int) -> Access | None:
     return Access(result, grain, (rules, *rest))
 
 
-_RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 _OUTER = "outermost axis of each merged run"
 SPECS = (
     *(
         OpSpec(kind, "layout", Engine.MOVE, _OUTER, _reshape_access, _reshape_tile)
-        for kind in _RESHAPES
+        for kind in RESHAPES
     ),
     OpSpec("Transpose", "layout", Engine.MOVE, "all", _transpose_access),
     OpSpec("Concat", "layout", Engine.MOVE, "all", _concat_access, _concat_tile),

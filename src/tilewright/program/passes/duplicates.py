@@ -1,7 +1,5 @@
 """A region that is in a core's memory already is not loaded again, nor twice for two cores."""
 
-from dataclasses import replace
-
 from tilewright.machine.machine import Machine
 from tilewright.program.link import rebuilt
 from tilewright.program.program import Program, Task, Transfer, View
@@ -34,13 +32,13 @@ def remove_duplicate_copies(program: Program, machine: Machine) -> Program:
                 continue
             held[key] = (task.writes[0].buffer, task.tile)
         tasks.append(current)
-    return rebuilt(program, tasks)
+    return rebuilt(program, tasks) if len(tasks) < len(program.tasks) else program
 
 
 def _renamed(task: Task, renamed: dict[int, int]) -> Task:
     if not any(view.buffer in renamed for view in task.reads):
         return task
     reads = tuple(
-        replace(view, buffer=renamed.get(view.buffer, view.buffer)) for view in task.reads
+        view.at(renamed[view.buffer]) if view.buffer in renamed else view for view in task.reads
     )
-    return replace(task, reads=reads)
+    return task.linked(reads, task.writes, task.after)

@@ -34,7 +34,8 @@ def fold_activations(program: Program, machine: Machine) -> Program:
         tasks[maker] = None
         tasks[number] = _joined(before, task)
         writer[task.writes[0].buffer] = number
-    return rebuilt(program, (task for task in tasks if task is not None))
+    kept = [task for task in tasks if task is not None]
+    return rebuilt(program, kept) if len(kept) < len(tasks) else program
 
 
 def _is_activation(task: Task) -> bool:

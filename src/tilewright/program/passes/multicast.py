@@ -36,4 +36,5 @@ def multicast(program: Program, machine: Machine) -> Program:
             continue
         tasks[known] = replace(earlier, writes=(*earlier.writes, *task.writes))
         tasks[number] = None
-    return rebuilt(program, (task for task in tasks if task is not None))
+    kept = [task for task in tasks if task is not None]
+    return rebuilt(program, kept) if len(kept) < len(tasks) else program

@@ -3,25 +3,25 @@
 from collections.abc import Mapping
 
 from tilewright.machine.machine import Machine
-from tilewright.program.link import rebuilt
+from tilewright.program.link import reordered
 from tilewright.program.program import Compute, Program, Task
 
 
 def pipeline_engines(program: Program, machine: Machine) -> Program:
     """Order the operators of a group as a wavefront over its tiles, where engines alternate."""
     cores = {engine.name: engine.core for engine in machine.engines}
-    tasks: list[Task] = []
+    order: list[int] = []
     pending: list[int] = []
     for number, task in enumerate(program.tasks):
         if pending and program.tasks[pending[-1]].group != task.group:
-            tasks += _wavefront(program, pending, cores)
+            order += _wavefront(program, pending, cores)
             pending = []
         pending.append(number)
-    tasks += _wavefront(program, pending, cores) if pending else []
-    return rebuilt(program, tasks)
+    order += _wavefront(program, pending, cores) if pending else []
+    return reordered(program, order)
 
 
-def _wavefront(program: Program, group: list[int], cores: Mapping[str, str]) -> list[Task]:
+def _wavefront(program: Program, group: list[int], cores: Mapping[str, str]) -> list[int]:
     """Tasks of one group by turn of their core plus the number of engine changes before them in
     their tile; what a task waits for in an earlier tile (a kept halo, a value made once for all)
     stays before it. Of one level, later tiles come first: they do not take the room of what the
@@ -45,12 +45,12 @@ def _wavefront(program: Program, group: list[int], cores: Mapping[str, str]) -> 
             first.add(number)
         level[number] = turns[task.tile] + stage
     if max(level[number] - turns[program.tasks[number].tile] for number in group) == 0:
-        return [program.tasks[number] for number in group]
+        return group
 
     def place(number: int) -> tuple[int, bool, int, int]:
         return level[number], number not in first, -program.tasks[number].tile, number
 
-    return [program.tasks[number] for number in sorted(group, key=place)]
+    return sorted(group, key=place)
 
 
 def _turns(tasks: list[Task], cores: Mapping[str, str]) -> dict[int, int]:

@@ -13,9 +13,10 @@ import numpy as np
 from tilewright.machine.machine import Machine
 from tilewright.memory import Buffer as Rectangle
 from tilewright.memory import Misfit, Problem, allocate
-from tilewright.program.lifetimes import ends
-from tilewright.program.link import rebuilt
-from tilewright.program.program import Buffer, Program, Task, Transfer
+from tilewright.program.lifetimes import Ahead, ends
+from tilewright.program.link import reordered
+from tilewright.program.program import Program, Task, Transfer
+from tilewright.program.space import Space
 
 SLACK = 1.25  # a copy is planned to take so much longer than it does alone
 NODES = 200  # of the exact search for addresses of what is not loaded
@@ -45,16 +46,17 @@ def prefetch(program: Program, machine: Machine) -> Program:
     return prefetched(program, machine).program
 
 
-def prefetched(program: Program, machine: Machine, *, apart: bool = False) -> Prefetched:
-    """Issue loads ahead where there are addresses for what they bring until it is used; where
-    `apart`, engines that overlap do not share addresses at the seams."""
+def prefetched(
+    program: Program, machine: Machine, ahead: Ahead | None = None, *, engines: bool = True
+) -> Prefetched:
+    """Issue loads ahead where there are addresses for what they bring until it is used. Groups hold
+    what they use as long as `ahead` and `engines` say (`lifetimes.ends`)."""
     is_load = loads_of(program, machine)
     rest = [number for number, load in enumerate(is_load) if not load]
     position = {number: p for p, number in enumerate(rest)}
     spans = _lifetimes(program, position)
-    held: Mapping[int, int] = {}
-    if apart:
-        held = ends([program.tasks[number] for number in rest], machine)
+    others = [program.tasks[number] for number in rest]
+    held = ends(others, machine, ahead or {}, engines=engines)
     spans = {buffer: (first, held.get(last, last)) for buffer, (first, last) in spans.items()}
     loads: list[_Load] = []
     idle: list[int] = []  # loads nobody reads
@@ -76,12 +78,11 @@ def prefetched(program: Program, machine: Machine, *, apart: bool = False) -> Pr
     at: dict[int, list[int]] = {}
     for load, place in zip(loads, issue, strict=True):
         at.setdefault(place, []).append(load.number)
-    tasks: list[Task] = []
+    order: list[int] = []
     for place, number in enumerate(rest):
-        tasks += (program.tasks[early] for early in at.get(place, ()))
-        tasks.append(program.tasks[number])
-    tasks += (program.tasks[number] for number in idle)
-    ordered = rebuilt(program, tasks)
+        order += at.get(place, ())
+        order.append(number)
+    ordered = reordered(program, order + idle)
     known: dict[int, int] = {}
     for space in spaces.values():
         known |= space.offsets
@@ -109,46 +110,12 @@ def _lifetimes(program: Program, position: dict[int, int]) -> dict[int, tuple[in
     return spans
 
 
-class _Space:
-    """One memory over the tasks that are no loads: which bytes are taken from when to when."""
-
-    def __init__(self, usable: int, count: int) -> None:
-        self.usable = usable
-        self.first = np.zeros(count, np.int64)
-        self.last = np.zeros(count, np.int64)
-        self.low = np.zeros(count, np.int64)
-        self.high = np.zeros(count, np.int64)
-        self.count = 0
-        self.offsets: dict[int, int] = {}
-        self.complete = True
-
-    def take(self, number: int, buffer: Buffer, first: int, last: int, offset: int) -> None:
-        """Put a buffer there."""
-        self.first[self.count], self.last[self.count] = first, last
-        self.low[self.count], self.high[self.count] = offset, offset + buffer.size
-        self.count += 1
-        self.offsets[number] = offset
-
-    def gap(self, buffer: Buffer, first: int, last: int) -> int | None:
-        """The highest place for a buffer that is free all the time, if there is one."""
-        taken = (self.first[: self.count] <= last) & (self.last[: self.count] >= first)
-        low, high = self.low[: self.count][taken], self.high[: self.count][taken]
-        order = np.argsort(low, kind="stable")
-        ceilings = np.append(low[order], self.usable)
-        floors = np.concatenate((np.zeros(1, np.int64), np.maximum.accumulate(high[order])))
-        places = (ceilings - buffer.size) // buffer.alignment * buffer.alignment
-        fitting = np.flatnonzero(places >= floors)
-        if not fitting.size:
-            return None
-        return int(places[fitting[-1]])
-
-
 def _spaces(
     program: Program, machine: Machine, spans: dict[int, tuple[int, int]], loads: list[_Load]
-) -> dict[str, _Space]:
+) -> dict[str, Space]:
     """Every local memory with the buffers that are not loaded, as far down as they go."""
     loaded = {view.buffer for load in loads for view in program.tasks[load.number].writes}
-    spaces: dict[str, _Space] = {}
+    spaces: dict[str, Space] = {}
     for memory in (memory for core in machine.cores for memory in core.memories):
         inside = [n for n in spans if program.buffers[n].memory == memory.name]
         fixed = [n for n in inside if n not in loaded]
@@ -156,7 +123,7 @@ def _spaces(
             Rectangle(b.name, spans[n][0], spans[n][1] + 1, b.size, b.alignment)
             for n, b in ((n, program.buffers[n]) for n in fixed)
         ]
-        space = spaces[memory.name] = _Space(memory.usable, len(inside))
+        space = spaces[memory.name] = Space(memory.usable, len(inside))
         found = allocate(Problem(tuple(rectangles), memory.usable), node_limit=NODES)
         if isinstance(found, Misfit):
             space.complete = False
@@ -208,7 +175,7 @@ def _issued(
     loads: list[_Load],
     wanted: list[int],
     spans: dict[int, tuple[int, int]],
-    spaces: dict[str, _Space],
+    spaces: dict[str, Space],
 ) -> list[int]:
     """Where each load is issued: as wanted, or as soon after as there is room until it is used."""
     issue: list[int] = []

@@ -5,7 +5,6 @@ from dataclasses import replace
 from tilewright.cost.base import Copy
 from tilewright.cost.dma import moved_bytes, start_cycles
 from tilewright.machine.machine import Link, Machine, Route
-from tilewright.program.link import rebuilt
 from tilewright.program.program import Program, Task, Transfer
 
 SMALL = 2  # a load is small if its bytes take less than so many times its latency
@@ -31,25 +30,26 @@ def spread_copies(program: Program, machine: Machine) -> Program:
         if route not in ways:
             ways[route] = list(machine.routes(*route))
         choices: list[tuple[float, Task]] = []
-        for link, way in _allowed(task, ways[route], machine, is_load=route[0] == main):
+        fresh = bool(task.after) and ready >= clock
+        for link, way in _allowed(task, ways[route], machine, route[0] == main, fresh):
             choice = _on(task, link, way)
             took = choice.cycles + choice.moved / machine.alone_bytes_per_cycle(way)
             choices.append((max(ready, clock, free.get(link.name, 0.0)) + took, choice))
         until, best = min(choices, key=lambda pair: pair[0])
         ends[number] = free[best.engine] = until
         tasks.append(best)
-    return rebuilt(program, tasks)
+    return replace(program, tasks=tuple(tasks))
 
 
 def _allowed(
-    task: Task, ways: list[tuple[Link, Route]], machine: Machine, *, is_load: bool
+    task: Task, ways: list[tuple[Link, Route]], machine: Machine, is_load: bool, fresh: bool
 ) -> list[tuple[Link, Route]]:
     """Large loads wait in line for room and bandwidth; what computed data waits for does not
-    stand behind them."""
+    stand behind them. Loads of data that was just stored are waited for too."""
     if len(ways) == 1:
         return ways
     _, way = ways[0]
-    if is_load and task.after:
+    if is_load and fresh:
         return ways
     if is_load and task.moved / machine.alone_bytes_per_cycle(way) < SMALL * way.latency:
         return ways

@@ -3,9 +3,8 @@
 from dataclasses import replace
 
 from tilewright.cost.base import WorkKind, Workload
-from tilewright.cost.models import CostModels
+from tilewright.cost.models import models_of
 from tilewright.machine.machine import Machine
-from tilewright.program.link import rebuilt
 from tilewright.program.program import Compute, Program, Task
 
 WIDTHS = (1, 2, 4, 8, 16, 32, 64)
@@ -13,7 +12,7 @@ WIDTHS = (1, 2, 4, 8, 16, 32, 64)
 
 def implicit_reshape(program: Program, machine: Machine) -> Program:
     """See the positions of pointwise work as the height x width that costs least."""
-    models = CostModels(machine)
+    models = models_of(machine)
     engines = {engine.name: engine for engine in machine.engines}
     best: dict[tuple[str, Workload], Workload] = {}
     tasks: list[Task] = []
@@ -32,7 +31,7 @@ def implicit_reshape(program: Program, machine: Machine) -> Program:
         cost = model.cost(view)
         compute = replace(task.work, workload=view)
         tasks.append(replace(task, work=compute, cycles=cost.cycles, energy_pj=cost.energy_pj))
-    return rebuilt(program, tasks)
+    return replace(program, tasks=tuple(tasks))
 
 
 def views_of(work: Workload) -> list[Workload]:

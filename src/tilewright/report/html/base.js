@@ -8,6 +8,7 @@ const element = (id) => document.getElementById(id);
 const escapes = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
 const esc = (text) => String(text).replace(/[&<>"']/g, (c) => escapes[c]);
 const count = (value) => Math.round(value).toLocaleString("en-US");
+const counted = (value, one) => `${count(value)} ${one}${value === 1 ? "" : "s"}`;
 const percent = (share, digits = 0) => `${(100 * share).toFixed(digits)} %`;
 
 function bytes(amount) {

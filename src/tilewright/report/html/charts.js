@@ -7,7 +7,7 @@
   const groupTip = (g) => {
     const group = groups[g];
     return `<b>${esc(groupTitle(g))}</b><br>${parts.map(([key, text]) => `${text} ${bytes(group[key])}`).join("<br>")}<br>
-      <span>${count(group.macs)} MACs in ${count(group.end - group.active)} cycles</span>`;
+      <span>${counted(group.macs, "MAC")} in ${counted(group.end - group.active, "cycle")}</span>`;
   };
 
   const drawTraffic = () => {

@@ -53,7 +53,7 @@ def _head(planned: Planned, story: Story) -> dict[str, Any]:
         "latency_cycles": account.latency_cycles,
         "dram_read_bytes": account.dram_read_bytes,
         "dram_write_bytes": account.dram_write_bytes,
-        "compulsory_bytes": account.compulsory_bytes,
+        "compulsory_bytes": planned.bounds.compulsory_bytes,
         "energy_pj": account.energy_pj,
         "energy_estimate": machine.energy.estimate,
         "legalised": [[s.node, s.limit, s.outcome, s.what] for s in planned.legalisation],

@@ -25,7 +25,7 @@
   });
   const marker = (id, colour, size) => `<marker id="tip-${id}" viewBox="0 0 8 8" refX="7.5" refY="4" markerUnits="userSpaceOnUse"
     markerWidth="${size}" markerHeight="${size}" orient="auto"><path d="M0 0L8 4L0 8z" fill="${colour}"/></marker>`;
-  holder.innerHTML = `<svg role="img" aria-label="Network of ${graph.name.length} nodes in ${groups.length} groups"
+  holder.innerHTML = `<svg role="img" aria-label="Network of ${counted(graph.name.length, "node")} in ${counted(groups.length, "group")}"
     preserveAspectRatio="xMidYMid meet"><defs>${marker("n", "#7d8894", 7)}${marker("r", "#c2185b", 11)}</defs>
     <g>${bands.join("")}</g><g>${edges.join("")}</g><g>${boxes.join("")}</g></svg>`;
   const svg = holder.firstElementChild;

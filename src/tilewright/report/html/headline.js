@@ -7,7 +7,7 @@
   const cards = [];
   const card = (name, value, detail) => cards.push(
     `<div class="card"><span class="name">${esc(name)}</span><b>${esc(value)}</b><span>${esc(detail)}</span></div>`);
-  card("Latency", time(head.latency_cycles), `${count(head.latency_cycles)} cycles at ${Math.round(machine.clock_hz / 1e6)} MHz`);
+  card("Latency", time(head.latency_cycles), `${counted(head.latency_cycles, "cycle")} at ${Math.round(machine.clock_hz / 1e6)} MHz`);
   if (base) card("Speed-up", `${(base.latency_cycles / head.latency_cycles).toFixed(2)}×`,
     `against ${base.name}, ${time(base.latency_cycles)}`);
   if (bound[1]) card("Above the strongest bound", `${(head.latency_cycles / bound[1]).toFixed(2)}×`,
@@ -20,8 +20,8 @@
   const adapted = head.legalised.length ? `<details class="adapted"><summary>Adapted to the machine's limits: ${head.legalised.length} step${head.legalised.length > 1 ? "s" : ""}</summary>
     <ul>${head.legalised.map(([node, limit, outcome, what]) => `<li><b>${esc(node)}</b> (${esc(limit)}, ${esc(outcome)}): ${esc(what)}</li>`).join("")}</ul></details>` : "";
   element("head").innerHTML = `<h1>${esc(head.model)} on ${esc(head.machine)}
-    <small>${esc(head.title)}; ${esc(head.dtype)}; ${groups.length} groups, ${count(tasks.start.length)} tasks,
-    ${count(buffers.size.length)} buffers</small></h1>
+    <small>${esc(head.title)}; ${esc(head.dtype)}; ${counted(groups.length, "group")}, ${counted(tasks.start.length, "task")},
+    ${counted(buffers.size.length, "buffer")}</small></h1>
     <p class="verified${head.verified ? "" : " not"}">${head.verified ? "✓ " : ""}${esc(head.verified_line)}</p>${adapted}
     <div class="cards">${cards.join("")}</div>`;
 

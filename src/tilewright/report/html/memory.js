@@ -116,7 +116,7 @@
   });
   const facts = () => {
     const memory = current();
-    element("memory-facts").textContent = `${inside[Number(which.value)].length} buffers; peak ${bytes(memory.peak)}`
+    element("memory-facts").textContent = `${counted(inside[Number(which.value)].length, "buffer")}; peak ${bytes(memory.peak)}`
       + (memory.usable <= 3 * memory.peak ? ` (${percent(memory.peak / memory.usable)} of ${bytes(memory.usable)} usable)`
         : `; usable ${bytes(memory.usable)}, far above`) + `; live at once ${bytes(memory.live)}`;
   };

@@ -137,7 +137,7 @@
     element("reasons").hidden = false;
     element("reasons-link").hidden = false;
     element("reasons-view").innerHTML = `<table><thead><tr><th>tensor</th><th>before</th><th>after</th><th>kind</th><th>reason</th><th class="n">joined, it would take</th></tr></thead><tbody>${
-      data.story.reasons.map((r) => `<tr><td>${esc(r.boundary)}</td><td>${esc(r.before)}</td><td>${esc(r.after)}</td><td>${esc(r.kind)}</td><td>${esc(r.text)}</td><td class="n">${r.trial_cycles === null ? "" : `${count(r.trial_cycles)} cycles`}</td></tr>`).join("")}</tbody></table>`;
+      data.story.reasons.map((r) => `<tr><td>${esc(r.boundary)}</td><td>${esc(r.before)}</td><td>${esc(r.after)}</td><td>${esc(r.kind)}</td><td>${esc(r.text)}</td><td class="n">${r.trial_cycles === null ? "" : counted(r.trial_cycles, "cycle")}</td></tr>`).join("")}</tbody></table>`;
   }
 
   let before = null;

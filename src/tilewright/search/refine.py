@@ -1,0 +1,143 @@
+"""Other ways to cut the groups of a plan, those first that lose most on the simulator.
+
+The additive model cuts every group for itself. What the cut does to its neighbours (what has to be
+passed on, how early constants can be fetched) only the simulator sees: so groups are cut anew, one
+kind after the other, and simulated. Groups that look alike and are cut alike change together.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+
+from tilewright.plan.plan import GroupPlan, Place, Plan
+from tilewright.program.passes.prefetch import loads_of
+from tilewright.program.place import Placed
+from tilewright.search.network import Network
+from tilewright.search.tiles import ROOM, Estimate, Tiler
+from tilewright.search.ways import Ways
+from tilewright.tiling.group import TiledOp
+
+RANKS = (slice(0, 3), slice(3, 8))  # of the ways to cut each kind: these first, then these
+MOST = 8  # ways to cut a group that are simulated
+SMALLER = 0.95  # a second cut along the same axis has to take so much less room
+Key = tuple[object, ...]
+"""Groups with the same key cost the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Groups that look alike and are cut alike, by number; cycles that they take beyond the least
+    their operators need; and other ways to cut them."""
+
+    groups: tuple[int, ...]
+    loss: float
+    ways: tuple[Estimate, ...]
+
+    def changed(self, plan: Plan, way: Estimate) -> Plan:
+        """The plan with these groups cut in another way."""
+        groups = list(plan.groups)
+        for number in self.groups:
+            groups[number] = way.plan(groups[number].nodes)
+        return replace(plan, groups=tuple(groups))
+
+
+def ways_of(kinds: Sequence[Kind], rank: slice) -> Iterator[tuple[Kind, Estimate]]:
+    """Each kind with some of its ways."""
+    return ((kind, way) for kind in kinds for way in kind.ways[rank])
+
+
+class Refiner:
+    """Finds changes of plans of one network."""
+
+    def __init__(self, network: Network, ways: Ways) -> None:
+        self.network, self.ways = network, ways
+        self.tiler: Tiler = ways.tiler
+        self._known: dict[Key, tuple[Estimate, ...]] = {}
+
+    def kinds(self, plan: Plan, placed: Placed) -> list[Kind]:
+        """The groups of a plan by kind, those that lose most first."""
+        added = self._added(plan, placed)
+        rows: dict[Key, list[int]] = {}
+        options: dict[Key, tuple[Estimate, ...]] = {}
+        for number, group in enumerate(plan.groups):
+            if group.place is not Place.CORES:
+                continue
+            look, ways = self._ways(plan, group)
+            kind = (look, group.splits, group.spread, group.everywhere)
+            rows.setdefault(kind, []).append(number)
+            options[kind] = tuple(way for way in ways if way.plan(group.nodes) != group)
+        found = [
+            Kind(tuple(row), sum(added[n] for n in row) - self._least(plan, row), options[kind])
+            for kind, row in rows.items()
+        ]
+        return sorted(found, key=lambda kind: -kind.loss)
+
+    def _added(self, plan: Plan, placed: Placed) -> list[int]:
+        """By how many cycles each group moves the end of the run."""
+        ends = [0] * len(plan.groups)
+        loads = loads_of(placed.program, self.network.machine)
+        for number, task in enumerate(placed.program.tasks):
+            if not loads[number]:
+                ends[task.group] = max(ends[task.group], int(placed.schedule.end[number]))
+        latest = 0
+        added: list[int] = []
+        for end in ends:
+            added.append(max(0, end - latest))
+            latest = max(latest, end)
+        return added
+
+    def _least(self, plan: Plan, groups: Sequence[int]) -> float:
+        """The fewest cycles in which the groups' operators can be computed."""
+        return sum(
+            self.ways.sections.least(unit)[1]
+            for number in groups
+            for unit in self._units(plan.groups[number])
+        )
+
+    def _units(self, group: GroupPlan) -> list[int]:
+        graph, home = self.network.graph, self.network.home
+        return sorted({home[graph.index[name]] for name in group.nodes})
+
+    def _ways(self, plan: Plan, group: GroupPlan) -> tuple[Key, tuple[Estimate, ...]]:
+        """What a group looks like to a cost, and ways to cut it."""
+        graph = self.network.graph
+        units = self._units(group)
+        ops = tuple(
+            sorted(
+                (tiled for unit in units for tiled in self.network.ops(unit)),
+                key=lambda tiled: graph.index[tiled.node.name],
+            )
+        )
+        here = {tiled.node.name for tiled in ops}
+        fetched = {name for name, readers in plan.reloaded if here & set(readers)}
+        names = [n for tiled in ops for n in (*tiled.node.inputs, *tiled.node.outputs)]
+        kept = frozenset(n for n in names if n in plan.resident and n not in fetched)
+        looks = tuple(self.ways.sections.look(unit) for unit in units)
+        look = (looks, tuple(name in kept for name in names))
+        if look not in self._known:
+            nodes = [graph.index[tiled.node.name] for tiled in ops]
+            exported = self.tiler.exported(nodes)
+            self._known[look] = tuple(self._options(ops, exported, kept, single=len(units) == 1))
+        return look, self._known[look]
+
+    def _options(
+        self,
+        ops: tuple[TiledOp, ...],
+        exported: Mapping[str, bool],
+        kept: frozenset[str],
+        *,
+        single: bool,
+    ) -> Iterator[Estimate]:
+        """The best cut along each axis first, then the second best, and so on."""
+        room = int(self.tiler.usable * ROOM)
+        if not single:
+            yield from self.tiler.fused(ops, dict(exported), room)[:MOST]
+            return
+        rows: dict[tuple[int | None, bool], list[Estimate]] = {}
+        options = self.tiler.options(ops, dict(exported), kept)
+        for option in sorted(options, key=lambda o: (max(o.compute, o.dma / 2), o.bytes)):
+            row = rows.setdefault((option.axis, option.everywhere), [])
+            if option.bytes <= room and (not row or option.bytes < SMALLER * row[-1].bytes):
+                row.append(option)
+        found = [option for rank in zip_longest(*rows.values()) for option in rank if option]
+        yield from found[:MOST]
