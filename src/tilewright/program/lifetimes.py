@@ -4,8 +4,8 @@ lets engines overlap.
 What a copy out of a core reads is held while the core computes on: the next result would otherwise
 be given its bytes, and have to wait for the copy. In groups whose tiles overlap on two engines,
 what an operator uses last is held until its engine goes on to its next task, or the other engine
-would wait for bytes that are still being read. Both take room, and are given up group by group where
-there is not enough.
+would wait for bytes that are still being read. Both take room, and are given up group by group
+where there is not enough.
 """
 
 from collections.abc import Mapping, Sequence
