@@ -32,7 +32,8 @@ ROOMS = (ROOM, 0.75, 0.6)  # shares of the scratchpads that sections are planned
 SWAPS = 4  # groups that are simulated tile by tile though keeping their values looks better
 LEANINGS = (1.0, 0.3)  # how much it is worth to hold fewer constants, tried one after the other
 TASKS = 40_000  # of all trials that may be left out: fewer are tried where one takes long
-REFINED = 45_000  # tasks that are simulated to cut groups in other ways
+REFINED = 30_000  # tasks that are simulated to cut groups in other ways
+PATIENCE = 20  # such changes without success, after which no more are tried
 PROMOTIONS = 8  # values that are tried as resident after the groups are chosen
 
 
@@ -233,7 +234,7 @@ class Fusion:
         many tasks are not yet simulated."""
         refiner = Refiner(self.network, self.ways)
         tried: set[Plan] = set()
-        best, last = self.best(), None
+        best, last, failed = self.best(), None, 0
         while best is not last and budget > 0:
             last = best
             placed = self.placed(best.plan)
@@ -241,15 +242,16 @@ class Fusion:
             kinds = refiner.kinds(best.plan, placed)
             for kind, way in (pair for rank in RANKS for pair in ways_of(kinds, rank)):
                 plan = kind.changed(best.plan, way)
-                if plan in tried or budget <= 0:
+                if plan in tried or budget <= 0 or failed == PATIENCE:
                     continue
                 self.progress("cutting groups in other ways", 1 - budget / REFINED)
                 tried.add(plan)
                 budget -= best.tasks
                 trial = self._trial("fused, cut otherwise", plan, best.groups)
+                failed += 1
                 if trial is not None and trial.score(self.objective) < best.score(self.objective):
                     self.trials.append(trial)
-                    best = trial
+                    best, failed = trial, 0
 
     def _keep(self, title: str, trial: Trial, names: Sequence[str]) -> None:
         plan = trial.plan
