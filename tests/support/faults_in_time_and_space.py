@@ -53,7 +53,7 @@ def dependency_not_scheduled(case: Lowered) -> Iterator[Placed]:
             yield without_edge(case.placed, need, number)
 
 
-@fault(PLACED, "mcu")  # elsewhere these programs have room enough to reuse nothing
+@fault(PLACED, "residual", "mcu")  # elsewhere there is room enough to reuse nothing
 def dropped_reuse_edge(case: Lowered) -> Iterator[Placed]:
     for number, task in enumerate(case.program.tasks):
         for need in case.placed.problem.needs_of(number):

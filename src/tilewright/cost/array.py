@@ -27,8 +27,6 @@ from tilewright.machine.parameters import (
     Extent,
 )
 
-DENSE = (WorkKind.CONV, WorkKind.FIRST_CONV)
-
 
 @dataclass(frozen=True, slots=True)
 class DenseTerms:
@@ -161,7 +159,7 @@ class ArrayModel:
 
     def supports(self, work: Workload) -> bool:
         """Convolutions always; channelwise work where the file gives it a form."""
-        return work.kind in DENSE or self._channelwise(work.kind, self._rate(work)) is not None
+        return work.dense or self._channelwise(work.kind, self._rate(work)) is not None
 
     def cost(self, work: Workload) -> Cost:
         """The best mode's cost."""
@@ -181,7 +179,7 @@ class ArrayModel:
             ),
             in_width=_covered(work.in_width, work.out_width, work.kernel_width, work.stride_width),
         )
-        if work.kind not in DENSE:
+        if not work.dense:
             return work.batch * self._cycles(work, exact=False) * self._scale
         bare = replace(work, in_height=0, in_width=0)
         forms = (rate.conv, rate.first_conv or rate.conv)
@@ -196,7 +194,7 @@ class ArrayModel:
         """The share of the work's elements over which its floor can be spread evenly, so that
         parts keep their share of it: ragged ends count for more (docs/bounds.md)."""
         rate = self._rate(work)
-        if work.kind in DENSE:
+        if work.dense:
             unroll = self._modes[0].unroll
             if work.groups > 1:
                 return 1.0
@@ -260,7 +258,7 @@ class ArrayModel:
     def _cycles(self, work: Workload, exact: bool) -> float:
         """Cycles of the engine's clock for one image."""
         rate = self._rate(work)
-        if work.kind in DENSE:
+        if work.dense:
             return self._dense(work, rate, exact)
         form = self._channelwise(work.kind, rate)
         if form is None:

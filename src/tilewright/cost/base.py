@@ -55,6 +55,11 @@ class Workload:
         return self.out_height * self.out_width + self.rest
 
     @property
+    def dense(self) -> bool:
+        """Whether every output channel sums over input channels: convolutions, matrix products."""
+        return self.kind in (WorkKind.CONV, WorkKind.FIRST_CONV)
+
+    @property
     def taps(self) -> int:
         """Kernel positions."""
         return self.kernel_height * self.kernel_width

@@ -1,7 +1,7 @@
 """From a plan to a placed program: build, passes, addresses, times."""
 
 import gc
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -10,8 +10,8 @@ from tilewright.graph.graph import Graph
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Plan
 from tilewright.program.build import Builder
-from tilewright.program.lifetimes import MOST_AHEAD
-from tilewright.program.passes.prefetch import prefetched
+from tilewright.program.lifetimes import MOST_AHEAD, Ahead
+from tilewright.program.passes.prefetch import Prefetched, prefetched
 from tilewright.program.passes.spill import spilled
 from tilewright.program.pipeline import PASSES, run_passes
 from tilewright.program.place import DoesNotFitError, Placed, Spill, place
@@ -24,7 +24,7 @@ HUNGRY = ("pipelining", "prefetch", "multicast", "duplicate-copies")
 BUILD = "build"  # the name of the step before the first pass
 SPILL = "spill"  # the name of the step behind the last, where one is needed
 ROUNDS = 40  # of spilling, at most
-ATTEMPTS = 6  # to find addresses, with buffers held less long where there was no room
+ATTEMPTS = 8  # to hold buffers longer, with less of it where there was no room
 
 Watch = Callable[[str, Program], None]
 
@@ -59,32 +59,43 @@ def lowered(
         split = next(i for i, step in enumerate(PASSES) if step.name == "prefetch")
         program = run_passes(built, machine, without, after, PASSES[:split])
         plain = program
-        misfit: DoesNotFitError | None = None
         engines = "pipelining" not in without
-        ahead = dict.fromkeys((task.group for task in plain.tasks), MOST_AHEAD)
-        for attempt in range(ATTEMPTS):
-            if attempt == ATTEMPTS - 1:
-                ahead = {}
-            program, addresses = plain, None
-            if "prefetch" not in without:
-                early = prefetched(plain, machine, ahead, engines=engines)
-                program, addresses = early.program, early.addresses
+        misfit: DoesNotFitError | None = None
+        for ahead, early in _overlapped(plain, machine, without, engines):
+            program = plain if early is None else early.program
+            if early is not None:
                 after("prefetch", program)
             program = run_passes(program, machine, without, after, PASSES[split + 1 :])
+            addresses = None if early is None else early.addresses
             try:
                 return place(
                     program, machine, addresses, tight=verify, ahead=ahead, engines=engines
                 )
             except DoesNotFitError as error:
                 misfit = error
-            if not any(ahead.values()):
-                break
-            short = {task.group for task in program.tasks[misfit.misfit.start : misfit.misfit.stop]}
-            ahead = {group: n - (group in short and n > 0) for group, n in ahead.items()}
         assert misfit is not None
         if not remedies:
             raise misfit
         return _made_to_fit(built, program, machine, without, after, misfit)
+
+
+def _overlapped(
+    plain: Program, machine: Machine, without: frozenset[str], engines: bool
+) -> Iterator[tuple[Ahead, Prefetched | None]]:
+    """How much longer every group may hold what it uses, less where that is short of room, and the
+    program with its loads ahead; then the same with nothing held longer."""
+    if "prefetch" in without:
+        yield {}, None
+        return
+    ahead = dict.fromkeys((task.group for task in plain.tasks), MOST_AHEAD)
+    for attempt in range(ATTEMPTS):
+        early = prefetched(plain, machine, ahead, engines=engines)
+        less = {group: n - 1 for group, n in ahead.items() if n and group in early.short}
+        if not less or attempt == ATTEMPTS - 1:
+            yield ahead, early
+            break
+        ahead |= less
+    yield {}, prefetched(plain, machine, {}, engines=engines)
 
 
 def _made_to_fit(

@@ -8,12 +8,13 @@ from tilewright.schedule.problem import Quantities
 
 
 class Space:
-    """Which bytes of a memory are taken from when to when, both included."""
+    """Which bytes of a memory are taken from when to when, both included. `short`: when there was
+    no room for something, from and to before."""
 
     def __init__(self, usable: int, count: int) -> None:
         self.usable = usable
         self.offsets: dict[int, int] = {}
-        self.complete = True
+        self.short: list[tuple[int, int]] = []
         self._first = np.zeros(count, np.int64)
         self._last = np.zeros(count, np.int64)
         self._low = np.zeros(count, np.int64)

@@ -233,7 +233,7 @@ class _Bounder:
     def _folds(self, index: int) -> bool:
         """Whether the operator may run inside a matrix operator before it."""
         known = self.needs.specs[index]
-        while known is not None and known[0].folds:
+        while known is not None and known[0].folded(known[1]):
             maker = self._maker(index)
             while maker is not None and self._moves(maker):
                 maker = self._maker(maker)
@@ -242,7 +242,7 @@ class _Bounder:
             index, known = maker, self.needs.specs[maker]
             if known is None:
                 return False
-            if not known[0].folds:
+            if not known[0].folded(known[1]):
                 return self._floor(maker)[0] < inf
         return False
 

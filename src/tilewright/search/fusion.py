@@ -235,14 +235,14 @@ class Fusion:
         refiner = Refiner(self.network, self.ways)
         tried: set[Plan] = set()
         best, last, failed = self.best(), None, 0
-        while best is not last and budget > 0:
+        while best is not last and budget >= best.tasks:
             last = best
             placed = self.placed(best.plan)
             assert placed is not None
             kinds = refiner.kinds(best.plan, placed)
             for kind, way in (pair for rank in RANKS for pair in ways_of(kinds, rank)):
                 plan = kind.changed(best.plan, way)
-                if plan in tried or budget <= 0 or failed == PATIENCE:
+                if plan in tried or budget < best.tasks or failed == PATIENCE:
                     continue
                 self.progress("cutting groups in other ways", 1 - budget / REFINED)
                 tried.add(plan)

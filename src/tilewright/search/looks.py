@@ -76,7 +76,7 @@ class Node:
         self.axes = tuple(
             tuple(_axes(access, number) for number in self.data) for access in tiled.access
         )
-        self.folds = tiled.spec.folds
+        self.folds = tiled.spec.folded(tiled.op)
         self.dims: dict[tuple[int, Dims], tuple[Dims | None, ...]] = {}
 
     def grow(self, output: int, spans: Spans) -> Spans:

@@ -13,7 +13,7 @@ from tilewright.cost.models import CostModels
 from tilewright.errors import TilingError
 from tilewright.graph.graph import Graph, Node
 from tilewright.graph.ops import runs_whole, spec_of
-from tilewright.graph.ops.spec import Engine, op_of
+from tilewright.graph.ops.spec import Engine, adds_bias, op_of
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import GroupPlan, Place
 from tilewright.program.layout import Layouts
@@ -190,7 +190,8 @@ class Network:
         return True
 
     def _activations(self, index: int) -> Iterator[int]:
-        """Activations that run inside a matrix operator: each the only reader of the one before."""
+        """Activations and biases that run inside a matrix operator: each the only reader of the one
+        before."""
         try:
             (tiled,) = typed_group(self.graph, [index])
         except TilingError:
@@ -205,6 +206,8 @@ class Network:
                 return
             index = readers[0]
             known = spec_of(self.graph, self.graph.nodes[index])
-            if known is None or not known[0].folds or self.graph.nodes[index].inputs[0] != name:
+            if known is None or self.graph.nodes[index].inputs[0] != name:
+                return
+            if not known[0].folds and not (work.dense and adds_bias(known[1])):
                 return
             yield index

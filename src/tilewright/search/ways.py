@@ -198,7 +198,8 @@ class Ways:
         return max(busy.values())
 
     def _constant_bytes(self, members: list[int]) -> int:
-        """Constants that a depth-first group holds on every core."""
+        """Constants that a depth-first group holds on every core; the largest may be divided, where
+        output channels are cut."""
         layouts, graph = self.network.layouts, self.network.graph
         names = {
             name
@@ -207,7 +208,8 @@ class Ways:
             for name in tiled.node.inputs
             if name in graph.constants
         }
-        return sum(layouts.bytes(n, graph.types[n].shape, aligned=True) for n in names)
+        sizes = [layouts.bytes(n, graph.types[n].shape, aligned=True) for n in names]
+        return sum(sizes) - max(sizes, default=0)
 
     def _reads_views(self, number: int, mask: int) -> bool:
         """Whether a unit reads a view that belongs to another unit of the group: such a value

@@ -54,7 +54,7 @@ class Reference:
                 continue
             work = workload_of(tiled.spec, tiled.op, tile, self.network.dtype)
             kind, cycles, spent = self.looks.cost(work)
-            if tiled.spec.folds and busy["matrix"]:
+            if tiled.spec.folded(tiled.op) and busy["matrix"]:
                 cycles = 0
             once = all(not driven(group.values[n].compute) for n in tiled.node.writes)
             times = 1 / turns if once and tiles > 1 else 1.0

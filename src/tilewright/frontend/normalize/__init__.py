@@ -22,6 +22,7 @@ Pass = Callable[[Graph], Graph]
 RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 MERGED = {"Transpose": ("Transpose",), "Reshape": RESHAPES}  # a node -> what it may swallow
 SAME_IF_SAME_SHAPE = frozenset({*RESHAPES, "Expand", "Tile"})
+COMMUTATIVE = frozenset({"Add", "Mul"})
 SAME_IF_ALONE = frozenset({"Concat", "Sum", "Max", "Min", "Mean"})
 
 
@@ -87,6 +88,20 @@ def remove_no_ops(graph: Graph) -> Graph:
     return rebuilt(graph, (_renamed(node, read_as, new_name) for node in kept))
 
 
+def constants_last(graph: Graph) -> Graph:
+    """Sums and products name their constant second."""
+    nodes = [
+        replace(node, inputs=(node.inputs[1], node.inputs[0]))
+        if node.kind in COMMUTATIVE
+        and not node.domain
+        and node.inputs[0] in graph.constants
+        and node.inputs[1] not in graph.constants
+        else node
+        for node in graph.nodes
+    ]
+    return rebuilt(graph, nodes, {}) if nodes != list(graph.nodes) else graph
+
+
 PASSES: tuple[Pass, ...] = (
     remove_no_ops,  # idioms are seen only once no copies lie between
     merge_views,
@@ -94,6 +109,7 @@ PASSES: tuple[Pass, ...] = (
     collapse_idioms,
     move_scales,  # on what a convolution makes, a scale is folded next
     fold_channel_affine,
+    constants_last,
 )
 
 

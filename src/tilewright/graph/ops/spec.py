@@ -148,7 +148,8 @@ class OpSpec:
     `access` gives the access relation of an output, or None where this very node cannot be cut
     (it then runs whole). `tile` writes a tile as operators. `macs` counts multiply-accumulates of
     an output box. `axes` says how a person splits it: the table of `show ops`. `folds` marks
-    activations that arrays apply on the way out.
+    activations that arrays apply on the way out; `folded` says the same of one node, and counts
+    biases among them.
     """
 
     kind: str
@@ -160,6 +161,36 @@ class OpSpec:
     macs: CountFunction = no_macs
     domains: tuple[str, ...] = field(default=("",))
     folds: bool = False
+
+    def folded(self, op: Op) -> bool:
+        """Whether arrays apply this very operator on the way out of a product."""
+        return self.folds or adds_bias(op)
+
+
+def channel_axis(rank: int) -> int:
+    """The axis that filters make: images have it second, all others last."""
+    return 1 if rank == 4 else rank - 1
+
+
+def adds_bias(op: Op) -> bool:
+    """Whether the operator adds a constant per channel to its first input."""
+    if op.kind != "Add" or not op.has(0) or not op.has(1) or op.outputs[0] is None:
+        return False
+    data, bias = op.inputs
+    assert data is not None and bias is not None
+    shape = op.result().shape
+    if data.constant or not bias.constant or data.type.shape != shape:
+        return False
+    return is_bias(bias.type.shape, shape)
+
+
+def is_bias(shape: tuple[int, ...], result: tuple[int, ...]) -> bool:
+    """Whether a shape has one number for each channel of a result."""
+    if not 0 < len(shape) <= len(result):
+        return False
+    axis = channel_axis(len(result)) - len(result)
+    others = [extent for k, extent in enumerate(shape) if k - len(shape) != axis]
+    return -axis <= len(shape) and shape[axis] == result[axis] and set(others) <= {1}
 
 
 def whole_rules(shape: tuple[int, ...]) -> tuple[AxisRule, ...]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from tilewright.machine.machine import Machine
 from tilewright.memory import Buffer as Rectangle
@@ -18,6 +19,8 @@ from tilewright.program.link import reordered
 from tilewright.program.program import Program, Task, Transfer
 from tilewright.program.space import Space
 
+Floats = npt.NDArray[np.float64]
+
 SLACK = 1.25  # a copy is planned to take so much longer than it does alone
 NODES = 200  # of the exact search for addresses of what is not loaded
 
@@ -25,10 +28,12 @@ NODES = 200  # of the exact search for addresses of what is not loaded
 @dataclass(frozen=True, slots=True)
 class Prefetched:
     """A program whose loads are issued ahead, and addresses that show that all of it fits: per
-    buffer of a local memory, or nothing where none were found."""
+    buffer of a local memory, or nothing where none were found. `short` are groups during which
+    there was not enough room."""
 
     program: Program
     addresses: Mapping[int, int] | None
+    short: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +77,11 @@ def prefetched(
             idle.append(number)
     loads.sort(key=lambda load: (load.use, load.number))
     begins = _begins(program, machine, rest)
-    wanted = _wanted(program, machine, loads, begins)
+    wanted = _wanted(program, machine, loads, rest, begins)
     spaces = _spaces(program, machine, spans, loads)
     issue = _issued(program, loads, wanted, spans, spaces)
+    places = (p for space in spaces.values() for a, b in space.short for p in range(a, b))
+    short = frozenset(others[place].group for place in places if place < len(others))
     at: dict[int, list[int]] = {}
     for load, place in zip(loads, issue, strict=True):
         at.setdefault(place, []).append(load.number)
@@ -86,9 +93,9 @@ def prefetched(
     known: dict[int, int] = {}
     for space in spaces.values():
         known |= space.offsets
-    whole = not idle and all(space.complete for space in spaces.values())
+    whole = not idle and not any(space.short for space in spaces.values())
     same = len(ordered.buffers) == len(program.buffers)
-    return Prefetched(ordered, known if whole and same else None)
+    return Prefetched(ordered, known if whole and same else None, short)
 
 
 def loads_of(program: Program, machine: Machine) -> list[bool]:
@@ -126,7 +133,7 @@ def _spaces(
         space = spaces[memory.name] = Space(memory.usable, len(inside))
         found = allocate(Problem(tuple(rectangles), memory.usable), node_limit=NODES)
         if isinstance(found, Misfit):
-            space.complete = False
+            space.short.append((found.start, found.stop))
             continue
         for number, offset in zip(fixed, found.offsets, strict=True):
             space.take(number, program.buffers[number], *spans[number], offset)
@@ -156,18 +163,37 @@ def copy_cycles(task: Task, machine: Machine) -> float:
 
 
 def _wanted(
-    program: Program, machine: Machine, loads: list[_Load], begins: list[float]
+    program: Program, machine: Machine, loads: list[_Load], rest: list[int], begins: list[float]
 ) -> list[int]:
-    """For each load, the place among the other tasks at which it has to be issued at the latest."""
+    """For each load, the place among the other tasks at which it has to be issued at the latest:
+    loads have the time that stores leave."""
     reached = np.maximum.accumulate(np.array(begins)) if begins else np.zeros(0)
+    clock, left = _left_by_stores(program, machine, rest, begins)
     wanted = [0] * len(loads)
     latest = float("inf")
     for index in range(len(loads) - 1, -1, -1):
         load = loads[index]
         taken = SLACK * copy_cycles(program.tasks[load.number], machine)
-        latest = min(latest, begins[load.use]) - taken
-        wanted[index] = int(np.searchsorted(reached, latest))
+        latest = min(latest, float(np.interp(begins[load.use], clock, left))) - taken
+        wanted[index] = int(np.searchsorted(reached, np.interp(latest, left, clock)))
     return wanted
+
+
+def _left_by_stores(
+    program: Program, machine: Machine, rest: list[int], begins: list[float]
+) -> tuple[Floats, Floats]:
+    """Moments, and how much time there was for loads until then, if stores go first."""
+    main = machine.main_memory.name
+    clock, left = [0.0], [0.0]
+    for number, begin in zip(rest, begins, strict=True):
+        task = program.tasks[number]
+        if isinstance(task.work, Transfer) and task.work.route[1] == main:
+            start = max(begin, clock[-1])
+            until = left[-1] + start - clock[-1]
+            clock += [start, start + copy_cycles(task, machine)]
+            left += [until, until + 1e-6]  # moments stay in order
+    end = max([clock[-1], *begins])
+    return np.array([*clock, end + 1.0]), np.array([*left, left[-1] + end + 1.0 - clock[-1]])
 
 
 def _issued(
@@ -177,9 +203,25 @@ def _issued(
     spans: dict[int, tuple[int, int]],
     spaces: dict[str, Space],
 ) -> list[int]:
-    """Where each load is issued: as wanted, or as soon after as there is room until it is used."""
-    issue: list[int] = []
-    for load, want in zip(loads, wanted, strict=True):
+    """Where each load is issued: as wanted, or as soon after as there is room until it is used. In
+    every group, what is there for most of it looks for room first."""
+    issue = [0] * len(loads)
+
+    ranges: dict[int, tuple[int, int]] = {}
+    for load in loads:
+        group = program.tasks[load.number].group
+        first, last = ranges.get(group, (load.use, load.use))
+        ranges[group] = (min(first, load.use), max(last, load.use))
+
+    def rank(index: int) -> tuple[int, int, int]:
+        task, use = program.tasks[loads[index].number], loads[index].use
+        buffer = task.writes[0].buffer
+        first, last = ranges[task.group]
+        stays = last > first and 2 * (spans.get(buffer, (use, use))[1] - use) > last - first
+        return task.group, -program.buffers[buffer].size if stays else 0, index
+
+    for index in sorted(range(len(loads)), key=rank):
+        load, want = loads[index], wanted[index]
         targets = [view.buffer for view in program.tasks[load.number].writes]
 
         def gaps(place: int, targets: list[int] = targets) -> list[int | None]:
@@ -197,8 +239,8 @@ def _issued(
             buffer = program.buffers[number]
             space = spaces[buffer.memory]
             if offset is None:
-                space.complete = False
+                space.short.append((low, low + 1))
                 continue
             space.take(number, buffer, low, spans.get(number, (low, low))[1], offset)
-        issue.append(low)
+        issue[index] = low
     return issue
