@@ -149,7 +149,7 @@ def test_a_larger_machine_is_no_slower(what: str) -> None:
             else base.with_bandwidth("ddr", size * 1e9)
         )
         graph = prepared(build("four_convs"), machine, machine.dtype).graph
-        cycles = Fusion(graph, machine, machine.dtype, "four_convs").run(fast=True).best.cycles
+        cycles = Fusion(graph, machine, machine.dtype, "four_convs").run().best.cycles
         assert cycles <= 1.01 * best, f"{size}: {cycles} cycles, {best} with less {what}"
         best = min(best, cycles)
 

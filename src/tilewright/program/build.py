@@ -71,10 +71,14 @@ class Builder:
         groups = [self._cut(number, group) for number, group in enumerate(self.plan.groups)]
         self._make_rooms([group for group in groups if group is not None])
         for number, (plan, group) in enumerate(zip(self.plan.groups, groups, strict=True)):
-            if group is not None:
-                GroupBuilder(self, group).build()
-            else:
-                self._movement(number, plan)
+            try:
+                if group is not None:
+                    GroupBuilder(self, group).build()
+                else:
+                    self._movement(number, plan)
+            except LoweringError as error:
+                error.groups = frozenset({number})
+                raise
         program = Program(
             self.machine.name,
             tuple(self.tasks),

@@ -26,7 +26,9 @@ Index = tuple[int, ...]
 
 
 class LoweringError(TilewrightError):
-    """The plan cannot be lowered for this machine."""
+    """The plan cannot be lowered for this machine; `groups` of it are at fault, where known."""
+
+    groups: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

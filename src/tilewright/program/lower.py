@@ -72,6 +72,7 @@ def lowered(
                     program, machine, addresses, tight=verify, ahead=ahead, engines=engines
                 )
             except DoesNotFitError as error:
+                error.groups |= frozenset() if early is None else early.short
                 misfit = error
         assert misfit is not None
         if not remedies:

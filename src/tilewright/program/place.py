@@ -23,11 +23,13 @@ SPARE = 25  # greedy addresses are good enough when they take 1/25 more than the
 
 
 class DoesNotFitError(TilewrightError):
-    """The buffers of a memory do not fit: which memory, when and why."""
+    """The buffers of a memory do not fit: which memory, when and why, and during which groups."""
 
-    def __init__(self, text: str, memory: str, misfit: Misfit) -> None:
+    def __init__(
+        self, text: str, memory: str, misfit: Misfit, groups: frozenset[int] = frozenset()
+    ) -> None:
         super().__init__(text)
-        self.memory, self.misfit = memory, misfit
+        self.memory, self.misfit, self.groups = memory, misfit, groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,7 @@ def _does_not_fit(program: Program, memory: str, misfit: Misfit) -> DoesNotFitEr
         f"between '{first}' and '{stop}'",
         memory,
         misfit,
+        frozenset(task.group for task in program.tasks[misfit.start : misfit.stop]),
     )
 
 

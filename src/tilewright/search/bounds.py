@@ -34,7 +34,7 @@ Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 
 _MOST_PRICES = 129
-_CHAIN_PRICES = 9  # of these, for the bound that looks at all pairs of operators
+_CHAIN_PRICES = 5  # of these, for the bound that looks at all pairs of operators
 _PRECISION = 1e-9  # relative; costs are floats
 
 

@@ -14,8 +14,9 @@ from tilewright.graph.graph import Graph
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Place, Plan
 from tilewright.program.account import traffic
+from tilewright.program.build_tiles import LoweringError
 from tilewright.program.lower import lowered
-from tilewright.program.place import Placed
+from tilewright.program.place import DoesNotFitError, Placed
 from tilewright.search.dp import best_groupings, greedy_merge
 from tilewright.search.network import Network
 from tilewright.search.patterns import Pattern, Space
@@ -31,6 +32,8 @@ EVALUATIONS = 150  # groups per unit that the additive model may look at
 ROOMS = (ROOM, 0.75, 0.6)  # shares of the scratchpads that sections are planned with, in turn
 SWAPS = 4  # groups that are simulated tile by tile though keeping their values looks better
 LEANINGS = (1.0, 0.3)  # how much it is worth to hold fewer constants, tried one after the other
+REPAIRS = 6  # times that groups which do not fit are run one by one instead
+SMALL_GROUP = 16  # units; larger groups are rather planned again with less room
 TASKS = 40_000  # of all trials that may be left out: fewer are tried where one takes long
 REFINED = 30_000  # tasks that are simulated to cut groups in other ways
 PATIENCE = 20  # such changes without success, after which no more are tried
@@ -98,6 +101,7 @@ class Fusion:
         self.objective, self.without, self.progress = objective, without, progress
         self.trials: list[Trial] = []
         self.outside: list[Trial] = []  # rivals that patterns of the user do not allow
+        self.at_fault: frozenset[int] = frozenset()  # groups of the last plan that do not fit
         self.room = ROOMS[0]
         self.exact = False  # until all groups were looked at
         self.looked_at = 0
@@ -105,6 +109,7 @@ class Fusion:
     def run(self, *, fast: bool = False) -> Found:
         """Search, simulate, refine. An interrupt ends it with the best plan so far, if any."""
         self.progress("layer by layer, as a start")
+        self.ways.tiler.quick = fast
         self.space.check()
         self._layers()
         interrupted = False
@@ -142,9 +147,9 @@ class Fusion:
             if self._groupings(fast):
                 break
         self._lean(LEANINGS[:1] if fast else LEANINGS)
-        self._swap(1 if fast else SWAPS)
-        self._promote(2 if fast else PROMOTIONS)
-        self._refine(REFINED // 10 if fast else REFINED)
+        self._swap(0 if fast else SWAPS)
+        self._promote(1 if fast else PROMOTIONS)
+        self._refine(REFINED // 6 if fast else REFINED)
 
     @property
     def patient(self) -> bool:
@@ -168,7 +173,7 @@ class Fusion:
             self.score,
             keep=1 if fast else KEPT,
             may_grow=self._may_grow,
-            evaluations=(EVALUATIONS // 5 if fast else EVALUATIONS) * units,
+            evaluations=(EVALUATIONS // 15 if fast else EVALUATIONS) * units,
             progress=share,
         )
         self.exact, self.looked_at = found.exact, self.looked_at + found.evaluations
@@ -285,11 +290,30 @@ class Fusion:
         yield from sorted(names, key=lambda name: (-types[name].bytes, name))
 
     def attempt(self, name: str, groups: tuple[int, ...]) -> Trial | None:
-        """Lower and simulate a grouping; None where it does not fit."""
-        plan = self.space.plan(self.model, groups)
-        trial = self._trial(name, plan, groups)
-        self.trials += [trial] if trial is not None else []
-        return trial
+        """Lower and simulate a grouping, without small groups that do not fit; None where it does
+        not fit even so."""
+        for _ in range(REPAIRS):
+            plan = self.space.plan(self.model, groups)
+            trial = self._trial(name, plan, groups)
+            repaired = groups if trial is not None else self._parted(plan, groups)
+            if repaired == groups:
+                self.trials += [trial] if trial is not None else []
+                return trial
+            groups = repaired
+        return None
+
+    def _parted(self, plan: Plan, groups: tuple[int, ...]) -> tuple[int, ...]:
+        """The groups without those at fault that are small: their parts run one by one."""
+        home, index = self.network.home, self.graph.index
+        nodes = (name for number in self.at_fault for name in plan.groups[number].nodes)
+        units = {home[index[name]] for name in nodes}
+        found: list[int] = []
+        for group in groups:
+            members = self.network.members(group)
+            inside = self.network.members(self.space.units(group))
+            fault = len(inside) <= SMALL_GROUP and not units.isdisjoint(inside)
+            found += [1 << number for number in members] if fault else [group]
+        return tuple(found)
 
     def _trial(self, name: str, plan: Plan, groups: tuple[int, ...]) -> Trial | None:
         placed = self.placed(plan)
@@ -308,12 +332,13 @@ class Fusion:
 
     def placed(self, plan: Plan) -> Placed | None:
         """The plan lowered, or None where it does not fit; only the first plan is made to."""
-        first = not self.trials
+        first, self.at_fault = not self.trials, frozenset()
         try:
             return lowered(
                 self.graph, self.machine, plan, self.without, verify=False, remedies=first
             )
-        except TilewrightError:
+        except (DoesNotFitError, LoweringError) as error:
+            self.at_fault = error.groups
             return None
 
     def best(self) -> Trial:

@@ -54,6 +54,7 @@ class Sections:
         self._known: dict[int, Section | None] = {}
         self._options: dict[tuple[Look, tuple[bool, ...]], list[Estimate]] = {}
         self._needs: dict[tuple[int, int | None], dict[str, int]] = {}
+        self._sizes: dict[str, int] = {}
         self._looks: dict[int, Look] = {}
         self._seen: dict[tuple[object, ...], Look] = {}
         self._least: dict[Look, tuple[str, float]] = {}
@@ -119,7 +120,8 @@ class Sections:
             cycles = max(option.compute + passed, option.dma * 0.5)
             # What a unit takes and what constants every core holds is no room to fetch ahead.
             cycles += PRICE * option.bytes / self.tiler.rate
-            cycles += self.holding * self._held(number, option) / self.tiler.rate
+            if self.holding:
+                cycles += self.holding * self._held(number, option) / self.tiler.rate
             if best is None or (cycles, option.bytes) < (best[0], best[1].bytes):
                 best = (cycles, option, rooms)
         if best is None:
@@ -163,10 +165,16 @@ class Sections:
         readers = self.network.graph.consumers.get(name, ())
         return any(not mask >> self.network.home[reader] & 1 for reader in readers)
 
+    def _bytes(self, name: str) -> int:
+        """Bytes of a whole value."""
+        if name not in self._sizes:
+            shape = self.network.graph.types[name].shape
+            self._sizes[name] = self.network.layouts.bytes(name, shape, aligned=True)
+        return self._sizes[name]
+
     def _share(self, name: str, option: Estimate) -> int:
         """Bytes of a result on the core that has most of it."""
-        kind = self.network.graph.types[name]
-        whole = self.network.layouts.bytes(name, kind.shape, aligned=True)
+        whole = self._bytes(name)
         if option.axis is None:
             return whole
         return -(-whole // self.tiler.cores)
@@ -178,9 +186,7 @@ class Sections:
         cores = self.tiler.cores
         if cores == 1 or made == EVERYWHERE:
             return 0.0
-        need = needs.get(name, 0)
-        kind = self.network.graph.types[name]
-        whole = self.network.layouts.bytes(name, kind.shape, aligned=True)
+        need, whole = needs.get(name, 0), self._bytes(name)
         if made is None:
             moved = 0 if option.axis is None and not option.everywhere else (cores - 1) * need
         elif option.axis == made:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from tilewright.geometry.access import Shifted
 from tilewright.plan.plan import GroupPlan
 from tilewright.search.looks import CopyCost, Dims, Looks
 from tilewright.search.network import Network
@@ -17,6 +18,7 @@ from tilewright.tiling.group import TiledOp, exports
 ROOM = 0.9  # share of a scratchpad that may be planned with; addresses need some slack
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 COARSE = (1, 2, 4, 8, 16, 32, 64, 128)
+LANES = (1, 2, 3, 4)  # times the channels an array takes at once: tiles that waste none
 FINE_ENOUGH = 24  # tiles so many times smaller than the scratchpad need not become smaller
 LEAST_TURNS = 8
 AFTER_FIRST_FIT = 3  # cuts of a fused group that are tried from the first that fits on
@@ -79,6 +81,7 @@ class Tiler:
     """Estimates ways to cut groups of one network."""
 
     pipelines = True  # whether the pass pipelining is going to run
+    quick = False  # whether to look at fewer cuts
 
     def __init__(self, network: Network) -> None:
         self.network, self.graph, self.machine = network, network.graph, network.machine
@@ -229,11 +232,15 @@ class Tiler:
         axes = access.tileable()
         channel = 1 if len(access.shape) == 4 else len(access.shape) - 1
         for axis in axes:
-            for parts in self._parts(access.shape[axis], PARTS, self.cores):
+            for parts in self._parts(access.shape[axis], self.parts, self.cores):
                 yield (Split(axis, parts),), 0
         if channel not in axes:
             return
-        for parts in self._parts(access.shape[channel], COARSE, self.cores):
+        aligned = self._aligned(access.shape[channel])
+        for parts in aligned:
+            yield (Split(channel, parts),), 0
+        coarse = self._parts(access.shape[channel], COARSE, self.cores)
+        for parts in sorted({*coarse, *aligned}):
             for axis in axes:
                 if axis in (channel, 0):
                     continue
@@ -244,6 +251,23 @@ class Tiler:
                 for other in self._parts(access.shape[axis], COARSE, self.cores):
                     if other > 1 and parts > 1:
                         yield (Split(axis, other), Split(channel, parts)), 0
+
+    def _aligned(self, channels: int) -> list[int]:
+        """Numbers of parts with few channels each that fill the array's lanes, beside the usual."""
+        grain = self.machine.limits.channel_alignment
+        usual = set(self._parts(channels, self.parts, self.cores))
+        found: set[int] = set()
+        for lanes in LANES:
+            parts = -(-channels // (grain * lanes))
+            parts = -(-parts // self.cores) * self.cores
+            if 1 < parts <= channels:
+                found.add(parts)
+        return sorted(found - usual)
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """Numbers of parts that are looked at."""
+        return COARSE if self.quick else PARTS
 
     @staticmethod
     def _parts(extent: int, parts: Sequence[int], cores: int) -> list[int]:
@@ -287,7 +311,10 @@ class Tiler:
         if self.cores == 1:
             search.tried((), None)
         axes: list[int] = []
+        joined = _joined_axes(ops)
         for axis, extent in enumerate(extents):
+            if axis in joined:
+                continue  # tiles hold different inputs: none stands for the others
             parts = self._parts(extent, PARTS, self.cores)
             if parts and search.along((), axis, parts, spread=0):
                 axes.append(axis)
@@ -304,6 +331,17 @@ class Tiler:
     def exported(self, nodes: Sequence[int]) -> dict[str, bool]:
         """Values of nodes that something outside reads -> whether the nodes read them too."""
         return exports(self.graph, nodes)
+
+
+def _joined_axes(ops: Sequence[TiledOp]) -> set[int]:
+    """Axes along which some operator joins its inputs."""
+    return {
+        rule.axis
+        for tiled in ops
+        for rules in tiled.access[0].inputs
+        for rule in rules or ()
+        if isinstance(rule, Shifted)
+    }
 
 
 class _Fused:

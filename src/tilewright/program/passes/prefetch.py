@@ -76,8 +76,7 @@ def prefetched(
         else:
             idle.append(number)
     loads.sort(key=lambda load: (load.use, load.number))
-    begins = _begins(program, machine, rest)
-    wanted = _wanted(program, machine, loads, rest, begins)
+    wanted = _wanted(program, machine, loads, rest)
     spaces = _spaces(program, machine, spans, loads)
     issue = _issued(program, loads, wanted, spans, spaces)
     places = (p for space in spaces.values() for a, b in space.short for p in range(a, b))
@@ -140,8 +139,8 @@ def _spaces(
     return spaces
 
 
-def _begins(program: Program, machine: Machine, rest: list[int]) -> list[float]:
-    """When each of the other tasks would begin if loads took no time."""
+def _times(program: Program, machine: Machine, rest: list[int]) -> tuple[list[float], list[float]]:
+    """When each of the other tasks would begin and end if loads took no time."""
     ends: dict[int, float] = {}
     free: dict[str, float] = {}
     begins: list[float] = []
@@ -150,7 +149,7 @@ def _begins(program: Program, machine: Machine, rest: list[int]) -> list[float]:
         begin = max(free.get(task.engine, 0.0), *(ends.get(a, 0.0) for a in task.after), 0.0)
         ends[number] = free[task.engine] = begin + copy_cycles(task, machine)
         begins.append(begin)
-    return begins
+    return begins, list(ends.values())
 
 
 def copy_cycles(task: Task, machine: Machine) -> float:
@@ -162,12 +161,12 @@ def copy_cycles(task: Task, machine: Machine) -> float:
     return task.cycles + task.moved / machine.alone_bytes_per_cycle(route)
 
 
-def _wanted(
-    program: Program, machine: Machine, loads: list[_Load], rest: list[int], begins: list[float]
-) -> list[int]:
+def _wanted(program: Program, machine: Machine, loads: list[_Load], rest: list[int]) -> list[int]:
     """For each load, the place among the other tasks at which it has to be issued at the latest:
-    loads have the time that stores leave."""
-    reached = np.maximum.accumulate(np.array(begins)) if begins else np.zeros(0)
+    before what runs then, whose bytes it must not be given. Loads have the time that stores
+    leave."""
+    begins, ends = _times(program, machine, rest)
+    reached = np.maximum.accumulate(np.array(ends)) if ends else np.zeros(0)
     clock, left = _left_by_stores(program, machine, rest, begins)
     wanted = [0] * len(loads)
     latest = float("inf")
@@ -175,7 +174,8 @@ def _wanted(
         load = loads[index]
         taken = SLACK * copy_cycles(program.tasks[load.number], machine)
         latest = min(latest, float(np.interp(begins[load.use], clock, left))) - taken
-        wanted[index] = int(np.searchsorted(reached, np.interp(latest, left, clock)))
+        moment = np.interp(latest, left, clock)
+        wanted[index] = int(np.searchsorted(reached, moment, side="right"))
     return wanted
 
 
