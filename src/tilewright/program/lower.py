@@ -24,7 +24,7 @@ HUNGRY = ("pipelining", "prefetch", "multicast", "duplicate-copies")
 BUILD = "build"  # the name of the step before the first pass
 SPILL = "spill"  # the name of the step behind the last, where one is needed
 ROUNDS = 40  # of spilling, at most
-ATTEMPTS = 8  # to hold buffers longer, with less of it where there was no room
+LESS = ((0, 1), (0, 0), (2, 0), (8, 0))  # groups so near to one without room hold so much less
 
 Watch = Callable[[str, Program], None]
 
@@ -89,13 +89,14 @@ def _overlapped(
         yield {}, None
         return
     ahead = dict.fromkeys((task.group for task in plain.tasks), MOST_AHEAD)
-    for attempt in range(ATTEMPTS):
-        early = prefetched(plain, machine, ahead, engines=engines)
-        less = {group: n - 1 for group, n in ahead.items() if n and group in early.short}
-        if not less or attempt == ATTEMPTS - 1:
-            yield ahead, early
-            break
-        ahead |= less
+    early = prefetched(plain, machine, ahead, engines=engines)
+    for reach, most in LESS:
+        near = {group + k for group in early.short for k in range(-reach, reach + 1)}
+        less = {group: most for group, n in ahead.items() if n > most and group in near}
+        if less:
+            ahead |= less
+            early = prefetched(plain, machine, ahead, engines=engines)
+    yield ahead, early
     yield {}, prefetched(plain, machine, {}, engines=engines)
 
 
