@@ -103,15 +103,16 @@ class Fusion:
         self.outside: list[Trial] = []  # rivals that patterns of the user do not allow
         self.at_fault: frozenset[int] = frozenset()  # groups of the last plan that do not fit
         self.room = ROOMS[0]
+        self.simulated = 0
         self.exact = False  # until all groups were looked at
         self.looked_at = 0
 
     def run(self, *, fast: bool = False) -> Found:
         """Search, simulate, refine. An interrupt ends it with the best plan so far, if any."""
         self.progress("layer by layer, as a start")
-        self.ways.tiler.quick = fast
         self.space.check()
         self._layers()
+        self.ways.tiler.quick = fast
         interrupted = False
         try:
             self._search(fast)
@@ -122,8 +123,7 @@ class Fusion:
         best = self.best()
         names = ("layer by layer", "greedy merge")
         rivals = tuple(t for t in (*self.outside, *self.trials) if t.name in names)
-        simulated = len(self.trials) + len(self.outside)
-        return Found(best, rivals, self.exact, self.looked_at, simulated, interrupted)
+        return Found(best, rivals, self.exact, self.looked_at, self.simulated, interrupted)
 
     def _layers(self) -> None:
         """Layer by layer: a plan to begin with, or what to compare with where patterns fuse."""
@@ -150,6 +150,8 @@ class Fusion:
         self._swap(0 if fast else SWAPS)
         self._promote(1 if fast else PROMOTIONS)
         self._refine(REFINED // 6 if fast else REFINED)
+        if not fast:
+            self._promote(PROMOTIONS)
 
     @property
     def patient(self) -> bool:
@@ -237,10 +239,10 @@ class Fusion:
     def _refine(self, budget: int) -> None:
         """Cut the groups of the best plan in other ways, kind by kind, as long as it helps and so
         many tasks are not yet simulated."""
-        refiner = Refiner(self.network, self.ways)
+        refiner, best = Refiner(self.network, self.ways), self.best()
         tried: set[Plan] = set()
-        best, last, failed = self.best(), None, 0
-        while best is not last and budget >= best.tasks:
+        last, failed = None, 0
+        while best is not last and budget >= best.tasks and failed < PATIENCE:
             last = best
             placed = self.placed(best.plan)
             assert placed is not None
@@ -333,6 +335,7 @@ class Fusion:
     def placed(self, plan: Plan) -> Placed | None:
         """The plan lowered, or None where it does not fit; only the first plan is made to."""
         first, self.at_fault = not self.trials, frozenset()
+        self.simulated += 1
         try:
             return lowered(
                 self.graph, self.machine, plan, self.without, verify=False, remedies=first

@@ -17,7 +17,7 @@ from tilewright.search.tiles import ROOM, Estimate, Tiler
 from tilewright.search.ways import Ways
 from tilewright.tiling.group import TiledOp
 
-RANKS = (slice(0, 3), slice(3, 8))  # of the ways to cut each kind: these first, then these
+RANKS = (slice(0, 3), slice(3, 12))  # of the ways to cut each kind: these first, then these
 MOST = 8  # ways to cut a group that are simulated
 SMALLER = 0.95  # a second cut along the same axis has to take so much less room
 Key = tuple[object, ...]
@@ -65,12 +65,15 @@ class Refiner:
             look, ways = self._ways(plan, group)
             kind = (look, group.splits, group.spread, group.everywhere)
             rows.setdefault(kind, []).append(number)
-            options[kind] = tuple(way for way in ways if way.plan(group.nodes) != group)
-        found = [
+            if kind not in options:
+                near = self._near(group) if len(self._units(group)) > 1 else ()
+                found = dict.fromkeys((*near, *ways))
+                options[kind] = tuple(way for way in found if way.plan(group.nodes) != group)
+        kinds = [
             Kind(tuple(row), sum(added[n] for n in row) - self._least(plan, row), options[kind])
             for kind, row in rows.items()
         ]
-        return sorted(found, key=lambda kind: -kind.loss)
+        return sorted(kinds, key=lambda kind: -kind.loss)
 
     def _added(self, plan: Plan, placed: Placed) -> list[int]:
         """By how many cycles each group moves the end of the run."""
@@ -98,16 +101,31 @@ class Refiner:
         graph, home = self.network.graph, self.network.home
         return sorted({home[graph.index[name]] for name in group.nodes})
 
+    def _near(self, group: GroupPlan) -> Iterator[Estimate]:
+        """The same cut with a few parts more or less; whether it fits, the simulator says."""
+        ops = self._ops(group)
+        exported = self.tiler.exported([self.network.graph.index[t.node.name] for t in ops])
+        for number, split in enumerate(group.splits):
+            step = self.tiler.cores if number == group.spread else 1
+            for parts in (split.parts - step, split.parts + step):
+                if parts < max(2, step):
+                    continue
+                splits = list(group.splits)
+                splits[number] = replace(split, parts=parts)
+                estimate = self.tiler.estimate(ops, exported, tuple(splits), group.spread)
+                if estimate is not None:
+                    yield estimate
+
+    def _ops(self, group: GroupPlan) -> tuple[TiledOp, ...]:
+        index = self.network.graph.index
+        tiled = (tiled for unit in self._units(group) for tiled in self.network.ops(unit))
+        return tuple(sorted(tiled, key=lambda t: index[t.node.name]))
+
     def _ways(self, plan: Plan, group: GroupPlan) -> tuple[Key, tuple[Estimate, ...]]:
         """What a group looks like to a cost, and ways to cut it."""
         graph = self.network.graph
         units = self._units(group)
-        ops = tuple(
-            sorted(
-                (tiled for unit in units for tiled in self.network.ops(unit)),
-                key=lambda tiled: graph.index[tiled.node.name],
-            )
-        )
+        ops = self._ops(group)
         here = {tiled.node.name for tiled in ops}
         fetched = {name for name, readers in plan.reloaded if here & set(readers)}
         names = [n for tiled in ops for n in (*tiled.node.inputs, *tiled.node.outputs)]
