@@ -199,7 +199,7 @@ class ArrayModel:
             if work.groups > 1:
                 return 1.0
             share = _even(work.out_channels, unroll.out_channels)
-            if work.taps == 1 and work.stride_height == work.stride_width == 1:
+            if work.pointwise:
                 area = unroll.width * unroll.height
                 return share * _even(work.out_height * work.out_width, area)
             share *= _even(work.out_height, unroll.height)

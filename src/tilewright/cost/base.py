@@ -60,6 +60,11 @@ class Workload:
         return self.kind in (WorkKind.CONV, WorkKind.FIRST_CONV)
 
     @property
+    def pointwise(self) -> bool:
+        """Whether every position reads its own alone: positions may be seen in any shape."""
+        return self.taps == 1 and self.stride_height == self.stride_width == 1
+
+    @property
     def taps(self) -> int:
         """Kernel positions."""
         return self.kernel_height * self.kernel_width
@@ -86,16 +91,15 @@ class Workload:
     @property
     def weights(self) -> int:
         """Elements of the weights."""
-        if self.kind in (WorkKind.CONV, WorkKind.FIRST_CONV):
+        if self.dense:
             return self.out_channels * self.taps * (self.in_channels // self.groups)
         return self.out_channels * self.taps if self.kind is WorkKind.DEPTHWISE else 0
 
     def as_view(self, height: int, width: int) -> "Workload":
         """The same 1x1 work with its positions seen as another height and width; what is left
         over, less than a row, is a row of its own."""
-        pointwise = self.taps == 1 and self.stride_height == self.stride_width == 1
         rest = self.positions - height * width
-        if not pointwise or not 0 <= rest < width:
+        if not self.pointwise or not 0 <= rest < width:
             raise CostError(f"work on {self.out_height}x{self.out_width} is not {height}x{width}")
         seen = {"out_height": height, "out_width": width, "in_height": height, "in_width": width}
         return replace(self, **seen, rest=rest)

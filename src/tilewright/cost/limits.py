@@ -43,7 +43,7 @@ def _extents(work: Workload) -> tuple[int, ...]:
     if work.operator == "pool":
         return (1,)
     space = (work.in_height, work.in_width, work.out_height, work.out_width)
-    if work.taps == 1 and work.stride_height == work.stride_width == 1:
+    if work.pointwise:
         space = (squarest(work.out_height * work.out_width),)
     return (*channels, *space)
 

@@ -22,17 +22,12 @@ WIDER = (
 )
 
 
-def pointwise(work: Workload) -> bool:
-    """Whether positions may be seen as any height and width."""
-    return work.taps == 1 and work.stride_height == work.stride_width == 1
-
-
 def steps_of(work: Workload, mode: ArrayMode) -> tuple[int, int, int]:
     """Steps of the whole work along rows, columns and filters; positions of pointwise work lie in
     one row."""
     unroll = mode.unroll
     filters = ceil(work.out_channels / unroll.out_channels)
-    if pointwise(work):
+    if work.pointwise:
         area = unroll.width * unroll.height
         return 1, ceil(work.out_height * work.out_width / area), filters
     return (
@@ -66,7 +61,7 @@ def least_per_step(
     columns, most_columns = _counts(column)
     filters, most_filters = _counts(filters)
     area = unroll.width * unroll.height
-    if pointwise(work):
+    if work.pointwise:
         positions = (columns - 1) * area + 1
         places = np.ones(1)[:, None] * positions[None, :]
         spatial = np.ceil(places / (block.width * block.height))

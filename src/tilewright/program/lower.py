@@ -97,7 +97,8 @@ def _overlapped(
             ahead |= less
             early = prefetched(plain, machine, ahead, engines=engines)
     yield ahead, early
-    yield {}, prefetched(plain, machine, {}, engines=engines)
+    if any(ahead.values()):
+        yield {}, prefetched(plain, machine, {}, engines=engines)
 
 
 def _made_to_fit(

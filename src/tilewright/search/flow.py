@@ -157,6 +157,8 @@ class Flow:
         before, after = self.graph.types[here].shape, self.graph.types[there].shape
         if self.counts[here] != before or self.counts.get(there) != after:
             return found
+        if 0 in after:
+            return found
         other = _reshaped(state, before, after)
         return other if found is None or other.bit_count() > found.bit_count() else found
 

@@ -189,20 +189,15 @@ class Fusion:
         return fits
 
     def _lean(self, leanings: Sequence[float]) -> None:
-        """The best groupings with their constants divided among the cores rather than their rows:
+        """The best grouping with its constants divided among the cores rather than its rows:
         less is held, more can be fetched ahead."""
         self.progress("dividing constants among the cores")
-        ranked = sorted(self.trials, key=lambda trial: trial.score(self.objective))
-        groupings = list(dict.fromkeys(trial.groups for trial in ranked))[:1]
+        groups = min(self.trials, key=lambda trial: trial.score(self.objective)).groups
         for holding in leanings if len(self.machine.cores) > 1 else ():
             space = copy(self.space)
             space.ways = self.ways.leaning(holding, self.room)
-            for groups in groupings:
-                if not self.patient or any(space.way(group) is None for group in groups):
-                    continue
-                plan = space.plan(self.model, groups)
-                trial = self._trial("fused, constants divided", plan, groups)
-                self.trials += [trial] if trial is not None else []
+            if self.patient and all(space.way(group) is not None for group in groups):
+                self._tried("fused, constants divided", space.plan(self.model, groups), groups)
 
     def _swap(self, limit: int) -> None:
         """The groups of the best plan that keep their values, tile by tile instead: the additive
@@ -216,8 +211,7 @@ class Fusion:
             limit -= 1
             space = copy(self.space)
             space.ways = ways
-            trial = self._trial("fused, tiled", space.plan(self.model, groups), groups)
-            self.trials += [trial] if trial is not None else []
+            trial = self._tried("fused, tiled", space.plan(self.model, groups), groups)
             if trial is not None and trial is self.best():
                 self.space.ways = ways
 
@@ -265,8 +259,7 @@ class Fusion:
         reloaded = tuple(row for row in plan.reloaded if row[0] not in names)
         resident = tuple(dict.fromkeys((*plan.resident, *names)))
         plan = replace(plan, resident=resident, reloaded=reloaded)
-        kept = self._trial(title, plan, trial.groups)
-        self.trials += [kept] if kept is not None else []
+        self._tried(title, plan, trial.groups)
 
     def score(self, mask: int) -> float | None:
         """The additive model's cost of a group."""
@@ -296,12 +289,11 @@ class Fusion:
         not fit even so."""
         for _ in range(REPAIRS):
             plan = self.space.plan(self.model, groups)
-            trial = self._trial(name, plan, groups)
-            repaired = groups if trial is not None else self._parted(plan, groups)
-            if repaired == groups:
-                self.trials += [trial] if trial is not None else []
+            trial = self._tried(name, plan, groups)
+            mended = groups if trial is not None else self._parted(plan, groups)
+            if mended == groups:
                 return trial
-            groups = repaired
+            groups = mended
         return None
 
     def _parted(self, plan: Plan, groups: tuple[int, ...]) -> tuple[int, ...]:
@@ -316,6 +308,12 @@ class Fusion:
             fault = len(inside) <= SMALL_GROUP and not units.isdisjoint(inside)
             found += [1 << number for number in members] if fault else [group]
         return tuple(found)
+
+    def _tried(self, name: str, plan: Plan, groups: tuple[int, ...]) -> Trial | None:
+        """A trial that counts: it may become the best."""
+        trial = self._trial(name, plan, groups)
+        self.trials += [trial] if trial is not None else []
+        return trial
 
     def _trial(self, name: str, plan: Plan, groups: tuple[int, ...]) -> Trial | None:
         placed = self.placed(plan)
@@ -340,8 +338,9 @@ class Fusion:
             return lowered(
                 self.graph, self.machine, plan, self.without, verify=False, remedies=first
             )
-        except (DoesNotFitError, LoweringError) as error:
-            self.at_fault = error.groups
+        except TilewrightError as error:
+            if isinstance(error, DoesNotFitError | LoweringError):
+                self.at_fault = error.groups
             return None
 
     def best(self) -> Trial:

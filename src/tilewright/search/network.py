@@ -101,6 +101,11 @@ class Network:
             self._ops[number] = typed_group(self.graph, self.units[number].nodes)
         return self._ops[number]
 
+    def joined_ops(self, members: Iterable[int]) -> tuple[TiledOp, ...]:
+        """The operators of several units, in the order of the network."""
+        found = (tiled for number in members for tiled in self.ops(number))
+        return tuple(sorted(found, key=lambda tiled: self.graph.index[tiled.node.name]))
+
     def on_cores(self, number: int) -> bool:
         """Whether a unit can run on the cores, by itself or in a group."""
         return self._cores_run[number]

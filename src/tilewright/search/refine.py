@@ -103,7 +103,7 @@ class Refiner:
 
     def _near(self, group: GroupPlan) -> Iterator[Estimate]:
         """The same cut with a few parts more or less; whether it fits, the simulator says."""
-        ops = self._ops(group)
+        ops = self.network.joined_ops(self._units(group))
         exported = self.tiler.exported([self.network.graph.index[t.node.name] for t in ops])
         for number, split in enumerate(group.splits):
             step = self.tiler.cores if number == group.spread else 1
@@ -116,16 +116,11 @@ class Refiner:
                 if estimate is not None:
                     yield estimate
 
-    def _ops(self, group: GroupPlan) -> tuple[TiledOp, ...]:
-        index = self.network.graph.index
-        tiled = (tiled for unit in self._units(group) for tiled in self.network.ops(unit))
-        return tuple(sorted(tiled, key=lambda t: index[t.node.name]))
-
     def _ways(self, plan: Plan, group: GroupPlan) -> tuple[Key, tuple[Estimate, ...]]:
         """What a group looks like to a cost, and ways to cut it."""
         graph = self.network.graph
         units = self._units(group)
-        ops = self._ops(group)
+        ops = self.network.joined_ops(units)
         here = {tiled.node.name for tiled in ops}
         fetched = {name for name, readers in plan.reloaded if here & set(readers)}
         names = [n for tiled in ops for n in (*tiled.node.inputs, *tiled.node.outputs)]
@@ -153,7 +148,7 @@ class Refiner:
             return
         rows: dict[tuple[int | None, bool], list[Estimate]] = {}
         options = self.tiler.options(ops, dict(exported), kept)
-        for option in sorted(options, key=lambda o: (max(o.compute, o.dma / 2), o.bytes)):
+        for option in sorted(options, key=lambda o: o.amid):
             row = rows.setdefault((option.axis, option.everywhere), [])
             if option.bytes <= room and (not row or option.bytes < SMALLER * row[-1].bytes):
                 row.append(option)

@@ -117,7 +117,7 @@ class Sections:
             if option.bytes + others + sum(rooms.values()) > self.usable:
                 continue
             passed = sum(self._passing(name, section.made[name], option, needs) for name in kept)
-            cycles = max(option.compute + passed, option.dma * 0.5)
+            cycles = max(option.compute + passed, option.dma / 2)
             # What a unit takes and what constants every core holds is no room to fetch ahead.
             cycles += PRICE * option.bytes / self.tiler.rate
             if self.holding:
@@ -209,7 +209,7 @@ class Sections:
             resident = frozenset((*kept, *outputs))
             by_axis: dict[int | None, list[Estimate]] = {}
             options = self.tiler.options(ops, exported, resident)
-            for option in sorted(options, key=lambda o: (max(o.compute, o.dma / 2), o.bytes)):
+            for option in sorted(options, key=lambda o: o.amid):
                 row = by_axis.setdefault(EVERYWHERE if option.everywhere else option.axis, [])
                 # The best first; later ones only if they need less room.
                 if len(row) < OPTIONS and all(option.bytes < other.bytes for other in row):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tilewright.geometry.access import Shifted
+from tilewright.graph.ops.spec import channel_axis
 from tilewright.plan.plan import GroupPlan
 from tilewright.search.looks import CopyCost, Dims, Looks
 from tilewright.search.network import Network
@@ -47,6 +48,12 @@ class Estimate:
     def cycles(self) -> float:
         """When all engines overlap as far as they can."""
         return max(self.compute, self.dma) + self.fill
+
+    @property
+    def amid(self) -> tuple[float, int]:
+        """What it takes between units that keep their values, whose time hides half of the loads:
+        cycles, then bytes."""
+        return max(self.compute, self.dma / 2), self.bytes
 
     @property
     def axis(self) -> int | None:
@@ -230,7 +237,7 @@ class Tiler:
         access = ops[-1].access[0]
         yield (), None
         axes = access.tileable()
-        channel = 1 if len(access.shape) == 4 else len(access.shape) - 1
+        channel = channel_axis(len(access.shape))
         for axis in axes:
             for parts in self._parts(access.shape[axis], self.parts, self.cores):
                 yield (Split(axis, parts),), 0

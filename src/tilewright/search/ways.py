@@ -13,7 +13,6 @@ from tilewright.plan.plan import GroupPlan, Place, Plan
 from tilewright.search.network import Network
 from tilewright.search.sections import ROOM, Look, Section, Sections
 from tilewright.search.tiles import Estimate, Tiler
-from tilewright.tiling.group import TiledOp
 from tilewright.units import format_bytes
 
 MOST_SWAPPED = 12  # units of a group that is simulated tile by tile too
@@ -227,12 +226,7 @@ class Ways:
         """Depth-first, tile by tile."""
         network = self.network
         nodes = sorted(n for number in members for n in network.units[number].nodes)
-        ops: tuple[TiledOp, ...] = tuple(
-            sorted(
-                (tiled for number in members for tiled in network.ops(number)),
-                key=lambda tiled: network.graph.index[tiled.node.name],
-            )
-        )
+        ops = network.joined_ops(members)
         key = self._group_look(members, nodes)
         if key not in self._fused:
             options = self.tiler.fused(

@@ -490,6 +490,13 @@ def test_engines_that_wait_for_all_of_each_other_take_turns() -> None:
     assert bounds.suffix < 0.85 * bounds.chain
 
 
+def test_values_without_elements_move_no_bytes() -> None:
+    b = GraphBuilder()
+    x = b.add("Reshape", b.input(0, 4, 2), b.constant([2, 0, 4], "int64"), allowzero=1)
+    b.add("Relu", b.add("Reshape", x, b.constant([0, 8], "int64"), allowzero=1))
+    assert bounds_of(b.graph(), load_machine("npu-2.7"), "fp16").compulsory_bytes == 0
+
+
 def test_arrays_run_what_they_can() -> None:
     """Additions of full tensors are for the arrays, however idle the vector engines are."""
     b = GraphBuilder()

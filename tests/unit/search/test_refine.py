@@ -1,5 +1,7 @@
 """Refinement: kinds of groups, their changes, and that the simulator's word counts."""
 
+from dataclasses import replace
+
 import pytest
 
 from support.builder import GraphBuilder
@@ -12,6 +14,7 @@ from tilewright.search.fusion import Fusion
 from tilewright.search.network import Network
 from tilewright.search.refine import RANKS, Refiner, ways_of
 from tilewright.search.tiles import Tiler
+from tilewright.tiling.grid import Split
 
 NPU = load_machine("npu-2.7")
 
@@ -78,3 +81,14 @@ def test_groups_that_do_not_fit_are_taken_apart(monkeypatch: pytest.MonkeyPatch)
     assert found._parted(plan, (whole,)) == found.space.singles  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setattr(fusion, "SMALL_GROUP", 1)
     assert found._parted(plan, (whole,)) == (whole,)  # pyright: ignore[reportPrivateUsage]
+
+
+def test_a_plan_that_cannot_be_lowered_is_no_trial() -> None:
+    """Whatever the reason: a search goes on with the others."""
+    found = search("four_convs")
+    found.run()
+    plan = found.space.plan("m", found.space.singles)
+    lost = replace(plan.groups[0], nodes=("nowhere",))
+    assert found.placed(replace(plan, groups=(lost, *plan.groups[1:]))) is None
+    split = replace(plan.groups[0], splits=(Split(9, 2),), spread=0)
+    assert found.placed(replace(plan, groups=(split, *plan.groups[1:]))) is None

@@ -15,11 +15,11 @@ from tilewright.frontend.normalize.fold import fold_channel_affine
 from tilewright.frontend.normalize.rewrite import FreeNames, hidden_values, rebuilt
 from tilewright.frontend.normalize.scale import move_scales
 from tilewright.graph.graph import Constant, Graph, Node, constant_of
+from tilewright.graph.ops.layout import RESHAPES
 from tilewright.graph.verify import verify
 
 Pass = Callable[[Graph], Graph]
 
-RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 MERGED = {"Transpose": ("Transpose",), "Reshape": RESHAPES}  # a node -> what it may swallow
 SAME_IF_SAME_SHAPE = frozenset({*RESHAPES, "Expand", "Tile"})
 COMMUTATIVE = frozenset({"Add", "Mul"})
