@@ -5,16 +5,16 @@ found in a tree over lifetimes, so that long programs of short lifetimes cost ab
 most share time with most, looking through all of them in order of their offsets is faster.
 """
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from tilewright.compiled import njit
 from tilewright.memory.heap import drop_least, push
-from tilewright.memory.rectangles import IntArray, Rectangles, live_bytes
+from tilewright.memory.rectangles import IntArray, Rectangles
 
 REPAIR_ROUNDS = 40
 """How often the best order is retried with its overshooting buffers moved to the front."""
+
+_ORDERS = 5
 
 REPAIR_WORK = 100_000
 """Repair rounds are cut so that about this many buffers are placed in all of them."""
@@ -140,20 +140,119 @@ def _place(
     return offset
 
 
-def _orders(rectangles: Rectangles) -> Iterator[IntArray]:
-    """Orders worth trying: big, long or contended buffers first, or as the program runs."""
-    size = rectangles.size
-    duration = rectangles.last - rectangles.first
-    pressure = live_bytes(rectangles, size)[rectangles.first]
-    keys = (
-        (-size, -duration),
-        (-(size * duration), -size),
-        (-duration, -size),
-        (-pressure, -size),
-        (rectangles.first, -size),
-    )
-    for major, minor in keys:
-        yield np.lexsort((minor, major))
+@njit()
+def _order(kind: int, first: IntArray, last: IntArray, size: IntArray, live: IntArray) -> IntArray:
+    """An order worth trying: big, long or contended buffers first, or as the program runs."""
+    if kind == 0:
+        major, minor = -size, first - last
+    elif kind == 1:
+        major, minor = -(size * (last - first)), -size
+    elif kind == 2:
+        major, minor = first - last, -size
+    elif kind == 3:
+        major, minor = -live[first], -size
+    else:
+        major, minor = first, -size
+    inner = np.argsort(minor, kind="mergesort")
+    return inner[np.argsort(major[inner], kind="mergesort")]
+
+
+@njit()
+def _meetings(first: IntArray, last: IntArray, started: IntArray) -> int:
+    """How many pairs of buffers share time, each counted twice and with itself."""
+    ended = np.zeros(started.size, dtype=np.int64)
+    for buffer in range(last.size):
+        ended[last[buffer]] += 1
+    for slot in range(1, ended.size):
+        ended[slot] += ended[slot - 1]
+    meeting = 0
+    for buffer in range(first.size):
+        meeting += started[last[buffer]] - ended[first[buffer]]
+    return meeting
+
+
+@njit()
+def lowest_offsets(
+    first: IntArray,
+    last: IntArray,
+    size: IntArray,
+    alignment: IntArray,
+    pinned: IntArray,
+    offset: IntArray,
+    slots: int,
+    target: int,
+    repairs: int,
+) -> IntArray:
+    """Offsets for buffers that live in slots [first, last), at the lowest peak found; stops early
+    at or below `target`. `pinned` are the numbers of buffers that keep their `offset`."""
+    count = first.size
+    by_start = np.argsort(first, kind="mergesort")
+    started = np.zeros(slots + 1, dtype=np.int64)
+    live = np.zeros(slots + 1, dtype=np.int64)
+    for buffer in range(count):
+        if first[buffer] < slots:
+            started[first[buffer] + 1] += 1
+        live[first[buffer]] += size[buffer]
+        live[last[buffer]] -= size[buffer]
+    for slot in range(slots):
+        started[slot + 1] += started[slot]
+        live[slot + 1] += live[slot]
+    crowded = _meetings(first, last, started) * CROWDED > count**2
+    free = np.ones(count, dtype=np.bool_)
+    free[pinned] = False
+    best_order = by_start
+    best = offset
+    best_peak = np.int64(-1)
+    for attempt in range(_ORDERS + 2):
+        if attempt == 0:
+            order = by_start
+        elif attempt <= _ORDERS:
+            order = _order(attempt - 1, first, last, size, live)
+        else:
+            order = best_order
+        offsets = _place(
+            np.concatenate((pinned, order[free[order]])),
+            first,
+            last,
+            size,
+            alignment,
+            offset,
+            pinned.size,
+            by_start,
+            started,
+            crowded,
+            attempt > _ORDERS,
+        )
+        peak = (offsets + size).max()
+        if best_peak < 0 or peak < best_peak:
+            best_peak, best = peak, offsets
+            if attempt <= _ORDERS:
+                best_order = order
+        if best_peak <= target:
+            return best
+    order, offsets = best_order, best
+    for _ in range(repairs):
+        over = (offsets + size > target)[order]
+        order = np.concatenate((order[over], order[~over]))
+        offsets = _place(
+            np.concatenate((pinned, order[free[order]])),
+            first,
+            last,
+            size,
+            alignment,
+            offset,
+            pinned.size,
+            by_start,
+            started,
+            crowded,
+            False,
+        )
+        peak = (offsets + size).max()
+        if peak < best_peak:
+            best_peak, best = peak, offsets
+            if best_peak <= target:
+                break
+    return best
 
 
 def greedy(rectangles: Rectangles, target: int) -> IntArray:
@@ -161,49 +260,14 @@ def greedy(rectangles: Rectangles, target: int) -> IntArray:
 
     Pinned buffers keep their offsets; all alignments hold; there is no capacity.
     """
-    pinned = np.flatnonzero(rectangles.pinned)
-    by_start = np.argsort(rectangles.first, kind="stable")
-    slots = np.arange(rectangles.slots + 1)
-    started = np.searchsorted(rectangles.first[by_start], slots).astype(np.int64)
-    over = np.searchsorted(np.sort(rectangles.last), rectangles.first, side="right")
-    meeting = int((started[rectangles.last] - over).sum())
-    crowded = meeting * CROWDED > rectangles.count**2
-
-    def place(order: IntArray, best_fit: bool) -> tuple[int, IntArray]:
-        movable = order[~rectangles.pinned[order]]
-        offsets = _place(
-            np.concatenate((pinned, movable)),
-            rectangles.first,
-            rectangles.last,
-            rectangles.size,
-            rectangles.alignment,
-            rectangles.offset,
-            len(pinned),
-            by_start,
-            started,
-            crowded,
-            best_fit,
-        )
-        return int((offsets + rectangles.size).max()), offsets
-
-    best_order = by_start
-    best_peak, best_offsets = place(best_order, False)
-    for order in _orders(rectangles):
-        if best_peak <= target:
-            return best_offsets
-        peak, offsets = place(order, False)
-        if peak < best_peak:
-            best_peak, best_offsets, best_order = peak, offsets, order
-    peak, offsets = place(best_order, True)
-    if peak < best_peak:
-        best_peak, best_offsets = peak, offsets
-    order, offsets = best_order, best_offsets
-    for _ in range(min(REPAIR_ROUNDS, REPAIR_WORK // rectangles.count)):
-        if best_peak <= target:
-            break
-        over = (offsets + rectangles.size > target)[order]
-        order = np.concatenate((order[over], order[~over]))
-        peak, offsets = place(order, False)
-        if peak < best_peak:
-            best_peak, best_offsets = peak, offsets
-    return best_offsets
+    return lowest_offsets(
+        rectangles.first,
+        rectangles.last,
+        rectangles.size,
+        rectangles.alignment,
+        np.flatnonzero(rectangles.pinned),
+        rectangles.offset,
+        rectangles.slots,
+        target,
+        min(REPAIR_ROUNDS, REPAIR_WORK // rectangles.count),
+    )

@@ -45,7 +45,7 @@ class View:
 
     def runs(self) -> tuple[int, tuple[int, ...]]:
         """Contiguous bytes, and how often they repeat at each level of stride, outermost first."""
-        return _runs(self.shape, self.strides, self.item)
+        return runs_of(self.shape, self.strides, self.item)
 
     def at(self, buffer: int) -> "View":
         """The same in another buffer."""
@@ -53,7 +53,7 @@ class View:
 
 
 @lru_cache(maxsize=4096)
-def _runs(
+def runs_of(
     shape: tuple[int, ...], strides: tuple[int, ...], item: int
 ) -> tuple[int, tuple[int, ...]]:
     """The runs of every view that has this shape and these strides."""

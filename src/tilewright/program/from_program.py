@@ -1,0 +1,78 @@
+"""Columns of a program that is given as tasks and views."""
+
+import numpy as np
+
+from tilewright.program.columns import COMPUTE, COPY, WHOLE, Columns
+from tilewright.program.program import Compute, Program, Transfer, View
+from tilewright.program.tables import Tables
+
+
+def columns_of(program: Program, tables: Tables) -> Columns:
+    """The rows of a program."""
+    rows: list[tuple[int, ...]] = []
+    energy = [task.energy_pj for task in program.tasks]
+    accesses: list[tuple[int, int, int, bool]] = []
+    starts = [0]
+    memories = [tables.memory_number[buffer.memory] for buffer in program.buffers]
+
+    def access(view: View, write: bool) -> int:
+        look = tables.look(view.shape, view.strides, view.dtype, view.item)
+        accesses.append((view.buffer, view.offset, look, write))
+        return look
+
+    for task in program.tasks:
+        reads = [access(view, False) for view in task.reads]
+        writes = [access(view, True) for view in task.writes]
+        starts.append(len(accesses))
+        engine = tables.engine_number[task.engine]
+        kind, source, target, copy, choice = COMPUTE, -1, -1, -1, -1
+        if isinstance(task.work, Transfer):
+            kind = COPY
+            source, target = (tables.memory_number[name] for name in task.work.route)
+            copy = tables.copy(source, target, reads[0], writes[0])
+            names = [way.link.name for way in tables.costs[copy].ways]
+            choice = names.index(task.engine)
+        elif not isinstance(task.work, Compute):
+            kind = WHOLE
+        rows.append(
+            (
+                kind,
+                engine,
+                source,
+                target,
+                task.cycles,
+                task.moved,
+                copy,
+                choice,
+                task.group,
+                task.tile,
+            )
+        )
+    table = np.array(rows, np.int64).reshape(-1, 10).T
+    points = np.array(accesses, np.int64).reshape(-1, 4).T
+    outside = (*program.inputs, *program.constants, *program.outputs)
+    fixed = np.zeros(len(program.buffers), np.bool_)
+    fixed[[view.buffer for _, view in outside]] = True
+    kind, engine, source, target, cycles, moved, copy, choice, group, tile = table
+    return Columns(
+        kind.astype(np.uint8),
+        engine.astype(np.int32),
+        source.astype(np.int32),
+        target.astype(np.int32),
+        cycles.copy(),
+        moved.copy(),
+        np.array(energy, np.float64),
+        copy.astype(np.int32),
+        choice.astype(np.int32),
+        group.astype(np.int32),
+        tile.astype(np.int32),
+        np.array(starts, np.int64),
+        points[0].astype(np.int32),
+        points[1].copy(),
+        points[2].astype(np.int32),
+        points[3].astype(np.bool_),
+        np.array(memories, np.int32),
+        np.array([buffer.size for buffer in program.buffers], np.int64),
+        np.array([buffer.alignment for buffer in program.buffers], np.int64),
+        fixed,
+    )

@@ -1,0 +1,1 @@
+"""Compiled steps over columns: from tasks in order to addresses and dependencies."""

@@ -1,0 +1,231 @@
+"""From columns in program order to addresses and times: the steps behind the passes that work
+within groups, and how they are repeated where a scratchpad is short."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tilewright.memory import Buffer as Rectangle
+from tilewright.memory import Misfit, Problem, Reason, allocate
+from tilewright.program.columns import Columns, Hardware, Needs
+from tilewright.program.kernels.link import link
+from tilewright.program.kernels.order import (
+    Issued,
+    Users,
+    deal_copies,
+    issued_order,
+    own_places,
+    peaks_of,
+    permuted,
+    place_main,
+    renumbered,
+    users_of,
+    with_reuse,
+)
+from tilewright.program.kernels.prefetch import Loads, Space, find_loads, find_space, held_until
+from tilewright.program.tables import Tables
+from tilewright.schedule.kernel import run
+from tilewright.schedule.problem import Flags, Ids, Quantities
+
+LESS = ((0, 1), (0, 0), (2, 0), (8, 0))  # groups so near to one without room hold so much less
+NODES = 1000  # of the exact search, where greedy addresses do not fit
+
+
+@dataclass(frozen=True, slots=True)
+class Switches:
+    """The steps behind the passes within groups that can be left out: loads ahead of their use,
+    copies dealt out over the links. `overlapping`: engines of a core work on neighbouring tiles;
+    `hold`: so many operators may go on beside a copy out of their core, whose bytes are held for as
+    long."""
+
+    prefetch: bool = True
+    queues: bool = True
+    overlapping: bool = True
+    hold: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """A program with addresses and times. Rows are in the order the tasks are issued: `order` are
+    their numbers in the columns, `needs` what each waits for by its data, `waits` also by reused
+    bytes."""
+
+    columns: Columns
+    order: Ids
+    needs: Needs
+    waits: Needs
+    issued: Issued
+    address: Quantities
+    peaks: Quantities
+    most_live: Quantities
+    start: Quantities
+    end: Quantities
+
+    @property
+    def makespan(self) -> int:
+        """When the last task ends."""
+        return int(self.end.max(initial=0))
+
+
+@dataclass(frozen=True, slots=True)
+class Short:
+    """A program that does not fit: in which memory and why, in which order, and during which
+    groups."""
+
+    memory: int
+    misfit: Misfit
+    groups: frozenset[int]
+    order: Ids
+    needs: Needs
+
+
+def timed(columns: Columns, tables: Tables, switches: Switches) -> Timed | Short:
+    """Link, issue loads ahead, find addresses, deal out copies, simulate. Groups without room hold
+    less at once, step by step; at last none holds more than the order says."""
+    needs = link(columns, tables.views)
+    loads = find_loads(columns, tables.copies, needs, tables.hardware)
+    if not switches.prefetch:
+        loads = loads._replace(wanted=own_places(columns.count, loads))
+    groups = int(columns.group.max(initial=0)) + 1
+    ahead = np.full(groups, switches.hold if switches.prefetch else 0, np.int32)
+    space = _space(columns, tables, loads, ahead, switches)
+    for reach, most in LESS:
+        near = _near(columns, loads, space, groups, reach) & (ahead > most)
+        if near.any():
+            ahead[near] = most
+            space = _space(columns, tables, loads, ahead, switches)
+    if space.short.any() and ahead.any():
+        space = _space(columns, tables, loads, np.zeros_like(ahead), switches)
+    order = issued_order(columns.count, loads, space.issue)
+    ordered, valid = renumbered(order, needs)
+    if not valid:
+        ordered = link(permuted(columns, order), tables.views)
+    users = users_of(columns, order)
+    if space.short.any() or loads.idle.size:
+        misfit = _allocated(columns, tables, users, space.address)
+        if misfit is not None:
+            near = np.flatnonzero(_near(columns, loads, space, groups, 0))
+            return _short(columns, order, ordered, misfit, frozenset(near.tolist()))
+    return _simulated(columns, tables, order, ordered, users, space.address, switches.queues)
+
+
+def timed_in_order(columns: Columns, tables: Tables) -> Timed | Short:
+    """The same for a program whose order and links are settled: addresses and times."""
+    order = np.arange(columns.count, dtype=np.int32)
+    needs = link(columns, tables.views)
+    users = users_of(columns, order)
+    address = np.full(columns.memory.size, -1, np.int64)
+    misfit = _allocated(columns, tables, users, address)
+    if misfit is not None:
+        return _short(columns, order, needs, misfit, frozenset())
+    return _simulated(columns, tables, order, needs, users, address, deal=False)
+
+
+def _space(columns: Columns, tables: Tables, loads: Loads, ahead: Ids, switches: Switches) -> Space:
+    held = held_until(columns, tables.hardware, loads.rest, ahead, switches.overlapping)
+    return find_space(columns, tables.hardware, loads, held)
+
+
+def _near(columns: Columns, loads: Loads, space: Space, groups: int, reach: int) -> Flags:
+    """Groups at most so far from one during which there was no room for something."""
+    near = np.zeros(groups, np.bool_)
+    for group in np.unique(columns.group[loads.rest[np.flatnonzero(space.short[:-1])]]):
+        near[max(0, group - reach) : group + reach + 1] = True
+    return near
+
+
+def _allocated(
+    columns: Columns, tables: Tables, users: Users, address: Quantities
+) -> tuple[int, Misfit] | None:
+    """Fill in addresses of every memory but the main one by the exact solver, or say which memory
+    is too small."""
+    used = np.flatnonzero(np.diff(users.start))
+    for memory, usable in enumerate(tables.hardware.usable.tolist()):
+        if memory == tables.hardware.main:
+            continue
+        inside = used[columns.memory[used] == memory].tolist()
+        rectangles = [
+            Rectangle(
+                str(buffer),
+                int(users.users[users.start[buffer]]),
+                int(users.users[users.start[buffer + 1] - 1]) + 1,
+                int(columns.size[buffer]),
+                int(columns.alignment[buffer]),
+            )
+            for buffer in inside
+        ]
+        found = allocate(Problem(tuple(rectangles), usable), node_limit=NODES)
+        if isinstance(found, Misfit):
+            buffers = tuple(inside[number] for number in found.buffers)
+            return memory, replace(found, buffers=buffers)
+        address[inside] = found.offsets
+    return None
+
+
+def _short(
+    columns: Columns,
+    order: Ids,
+    needs: Needs,
+    found: tuple[int, Misfit],
+    groups: frozenset[int],
+) -> Short:
+    memory, misfit = found
+    window: list[int] = columns.group[order[misfit.start : misfit.stop]].tolist()
+    return Short(memory, misfit, groups | frozenset(window), order, needs)
+
+
+def _simulated(
+    columns: Columns,
+    tables: Tables,
+    order: Ids,
+    needs: Needs,
+    users: Users,
+    address: Quantities,
+    deal: bool,
+) -> Timed | Short:
+    """Deal out copies, order what shares bytes, and let the engines run."""
+    hardware = tables.hardware
+    top = place_main(columns, hardware, users, columns.count, address)
+    if top > hardware.usable[hardware.main]:
+        misfit = _main_memory_misfit(columns, hardware, users, top)
+        return _short(columns, order, needs, (hardware.main, misfit), frozenset())
+    issued = deal_copies(columns, tables.copies, hardware, order, needs, deal)
+    waits, sound = with_reuse(columns, hardware, issued.engine, needs, users, address)
+    assert sound, "buffers that share bytes are live together"
+    peaks, live = peaks_of(columns, hardware, users, columns.count, address)
+    rates = tables.resources.table
+    start, end = np.empty(columns.count, np.int64), np.empty(columns.count, np.int64)
+    run(
+        issued.engine,
+        issued.duration,
+        issued.transfer,
+        np.zeros(columns.count, np.int64),
+        waits.start,
+        waits.needs,
+        rates.in_order,
+        rates.servers,
+        rates.pool,
+        rates.units_per_byte,
+        rates.units_per_cycle,
+        rates.pool_units_per_cycle,
+        start,
+        end,
+    )
+    return Timed(columns, order, needs, waits, issued, address, peaks, live, start, end)
+
+
+def _main_memory_misfit(columns: Columns, hardware: Hardware, users: Users, top: int) -> Misfit:
+    """The main memory is too small, for all of the run."""
+    usable = int(hardware.usable[hardware.main])
+    inside = np.flatnonzero(columns.memory == hardware.main).tolist()
+    return Misfit(
+        start=0,
+        stop=columns.count,
+        capacity=usable,
+        live_bytes=top,
+        short_by=top - usable,
+        reason=Reason.CAPACITY,
+        buffers=tuple(inside),
+        proven=False,
+        nodes=0,
+    )
