@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from tilewright.frontend.idioms import Idiom, recognise
-from tilewright.frontend.normalize.rewrite import FreeNames, rebuilt
+from tilewright.graph.edit import Names, rebuilt
 from tilewright.graph.graph import Array, Attribute, Constant, Graph, Node, constant_of
 from tilewright.graph.types import TensorType
 
@@ -15,7 +15,7 @@ class _Weights:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.names = FreeNames(graph)
+        self.names = Names(graph)
         self.made: dict[str, Constant] = {}
 
     def filled(self, node: str, label: str, kind: TensorType, number: float) -> str:
