@@ -4,9 +4,9 @@ import ast
 from pathlib import Path
 
 import pytest
-from tests.support.builder import GraphBuilder
 
 import tilewright
+from support.builder import GraphBuilder
 from tilewright.graph.ops import SPECS, spec_of
 from tilewright.graph.ops.spec import Pool, Strides
 

@@ -19,7 +19,8 @@ from tilewright.graph.ops.views import same_view
 UNARY = (
     "Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Cast Ceil Celu Clip Cos Cosh Elu Erf Exp "
     "Floor Gelu HardSigmoid HardSwish Identity IsInf IsNaN LeakyRelu Log Mish Neg Not Reciprocal "
-    "Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Tan Tanh ThresholdedRelu"
+    "Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Swish Tan Tanh "
+    "ThresholdedRelu"
 ).split()
 MOVES = frozenset({"Identity", "Cast"})
 FOLDED = frozenset({"Relu", "Clip", "LeakyRelu", "PRelu"})  # piecewise linear
@@ -27,7 +28,7 @@ PAIRS = frozenset({"Add", "Sub", "Mul", "Sum"})  # of two whole tensors: arrays 
 # Functions that machine files give rates of their own for; all others cost what an addition does.
 RATES = {
     **dict.fromkeys(("Exp", "Log", "Sqrt", "Pow", "Softplus", "Elu", "Selu", "Celu"), "exp"),
-    **dict.fromkeys(("HardSwish", "Mish"), "swish"),
+    **dict.fromkeys(("HardSwish", "Mish", "Swish"), "swish"),
     "Tanh": "tanh",
     "Sigmoid": "sigmoid",
     "Erf": "erf",
