@@ -2,36 +2,22 @@
 
 import numpy as np
 
-from tilewright.frontend.infer import Inference
+from tilewright.frontend.builder import TypedNodes
 from tilewright.graph.graph import Array, Attribute, Graph, Node, constant_of
 from tilewright.graph.types import TensorType
-from tilewright.graph.verify import verify
 
 
-class GraphBuilder:
+class GraphBuilder(TypedNodes):
     """Adds one node after the other; `graph` ends it."""
 
     def __init__(self, opset: int = 18, seed: int = 0) -> None:
-        self.inference = Inference({"": opset}, {})
-        self.nodes: list[Node] = []
-        self.inputs: list[str] = []
+        super().__init__(opset)
         self.random = np.random.default_rng(seed)
         self.count = 0
 
-    def type(self, name: str) -> TensorType:
-        """Type of a value."""
-        return self.inference.types[name]
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        """Shape of a value."""
-        return self.type(name).shape
-
     def input(self, *shape: int, dtype: str = "float32", name: str | None = None) -> str:
         """A new input of the network."""
-        name = name or f"x{len(self.inputs)}"
-        self.inputs.append(name)
-        self.inference.types[name] = TensorType(dtype, shape)
-        return name
+        return self.declare(name or f"x{len(self.inputs)}", TensorType(dtype, shape))
 
     def constant(self, values: object, dtype: str | None = None) -> str:
         """A constant with these numbers."""
@@ -62,9 +48,7 @@ class GraphBuilder:
             for key, value in attributes.items()
             if value is not None
         }
-        node = Node(f"{kind}_{first}", kind, inputs, results, given)
-        if self.inference.add(node):
-            self.nodes.append(node)
+        self.append(Node(f"{kind}_{first}", kind, inputs, results, given))
         return first
 
     def unread(self) -> list[str]:
@@ -74,17 +58,7 @@ class GraphBuilder:
 
     def graph(self, *outputs: str) -> Graph:
         """The network with these outputs; by default, all results that no node reads."""
-        graph = Graph(
-            "test",
-            tuple(self.nodes),
-            tuple(self.inputs),
-            outputs or tuple(self.unread()),
-            dict(self.inference.types),
-            dict(self.inference.constants),
-            self.inference.opsets,
-        )
-        verify(graph)
-        return graph
+        return self.built("test", outputs or tuple(self.unread()))
 
     def feeds(self, graph: Graph) -> dict[str, Array]:
         """Numbers for the inputs."""

@@ -5,42 +5,10 @@ from math import prod
 
 from tilewright.cost.base import WorkKind, Workload, matrix_product
 from tilewright.geometry.access import Access, AxisRule, Scaled, TransposedWindow, Whole, Window
-from tilewright.graph.ops.spec import Engine, Op, OpSpec, Tile
+from tilewright.graph.ops.spec import Engine, Op, OpSpec, Pool, Tile
 
 _FIRST_SPATIAL = 2
-# Classes that machine files give vector rates for; what is not here has the file's default.
-_VECTOR_CLASS = {
-    "Softmax": "softmax",
-    "LogSoftmax": "softmax",
-    "Hardmax": "softmax",
-    "Exp": "exp",
-    "Log": "exp",
-    "Sqrt": "exp",
-    "Pow": "exp",
-    "Softplus": "exp",
-    "Elu": "exp",
-    "Selu": "exp",
-    "Celu": "exp",
-    "Tanh": "tanh",
-    "Sigmoid": "sigmoid",
-    "Erf": "erf",
-    "Gelu": "gelu",
-    "Mish": "swish",
-    "HardSwish": "swish",
-    "LRN": "norm",
-    "LpNormalization": "norm",
-}
-_VECTOR_CLASS_OF_FAMILY = {
-    "normalisation": "norm",
-    "reduction": "reduce",
-    "element-wise": "add",
-    "layout": "copy",
-    "resample": "copy",
-}
-_PACKED = frozenset({"Conv", "ConvInteger", "QLinearConv"})
 _MANY = 16  # channels that no array packs any more; below it the machine's own limit decides
-_MAXIMUM = frozenset({"MaxPool", "GlobalMaxPool"})
-_ARRAY_ELTWISE = frozenset({"Add", "Sub", "Mul", "Sum"})  # two full tensors, through the array
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +36,12 @@ def workload_of(
     access = access or spec.access(op, 0)
     rules = access.inputs[0] if access is not None and access.inputs else None
     if rules is None or tile.input_box(0) is None:
-        return _vector(spec, op, tile, element)
+        return _vector(spec, tile, element)
     if len(rules) > _FIRST_SPATIAL and _has_window(spec, rules):
         return _window(spec, op, tile, rules, element)
     if spec.engine is Engine.MATRIX:
         return _product(tile, rules, element)
-    return _vector(spec, op, tile, element)
+    return _vector(spec, tile, element)
 
 
 def _has_window(spec: OpSpec, rules: tuple[AxisRule, ...]) -> bool:
@@ -116,18 +84,18 @@ def _window(spec: OpSpec, op: Op, tile: Tile, rules: tuple[AxisRule, ...], dtype
 def _mixing(spec: OpSpec, op: Op, channel: AxisRule, channels: int) -> tuple[WorkKind, int]:
     """The kind of window by how channels depend on each other, and the groups of the tile."""
     if spec.engine is not Engine.MATRIX:
-        return WorkKind.POOL if op.kind in _MAXIMUM else WorkKind.DEPTHWISE, 1
+        return WorkKind.POOL if spec.pool is Pool.MAXIMUM else WorkKind.DEPTHWISE, 1
     if not isinstance(channel, Scaled):
-        return WorkKind.FIRST_CONV if reads_given(op) else WorkKind.CONV, 1
+        return WorkKind.FIRST_CONV if reads_given(spec, op) else WorkKind.CONV, 1
     if channel.numerator == 1:
         return WorkKind.DEPTHWISE, 1
     return WorkKind.CONV, max(1, channels // channel.denominator)
 
 
-def reads_given(op: Op) -> bool:
+def reads_given(spec: OpSpec, op: Op) -> bool:
     """Whether a convolution reads the network's own input, which arrays may take packed."""
     data = op.inputs[0]
-    if data is None or not data.given or op.kind not in _PACKED:
+    if data is None or not data.given or spec.filter is None or spec.filter.transposed:
         return False
     return data.type.shape[1] < _MANY and op.int_of("group", 1) == 1
 
@@ -153,13 +121,13 @@ def _product(tile: Tile, rules: tuple[AxisRule, ...], dtype: str) -> Workload:
     return matrix_product(rows, inner, shape[-1], dtype, prod(shape[:-2]))
 
 
-def _vector(spec: OpSpec, op: Op, tile: Tile, dtype: str) -> Workload:
+def _vector(spec: OpSpec, tile: Tile, dtype: str) -> Workload:
     shape = tile.output.shape
     inputs = [tile.input_box(index) for index in range(len(tile.inputs))]
     full = [box for box in inputs if box is not None and box.size == tile.output.size]
     largest = max((box.size for box in inputs if box is not None), default=tile.output.size)
-    operator = _VECTOR_CLASS.get(op.kind) or _VECTOR_CLASS_OF_FAMILY.get(spec.family, "default")
-    if op.kind in _ARRAY_ELTWISE and len(full) == len(inputs) == 2 and len(shape) == 4:
+    operator = spec.vector_class
+    if spec.pairs and len(full) == len(inputs) == 2 and len(shape) == 4:
         image = _Image.of(shape)
         return Workload(
             WorkKind.ELTWISE,

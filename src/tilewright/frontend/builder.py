@@ -14,7 +14,51 @@ from tilewright.graph.verify import verify
 OPSET = 20
 
 
-class Builder:
+class TypedNodes:
+    """Nodes added one after the other, each typed as it comes."""
+
+    def __init__(self, opset: int) -> None:
+        self.inference = Inference({"": opset}, {})
+        self.inputs: list[str] = []
+        self.nodes: list[Node] = []
+
+    def type(self, value: str) -> TensorType:
+        """Type of a value."""
+        return self.inference.types[value]
+
+    def shape(self, value: str) -> tuple[int, ...]:
+        """Shape of a value."""
+        return self.type(value).shape
+
+    def declare(self, name: str, kind: TensorType) -> str:
+        """An input of the network."""
+        self.inputs.append(name)
+        self.inference.types[name] = kind
+        return name
+
+    def append(self, node: Node) -> None:
+        """One more node, unless it is constant."""
+        if self.inference.add(node):
+            self.nodes.append(node)
+
+    def built(self, name: str, outputs: tuple[str, ...]) -> Graph:
+        """The network, without constants that nothing reads."""
+        types, constants = self.inference.types, self.inference.constants
+        read = {value for node in self.nodes for value in node.reads} | set(outputs)
+        graph = Graph(
+            name,
+            tuple(self.nodes),
+            tuple(self.inputs),
+            outputs,
+            {v: kind for v, kind in types.items() if v not in constants or v in read},
+            {v: constant for v, constant in constants.items() if v in read},
+            dict(self.inference.opsets),
+        )
+        verify(graph)
+        return graph
+
+
+class Builder(TypedNodes):
     """Builds a Graph node by node. Every method takes and gives names of values.
 
     A node without a name is called after its kind and its place in the scope: `layer1.0.relu2`.
@@ -22,29 +66,25 @@ class Builder:
     """
 
     def __init__(self, name: str) -> None:
+        super().__init__(OPSET)
         self.name = name
-        self._inference = Inference({"": OPSET}, {})
-        self._inputs: list[str] = []
-        self._nodes: list[Node] = []
         self._scope = ""
         self._counts: dict[str, int] = {}
 
     def input(self, name: str, shape: Sequence[int], dtype: str = "float32") -> str:
         """An input of the network."""
-        self._inputs.append(name)
-        self._inference.types[name] = TensorType(dtype, tuple(shape))
-        return name
+        return self.declare(name, TensorType(dtype, tuple(shape)))
 
     def weight(self, name: str, shape: Sequence[int], dtype: str = "float32") -> str:
         """A constant without numbers: they are seeded when they are needed."""
         full = self._scope + name
-        self._inference.constant(full, Constant(TensorType(dtype, tuple(shape)), None))
+        self.inference.constant(full, Constant(TensorType(dtype, tuple(shape)), None))
         return full
 
     def constant(self, name: str, array: Array) -> str:
         """A constant with its numbers."""
         full = self._scope + name
-        self._inference.constant(full, constant_of(array))
+        self.inference.constant(full, constant_of(array))
         return full
 
     @contextmanager
@@ -53,10 +93,6 @@ class Builder:
         outer, self._scope = self._scope, f"{self._scope}{name}."
         yield
         self._scope = outer
-
-    def shape(self, value: str) -> tuple[int, ...]:
-        """Shape of a value."""
-        return self._inference.types[value].shape
 
     def op(self, kind: str, *inputs: str, name: str = "", **attributes: Attribute) -> str:
         """A node with one result."""
@@ -69,9 +105,8 @@ class Builder:
         full = self._named(kind, name)
         outputs = (full,) if results == 1 else tuple(f"{full}.{i}" for i in range(results))
         node = Node(full, kind, inputs, outputs, attributes)
-        if self._inference.add(node):
-            self._nodes.append(node)
-        unknown = [value for value in outputs if value not in self._inference.types]
+        self.append(node)
+        unknown = [value for value in outputs if value not in self.inference.types]
         if unknown:
             raise ModelError(
                 f"node '{full}' ({kind}): the shape of its result cannot be worked out"
@@ -87,19 +122,7 @@ class Builder:
 
     def finish(self, *outputs: str) -> Graph:
         """The finished network."""
-        types, constants = self._inference.types, self._inference.constants
-        read = {value for node in self._nodes for value in node.reads}
-        graph = Graph(
-            self.name,
-            tuple(self._nodes),
-            tuple(self._inputs),
-            outputs,
-            {v: kind for v, kind in types.items() if v not in constants or v in read},
-            {v: constant for v, constant in constants.items() if v in read},
-            {"": OPSET},
-        )
-        verify(graph)
-        return graph
+        return self.built(self.name, outputs)
 
     # What networks are made of.
 

@@ -9,6 +9,7 @@ from tilewright.errors import ModelError, ShapeError
 from tilewright.frontend import proto
 from tilewright.frontend.infer import Inference
 from tilewright.frontend.upgrade import TARGET, Upgrade
+from tilewright.graph.edit import Names
 from tilewright.graph.graph import Graph, Node
 from tilewright.graph.types import TensorType
 from tilewright.graph.verify import verify
@@ -81,11 +82,11 @@ def build(raw: proto.RawModel, shapes: Shapes) -> Graph:
     for name, constant in raw.constants.items():
         inference.constant(name, constant)
     upgrade = Upgrade(old, inference)
-    names = _Names()
+    names = Names()
     nodes: list[Node] = []
     for original in _ordered(raw, set(inputs)):
         for node in upgrade.nodes(original):
-            named = replace(node, name=names.unique(node))
+            named = replace(node, name=names.take(node.name or _unnamed(node)))
             if inference.add(named):
                 nodes.append(named)
     return _finish(raw, tuple(inputs), nodes, inference, opsets)
@@ -121,20 +122,8 @@ def _finish(
     return graph
 
 
-class _Names:
-    """Gives every node a name of its own."""
-
-    def __init__(self) -> None:
-        self.used: set[str] = set()
-
-    def unique(self, node: Node) -> str:
-        base = node.name or f"{node.kind}_{next(iter(node.writes), '')}"
-        name, number = base, 1
-        while name in self.used:
-            number += 1
-            name = f"{base}_{number}"
-        self.used.add(name)
-        return name
+def _unnamed(node: Node) -> str:
+    return f"{node.kind}_{next(iter(node.writes), '')}"
 
 
 def _ordered(raw: proto.RawModel, inputs: set[str]) -> Iterator[Node]:

@@ -11,6 +11,7 @@ import numpy as np
 from tilewright.errors import ModelError
 from tilewright.frontend import proto
 from tilewright.frontend.infer import Inference
+from tilewright.graph.edit import free_name
 from tilewright.graph.graph import Array, Node, Opaque, constant_of
 
 TARGET = 13
@@ -38,11 +39,8 @@ class Upgrade:
     def input(self, node: Node, label: str, values: object, dtype: str = "int64") -> str:
         """A new constant for what used to be an attribute."""
         array: Array = np.asarray(values, dtype=np.dtype(dtype))
-        base = name = f"{next(node.writes)}/{label}"
-        number = 1
-        while name in self.inference.types:  # bodies may use a name again
-            number += 1
-            name = f"{base}.{number}"
+        # Bodies may use a name again.
+        name = free_name(f"{next(node.writes)}/{label}", self.inference.types)
         self.inference.constant(name, constant_of(array))
         return name
 

@@ -1,24 +1,17 @@
 """Convolutions beyond the array: kernel parts, patches, expanded filters, explicit padding."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import product
 
 import numpy as np
 
 from tilewright.geometry.interval import Interval, even_split
+from tilewright.graph.edit import part_of, reshaped
 from tilewright.graph.graph import Array, Attribute, Constant
 from tilewright.graph.ops.windows import FIRST_SPATIAL, WindowParameters, window_of
-from tilewright.legalise.draft import Draft, part_of, reshaped
+from tilewright.legalise.draft import Draft
 from tilewright.legalise.limits import reach, taken_kernel, too_long
 from tilewright.machine.machine import Limits
-
-# Operators with a filter -> the inputs that hold it, its zero point, and the data's zero point.
-_FILTERS: Mapping[str, tuple[int, int | None, int | None]] = {
-    "Conv": (1, None, None),
-    "ConvTranspose": (1, None, None),
-    "ConvInteger": (1, 3, 2),
-    "QLinearConv": (3, 5, 2),
-}
 
 
 def split_kernels(draft: Draft, limits: Limits) -> str | None:
@@ -54,7 +47,7 @@ def take_patches(draft: Draft, limits: Limits) -> str | None:
     if window is None:
         return None
     axes = [a for a in range(len(window.kernel)) if _is_patch(window, a, limits)]
-    data, result = draft.node.inputs[0], draft.op.result().shape
+    data, result = draft.old.inputs[0], draft.op.result().shape
     shape = draft.shape(data)
     ranges: dict[int, tuple[int, int, int]] = {}
     pads: dict[int, tuple[int, int]] = {}
@@ -100,7 +93,7 @@ def take_patches(draft: Draft, limits: Limits) -> str | None:
         tuple(0 if a in keep else p for a, p in enumerate(window.pads_before)),
         tuple(0 if a in keep else p for a, p in enumerate(window.pads_after)),
     )
-    draft.last("Conv", [patches, weight, *draft.node.inputs[2:]], attributes)
+    draft.last("Conv", [patches, weight, *draft.old.inputs[2:]], attributes)
     return (
         f"kernel {_by(window.kernel)} stride {_by(window.strides)} as patches: "
         f"space to depth to {shape[1] * count} channels, then a {_by(kernel)} kernel"
@@ -109,33 +102,32 @@ def take_patches(draft: Draft, limits: Limits) -> str | None:
 
 def expand_dilation(draft: Draft, limits: Limits) -> str | None:
     """A dilated filter gets zeros between its taps (a quantised one its zero point)."""
-    window = window_of(draft.op)
-    if draft.op.kind not in _FILTERS or window is None:
+    window, where = window_of(draft.op), draft.spec.filter
+    if where is None or window is None:
         return None
-    position, zero_position, _ = _FILTERS[draft.op.kind]
     wide = [a for a, d in enumerate(window.dilations) if too_long(d, limits.dilation)]
-    constant = draft.graph.constants.get(draft.node.inputs[position])
-    fill = _fill(draft, zero_position)
+    constant = draft.graph.constants.get(draft.old.inputs[where.weight])
+    fill = _fill(draft, where.weight_zero)
     if not wide or constant is None or fill is None:
         return None
     kernel = tuple(reach(window, a) if a in wide else k for a, k in enumerate(window.kernel))
     attributes = dict(draft.op.attributes)
     attributes["kernel_shape"] = kernel
     attributes["dilations"] = tuple(1 if a in wide else d for a, d in enumerate(window.dilations))
-    inputs = list(draft.node.inputs)
+    inputs = list(draft.old.inputs)
     if kernel != window.kernel:
         steps = tuple(d if a in wide else 1 for a, d in enumerate(window.dilations))
-        inputs[position] = draft.weight("expanded", _expanded(constant, kernel, steps, fill))
+        inputs[where.weight] = draft.weight("expanded", _expanded(constant, kernel, steps, fill))
     draft.last(draft.op.kind, inputs, attributes)
     return f"kernel {_by(window.kernel)} dilation {_by(window.dilations)} expanded to {_by(kernel)}"
 
 
 def pad_explicitly(draft: Draft, limits: Limits) -> str | None:
     """What a pad has beyond half the kernel is written by a Pad before; the rest stays."""
-    window = window_of(draft.op)
-    if not limits.pad_half_kernel or window is None or draft.op.kind not in _FILTERS:
+    window, where = window_of(draft.op), draft.spec.filter
+    if not limits.pad_half_kernel or window is None or where is None:
         return None
-    if draft.op.kind == "ConvTranspose":
+    if where.transposed:
         return None  # its pads crop the result
     pads: dict[int, tuple[int, int]] = {}
     kept: list[tuple[int, int]] = []
@@ -144,15 +136,15 @@ def pad_explicitly(draft: Draft, limits: Limits) -> str | None:
         before, after = (min(side, half) for side in sides)
         kept.append((before, after))
         pads[FIRST_SPATIAL + a] = (sides[0] - before, sides[1] - after)
-    zero = _FILTERS[draft.op.kind][2]
-    fill = draft.node.inputs[zero] if zero is not None and draft.op.has(zero) else ""
+    zero = where.data_zero
+    fill = draft.old.inputs[zero] if zero is not None and draft.op.has(zero) else ""
     scalar = not fill or draft.shape(fill) == ()
     if not any(sum(pair) for pair in pads.values()) or not scalar:
         return None
     before, after = zip(*kept, strict=True)
-    padded = draft.pad(draft.node.inputs[0], pads, fill)
+    padded = draft.pad(draft.old.inputs[0], pads, fill)
     attributes = _attributes(draft, window.kernel, window.strides, window.dilations, before, after)
-    draft.last(draft.op.kind, [padded, *draft.node.inputs[1:]], attributes)
+    draft.last(draft.op.kind, [padded, *draft.old.inputs[1:]], attributes)
     was, now = (*window.pads_before, *window.pads_after), (*before, *after)
     return (
         f"pads {_slashes(was)} of kernel {_by(window.kernel)}: a Pad before leaves {_slashes(now)}"
@@ -163,15 +155,15 @@ def split_channels(draft: Draft, limits: Limits) -> str | None:
     """More input channels than the array counts become a sum over parts of them."""
     if _plain_convolution(draft) is None or draft.op.int_of("group", 1) != 1:
         return None
-    weight, channels = draft.graph.constants[draft.node.inputs[1]], draft.op.shape(0)[1]
+    weight, channels = draft.graph.constants[draft.old.inputs[1]], draft.op.shape(0)[1]
     if limits.dimension is None or channels <= limits.dimension:
         return None
     cuts = reduction_parts(channels, limits)
     results: list[str] = []
     for number, cut in enumerate(cuts):
-        data = draft.slice(draft.node.inputs[0], {1: (cut.start, cut.stop, 1)})
+        data = draft.slice(draft.old.inputs[0], {1: (cut.start, cut.stop, 1)})
         part = draft.weight("weight", part_of(weight, {1: (cut.start, cut.stop)}))
-        inputs = [data, part, *(draft.node.inputs[2:] if number == 0 else ())]
+        inputs = [data, part, *(draft.old.inputs[2:] if number == 0 else ())]
         shape = draft.op.result().shape
         results.append(draft.add("Conv", inputs, shape, "part", draft.op.attributes))
     draft.sum(results)
@@ -190,7 +182,10 @@ def reduction_parts(extent: int, limits: Limits) -> tuple[Interval, ...]:
 
 def _plain_convolution(draft: Draft) -> WindowParameters | None:
     """The window of a Conv with constant weights."""
-    if draft.op.kind != "Conv" or draft.node.inputs[1] not in draft.graph.constants:
+    where = draft.spec.filter
+    if where is None or not draft.spec.adds_up:
+        return None
+    if draft.old.inputs[where.weight] not in draft.graph.constants:
         return None
     return window_of(draft.op)
 
@@ -241,13 +236,13 @@ def _part(draft: Draft, window: WindowParameters, part: Part, *, first: bool, al
         ranges[FIRST_SPATIAL + a] = (max(0, start), min(extent, stop), 1)
         before.append(max(0, -start))
         after.append(max(0, stop - extent))
-    data = draft.slice(draft.node.inputs[0], ranges)
-    weight = draft.graph.constants[draft.node.inputs[1]]
+    data = draft.slice(draft.old.inputs[0], ranges)
+    weight = draft.graph.constants[draft.old.inputs[1]]
     cuts = {FIRST_SPATIAL + a: (cut.start, cut.stop) for a, cut in enumerate(part)}
     inputs = [
         data,
         draft.weight("weight", part_of(weight, cuts)),
-        *(draft.node.inputs[2:] if first else ()),
+        *(draft.old.inputs[2:] if first else ()),
     ]
     kernel = tuple(cut.length for cut in part)
     attributes = _attributes(
@@ -255,7 +250,7 @@ def _part(draft: Draft, window: WindowParameters, part: Part, *, first: bool, al
     )
     if alone:
         draft.last("Conv", inputs, attributes)
-        return draft.node.outputs[0]
+        return draft.old.outputs[0]
     return draft.add("Conv", inputs, draft.op.result().shape, "part", attributes)
 
 
@@ -276,7 +271,7 @@ def _attributes(
 
 def _patch_weight(draft: Draft, axes: list[int], count: int) -> Constant:
     """The filter with the taps of some axes moved to its channels."""
-    weight = draft.graph.constants[draft.node.inputs[1]]
+    weight = draft.graph.constants[draft.old.inputs[1]]
     filters, channels, *kernel = weight.type.shape
     order = (0, 1, *(FIRST_SPATIAL + a for a in axes))
     order += tuple(FIRST_SPATIAL + a for a in range(len(kernel)) if a not in axes)

@@ -52,9 +52,9 @@ def array_limits(op: Op, tile: Tile | None, machine: Machine) -> tuple[LimitChec
     Pools are checked too, since an array can run them; for other vector work there are none.
     """
     spec, limits = SPECS.get(op.kind), machine.limits
-    if spec is None or (spec.engine is not Engine.MATRIX and not _is_pool(spec, op)):
+    if spec is None or (spec.engine is not Engine.MATRIX and spec.pool is None):
         return ()
-    window = pool_window(op) if _is_pool(spec, op) else window_of(op)
+    window = pool_window(op) if spec.pool is not None else window_of(op)
     checks: list[LimitCheck | None] = []
     if window is not None:
         checks += _window_checks(spec, op, window, _pads(window, tile), limits)
@@ -67,7 +67,7 @@ def array_limits(op: Op, tile: Tile | None, machine: Machine) -> tuple[LimitChec
 
 def is_packed(op: Op, machine: Machine) -> bool:
     """Whether the array reads the network's input as it lies there: few channels, not expanded."""
-    return reads_given(op) and op.shape(0)[1] <= machine.packed_channels
+    return reads_given(SPECS[op.kind], op) and op.shape(0)[1] <= machine.packed_channels
 
 
 def has_vector_engine(machine: Machine) -> bool:
@@ -93,15 +93,12 @@ def taken_kernel(window: WindowParameters, axis: int, limits: Limits) -> int:
 
 def pool_window(op: Op) -> WindowParameters | None:
     """The window of a pool; a global one has all of its input's space."""
-    if not op.kind.startswith("Global"):
-        return window_of(op)
+    window = window_of(op)
+    if window is not None:
+        return window
     space = op.shape(0)[FIRST_SPATIAL:]
     one, none = (1,) * len(space), (0,) * len(space)
     return WindowParameters(space, one, one, none, none)
-
-
-def _is_pool(spec: OpSpec, op: Op) -> bool:
-    return spec.family == "window" and spec.engine is Engine.VECTOR and op.kind.endswith("Pool")
 
 
 def _pads(window: WindowParameters, tile: Tile | None) -> tuple[int, ...]:
@@ -116,13 +113,13 @@ def _window_checks(
     spec: OpSpec, op: Op, window: WindowParameters, pads: tuple[int, ...], limits: Limits
 ) -> list[LimitCheck | None]:
     axes = range(len(window.kernel))
-    pool, transposed = spec.engine is Engine.VECTOR, op.kind == "ConvTranspose"
+    pool, transposed = spec.pool is not None, spec.filter is not None and spec.filter.transposed
     kernels = [taken_kernel(window, a, limits) for a in axes]
     patches = all(reach(window, a) <= window.strides[a] for a in axes)
     remedy = "taken as patches: space to depth, then a 1x1 kernel"
     if pool:
         remedy = "a cascade of smaller pools, else the vector engine"
-    elif op.kind != "Conv":
+    elif not spec.adds_up:
         remedy = f"none for {op.kind}"
     elif not patches:
         remedy = f"a sum of convolutions over kernel parts of at most {limits.kernel}"
@@ -138,7 +135,7 @@ def _window_checks(
     )
     if transposed:
         return checks  # it steps through its result, and its pads crop it
-    if not pool and op.kind == "Conv":
+    if spec.adds_up:
         remedy = "taken as patches" if patches else "kernel parts, each taken as patches"
     checks.append(_most("stride", list(window.strides), limits.stride, remedy))
     if limits.pad_half_kernel:

@@ -8,14 +8,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from tilewright.geometry.box import Box
+from tilewright.graph.edit import Names, rebuilt
 from tilewright.graph.graph import Constant, Graph, Node
-from tilewright.graph.ops import SPECS, spec_of
+from tilewright.graph.ops import spec_of
 from tilewright.graph.ops.spec import Engine
 from tilewright.graph.types import BITS, FLOATS, TensorType
 from tilewright.graph.verify import verify
 from tilewright.legalise import convolutions, pools, products, transposed
 from tilewright.legalise.alignment import alignment_costs
-from tilewright.legalise.draft import Draft, Names
+from tilewright.legalise.draft import Draft
 from tilewright.legalise.limits import (
     ALIGNMENT,
     LimitCheck,
@@ -78,10 +79,10 @@ def _run(
     constants: dict[str, Constant] = {}
     for node in graph.nodes:
         known = spec_of(graph, node)
-        draft = Draft(graph, node, known[1], names, machine, dtype) if known is not None else None
+        draft = Draft(graph, node, known, names, machine, dtype) if known is not None else None
         what = one.rule(draft, machine.limits) if draft is not None else None
         # What cannot be cut has a window that is not understood well enough to be rewritten.
-        if draft is None or what is None or SPECS[node.kind].access(draft.op, 0) is None:
+        if draft is None or what is None or draft.spec.access(draft.op, 0) is None:
             nodes.append(node)
             continue
         nodes += draft.nodes
@@ -91,7 +92,7 @@ def _run(
         origin |= {new.name: user for new in draft.nodes}
         limit = _stated(one, draft, machine)
         steps.append(_step(draft, user, limit, what, dtype))
-    return (_rebuilt(graph, nodes, types, constants), steps) if steps else (graph, [])
+    return (rebuilt(graph, nodes, constants, types), steps) if steps else (graph, [])
 
 
 def _stated(one: Pass, draft: Draft, machine: Machine) -> str:
@@ -100,26 +101,11 @@ def _stated(one: Pass, draft: Draft, machine: Machine) -> str:
     return one.limit if one.limit in broken or not broken else broken[0]
 
 
-def _rebuilt(
-    graph: Graph,
-    nodes: list[Node],
-    types: Mapping[str, TensorType],
-    constants: Mapping[str, Constant],
-) -> Graph:
-    """The graph with other nodes; constants that nothing reads any more are dropped."""
-    read = {name for node in nodes for name in node.reads} | set(graph.outputs)
-    everything = {**graph.constants, **constants}
-    kept = {name: constant for name, constant in everything.items() if name in read}
-    gone = everything.keys() - kept.keys()
-    all_types = {n: kind for n, kind in {**graph.types, **types}.items() if n not in gone}
-    return replace(graph, nodes=tuple(nodes), types=all_types, constants=kept)
-
-
 def _step(draft: Draft, user: str, limit: str, what: str, dtype: str) -> LegalStep:
     """A rewrite with what it adds: all new nodes' work and traffic, less the old one's."""
-    macs = sum(_macs(draft, node) for node in draft.nodes) - _macs(draft, draft.node)
+    macs = sum(_macs(draft, node) for node in draft.nodes) - _macs(draft, draft.old)
     moved = sum(_bytes(draft, node, dtype) for node in draft.nodes)
-    moved -= _bytes(draft, draft.node, dtype)
+    moved -= _bytes(draft, draft.old, dtype)
     made = tuple(node.name for node in draft.nodes)
     return LegalStep(user, draft.op.kind, limit, "rewritten", what, macs, moved, made)
 
@@ -158,7 +144,7 @@ def _remaining(
         for check in array_limits(op, None, machine):
             if check.met or check.limit == ALIGNMENT:
                 continue
-            outcome, what = _left(check, SPECS[op.kind].engine, machine)
+            outcome, what = _left(check, spec.engine, machine)
             steps.append(LegalStep(user, op.kind, check.limit, outcome, what))
         costs = alignment_costs(spec, op, machine, element_bits(dtype) / 8)
         if costs is not None:

@@ -1,18 +1,14 @@
 """Pools beyond the array as cascades of smaller ones; what does not factorise stays whole."""
 
 from tilewright.graph.graph import Attribute
+from tilewright.graph.ops.spec import Pool
 from tilewright.graph.ops.windows import FIRST_SPATIAL, WindowParameters, window_of
 from tilewright.legalise.draft import Draft
 from tilewright.legalise.limits import pool_window, too_long
 from tilewright.machine.machine import Limits
 
-# A pool -> the kind of a first stage. Averages of averages and maxima of maxima are exact.
-_STAGE = {
-    "MaxPool": "MaxPool",
-    "GlobalMaxPool": "MaxPool",
-    "AveragePool": "AveragePool",
-    "GlobalAveragePool": "AveragePool",
-}
+# The first stage of a cascade. Averages of averages and maxima of maxima are exact.
+_STAGE = {Pool.MAXIMUM: "MaxPool", Pool.AVERAGE: "AveragePool"}
 
 
 def cascade_factors(draft: Draft, limits: Limits) -> str | None:
@@ -40,9 +36,11 @@ def cascade_factors(draft: Draft, limits: Limits) -> str | None:
         return None
     stage = tuple(blocks)
     space = tuple(e // b for e, b in zip(shape[FIRST_SPATIAL:], stage, strict=True))
+    pool = draft.spec.pool
+    assert pool is not None
     first = draft.add(
-        _STAGE[draft.op.kind],
-        draft.node.inputs,
+        _STAGE[pool],
+        draft.old.inputs,
         (*shape[:FIRST_SPATIAL], *space),
         "pool",
         {"kernel_shape": stage, "strides": stage},
@@ -62,9 +60,9 @@ def cascade_factors(draft: Draft, limits: Limits) -> str | None:
 def cascade_maxima(draft: Draft, limits: Limits) -> str | None:
     """A large maximum is the maximum of smaller ones at every position: 13 is 7 after 7."""
     window = _too_large(draft, limits)
-    if window is None or draft.op.kind != "MaxPool" or any(d != 1 for d in window.dilations):
+    if window is None or draft.spec.pool is not Pool.MAXIMUM or window_of(draft.op) is None:
         return None
-    if draft.op.int_of("storage_order", 0):
+    if any(d != 1 for d in window.dilations) or draft.op.int_of("storage_order", 0):
         return None
     result, shape = draft.op.result().shape, draft.op.shape(0)
     first: list[tuple[int, int, int]] = []  # kernel, pads of the first stage
@@ -90,7 +88,7 @@ def cascade_maxima(draft: Draft, limits: Limits) -> str | None:
     ones = (1,) * len(first)
     stage = draft.add(
         "MaxPool",
-        draft.node.inputs,
+        draft.old.inputs,
         (*shape[:FIRST_SPATIAL], *space),
         "pool",
         _window_attributes(first, ones),
@@ -102,7 +100,7 @@ def cascade_maxima(draft: Draft, limits: Limits) -> str | None:
 
 def _too_large(draft: Draft, limits: Limits) -> WindowParameters | None:
     """The window of a pool whose kernel is beyond the limit."""
-    if draft.op.kind not in _STAGE or len(draft.node.outputs) > 1:
+    if draft.spec.pool not in _STAGE or len(draft.old.outputs) > 1:
         return None
     window = pool_window(draft.op)
     if window is None or not any(too_long(k, limits.kernel) for k in window.kernel):

@@ -70,9 +70,10 @@ def take_phases(draft: Draft, limits: Limits) -> str | None:
     """A transposed convolution with a stride becomes a convolution with an output channel for
     every phase, where that is cheaper on the array, or the only way onto it."""
     op = draft.op
-    weight = draft.graph.constants.get(draft.node.inputs[1]) if len(op.inputs) > 1 else None
-    window = transposed_parameters(op) if op.kind == "ConvTranspose" else None
-    bias = draft.node.inputs[2] if op.has(2) else ""
+    where = draft.spec.filter
+    weight = draft.graph.constants.get(draft.old.inputs[1]) if len(op.inputs) > 1 else None
+    window = transposed_parameters(op) if where is not None and where.transposed else None
+    bias = draft.old.inputs[2] if op.has(2) else ""
     if window is None or weight is None or max(window.strides) < 2:
         return None
     if bias and bias not in draft.graph.constants:
@@ -97,7 +98,7 @@ def take_phases(draft: Draft, limits: Limits) -> str | None:
 
 def op_index(draft: Draft) -> int:
     """Where the node is in its graph."""
-    return draft.graph.index[draft.node.name]
+    return draft.graph.index[draft.old.name]
 
 
 def _checks(draft: Draft) -> tuple[LimitCheck, ...]:
@@ -135,7 +136,7 @@ def _write(draft: Draft, axes: tuple[_Axis, ...], weight: Constant, bias: str) -
         FIRST_SPATIAL + a: (max(0, -axis.pads[0]), axis.extent + min(0, axis.pads[1]), 1)
         for a, axis in enumerate(axes)
     }
-    data = draft.slice(draft.node.inputs[0], ranges, "crop")
+    data = draft.slice(draft.old.inputs[0], ranges, "crop")
     inputs = [data, draft.weight("weight", _phase_weight(weight, axes, groups))]
     if bias:
         inputs.append(draft.weight("bias", _phase_bias(draft, bias, phases, phases_first)))
@@ -156,7 +157,7 @@ def _write(draft: Draft, axes: tuple[_Axis, ...], weight: Constant, bias: str) -
         FIRST_SPATIAL + a: (axis.crop, axis.crop + axis.result, 1) for a, axis in enumerate(axes)
     }
     draft.slice(made, kept, "inside")
-    draft.finish()
+    draft.end()
 
 
 def _to_space(

@@ -4,13 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.graph.graph import Attribute
+from tilewright.graph.ops import SPECS
 
 NCHWC = "com.microsoft.nchwc"
 MICROSOFT = "com.microsoft"
 
 # The output is the input's buffer, seen in another shape.
-ALIAS = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"})
-# The output may overwrite input 0 at its last use.
+ALIAS = frozenset(spec.kind for spec in SPECS.values() if spec.keeps_order)
+# The output may overwrite input 0 at its last use: what its own kernels are registered for, fewer
+# than could (`OpSpec.in_place`).
 IN_PLACE = frozenset(
     {
         *("Relu", "Sigmoid", "Tanh", "LeakyRelu", "Elu", "HardSigmoid", "Softplus", "Softsign"),

@@ -14,8 +14,8 @@ from tilewright.cost.from_graph import workload_of
 from tilewright.cost.models import models_of
 from tilewright.geometry.box import Box
 from tilewright.graph.graph import Graph, Node
-from tilewright.graph.ops import runs_whole
-from tilewright.graph.ops.spec import Engine, op_of
+from tilewright.graph.ops import runs_whole, spec_of
+from tilewright.graph.ops.spec import Engine
 from tilewright.machine.machine import Core, Machine
 from tilewright.plan.plan import GroupPlan, Place, Plan
 from tilewright.program.build_tiles import GroupBuilder, Index, LoweringError, renumbered
@@ -215,11 +215,13 @@ class Builder:
                 continue
             for name in group.nodes:
                 node = self.graph.nodes[self.graph.index[name]]
-                op = op_of(self.graph, node)
-                if op is None or op.kind != "Concat":
+                known = spec_of(self.graph, node)
+                if known is None or known[0].parts is None:
                     continue
                 for source, view in zip(
-                    node.inputs, concat_parts(op, self.main_view(node.outputs[0])), strict=True
+                    node.inputs,
+                    concat_parts(known[1], self.main_view(node.outputs[0])),
+                    strict=True,
                 ):
                     if source in self.main:
                         raise LoweringError(f"'{name}' cannot be a view: '{source}' lies elsewhere")

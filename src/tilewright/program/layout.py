@@ -6,6 +6,7 @@ from math import prod
 from tilewright.geometry.box import Box
 from tilewright.graph.graph import Graph
 from tilewright.graph.ops import spec_of
+from tilewright.graph.ops.views import dense_strides
 from tilewright.graph.types import BITS, FLOATS
 from tilewright.machine.dtypes import element_bits
 from tilewright.machine.machine import Machine
@@ -105,13 +106,3 @@ def part(view: View, outer: Box, inner: Box) -> View:
     for wanted, there, stride in zip(inner.intervals, outer.intervals, view.strides, strict=True):
         offset += (wanted.start - there.start) * stride
     return View(view.buffer, offset, inner.shape, view.strides, view.dtype, view.item)
-
-
-def dense_strides(shape: tuple[int, ...], item: int) -> tuple[int, ...]:
-    """Row by row, without gaps."""
-    strides: list[int] = []
-    step = item
-    for extent in reversed(shape):
-        strides.append(step)
-        step *= max(1, extent)
-    return tuple(reversed(strides))

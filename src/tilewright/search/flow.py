@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.graph.graph import Graph
-from tilewright.graph.ops.layout import RESHAPES
+from tilewright.graph.ops import SPECS
 from tilewright.search.needs import Edge, Needs, counts_of, stays
 
 Mask = npt.NDArray[np.bool_]
@@ -152,7 +152,7 @@ class Flow:
     ) -> int | None:
         """The larger of two states on the other side of a reshape of which all is needed: by axes
         that stay, or by how the elements lie in a row."""
-        if self.graph.nodes[edge.node].kind not in RESHAPES:
+        if not SPECS[self.graph.nodes[edge.node].kind].keeps_order:
             return found
         before, after = self.graph.types[here].shape, self.graph.types[there].shape
         if self.counts[here] != before or self.counts.get(there) != after:

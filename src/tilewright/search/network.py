@@ -13,7 +13,7 @@ from tilewright.cost.models import CostModels
 from tilewright.errors import TilingError
 from tilewright.graph.graph import Graph, Node
 from tilewright.graph.ops import runs_whole, spec_of
-from tilewright.graph.ops.spec import Engine, adds_bias, op_of
+from tilewright.graph.ops.spec import Engine, op_of
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import GroupPlan, Place
 from tilewright.program.layout import Layouts
@@ -151,7 +151,7 @@ class Network:
     def _single(self, index: int) -> bool:
         """Whether a view has one maker before it, which it can follow at once."""
         spec = spec_of(self.graph, self.graph.nodes[index])
-        return spec is not None and spec[1].kind != "Concat"
+        return spec is not None and spec[0].parts is None
 
     def _movement(self, index: int) -> Place:
         """Data movement is a view where it can be, else copies within the main memory."""
@@ -162,7 +162,7 @@ class Network:
         if known[0].engine is not Engine.MOVE:
             return Place.CORES
         op = known[1]
-        if op.kind == "Concat":
+        if known[0].parts is not None:
             return Place.VIEW if self._takes_parts(node) else Place.MAIN
         source = self.main_view(node.inputs[0])
         views = [view_of(op, source, k) for k, kind in enumerate(op.outputs) if kind is not None]
@@ -213,6 +213,6 @@ class Network:
             known = spec_of(self.graph, self.graph.nodes[index])
             if known is None or self.graph.nodes[index].inputs[0] != name:
                 return
-            if not known[0].folds and not (work.dense and adds_bias(known[1])):
+            if not known[0].folds and not (work.dense and known[0].adds_bias(known[1])):
                 return
             yield index

@@ -12,7 +12,8 @@ import numpy as np
 from tilewright.errors import TilingError
 from tilewright.geometry.box import Box
 from tilewright.geometry.interval import Interval
-from tilewright.graph.graph import Array, Attribute, Constant, Graph, Node, constant_of
+from tilewright.graph.edit import Writer, part_of
+from tilewright.graph.graph import Array, Attribute, Graph, Node, constant_of
 from tilewright.graph.ops.spec import Step, StepInput, Tile, ints
 from tilewright.graph.types import TensorType
 from tilewright.tiling.group import GroupTiles, TiledOp, ValueTiles
@@ -77,15 +78,8 @@ def _order(graph: Graph, groups: Sequence[GroupTiles]) -> list[Node | GroupTiles
     return ordered
 
 
-class _Writer:
+class _Writer(Writer):
     """Collects the nodes, types and constants of the new graph."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self.nodes: list[Node] = []
-        self.types: dict[str, TensorType] = dict(graph.types)
-        self.constants: dict[str, Constant] = dict(graph.constants)
-        self.names: set[str] = {node.name for node in graph.nodes} | set(graph.types)
 
     def keep(self, node: Node) -> None:
         """A node that is not cut."""
@@ -98,33 +92,21 @@ class _Writer:
         inputs: Iterable[str],
         outputs: Mapping[str, TensorType | None],
     ) -> None:
-        """A new node; its results' types are made known."""
+        """A new node, called after its first result."""
         label = next(name for name in outputs if name)
-        self.nodes.append(
-            Node(self.fresh(f"{label}:{kind}"), kind, tuple(inputs), tuple(outputs), attributes)
-        )
-        for name, result in outputs.items():
-            if name and result is not None:
-                self.types[name] = result
+        self.node(self.names.take(f"{label}:{kind}"), kind, inputs, outputs, attributes)
 
-    def fresh(self, base: str) -> str:
-        """A name nothing else has."""
-        name, number = base, 1
-        while name in self.names:
-            number += 1
-            name = f"{base}.{number}"
-        self.names.add(name)
-        return name
+    def integers(self, label: str, values: Iterable[int]) -> str:
+        """A list of integers; equal ones share a constant."""
+        return self.array(ints(tuple(values)))
 
-    def constant(self, array: Array) -> str:
+    def array(self, array: Array) -> str:
         """A constant with these numbers; equal lists of integers share one."""
         if array.dtype == np.int64 and array.size <= 16:
             name = f"tw:{'x'.join(map(str, array.shape))}:{','.join(map(str, array.reshape(-1)))}"
         else:
-            name = self.fresh("tw:constant")
-        self.constants[name] = constant_of(array)
-        self.types[name] = self.constants[name].type
-        return name
+            name = self.names.take("tw:constant")
+        return self.constant(name, constant_of(array))
 
     def slice(self, source: str, outer: Box, inner: Box, label: str) -> str:
         """The part `inner` of a value that holds `outer` (both in whole-tensor coordinates)."""
@@ -136,28 +118,13 @@ class _Writer:
             # onnxruntime joins slices that cover one axis into a Split, which makes all tiles at
             # once; a second axis, taken whole, keeps them apart at no cost.
             axes = sorted((*axes, (axes[0] + 1) % len(inner)))
-        starts = self.constant(ints([local[a].start for a in axes]))
-        stops = self.constant(ints([local[a].stop for a in axes]))
-        name = self.fresh(label)
-        result = self.types[source].with_shape(inner.shape)
-        self.add("Slice", {}, (source, starts, stops, self.constant(ints(axes))), {name: result})
-        return name
+        name = self.names.take(label)
+        ranges = {a: (local[a].start, local[a].stop, 1) for a in axes}
+        return self.sliced(source, ranges, name, self.names.take(f"{name}:Slice"))
 
     def concat(self, parts: Sequence[str], axis: int, name: str) -> str:
-        """Parts joined along an axis; one part is itself."""
-        first = self.types[parts[0]]
-        extent = sum(self.types[part].shape[axis] for part in parts)
-        shape = (*first.shape[:axis], extent, *first.shape[axis + 1 :])
-        self.add("Concat", {"axis": axis}, parts, {name: first.with_shape(shape)})
-        return name
-
-    def finish(self) -> Graph:
-        """The graph, without what nothing reads any more."""
-        read = set(self.graph.outputs) | {name for node in self.nodes for name in node.reads}
-        made = set(self.graph.inputs) | {name for node in self.nodes for name in node.writes}
-        constants = {name: c for name, c in self.constants.items() if name in read}
-        types = {name: t for name, t in self.types.items() if name in made or name in constants}
-        return replace(self.graph, nodes=tuple(self.nodes), types=types, constants=constants)
+        """Parts joined along an axis."""
+        return self.joined(parts, axis, name, self.names.take(f"{name}:Concat"))
 
 
 @dataclass(slots=True)
@@ -232,7 +199,7 @@ class _GroupWriter:
             return operands[value]
         if isinstance(value, str):
             return local[value]
-        return self.writer.constant(value)
+        return self.writer.array(value)
 
     def _step_output(
         self,
@@ -247,13 +214,13 @@ class _GroupWriter:
         if output == "":
             return "", None
         if isinstance(output, str):
-            name = self.writer.fresh(f"{tiled.node.outputs[0]}/{output}@{label}")
+            name = self.writer.names.take(f"{tiled.node.outputs[0]}/{output}@{label}")
             local[output] = name
             return name, tiled.op.result().with_shape(step.local_shape)
         value, box = tiled.node.outputs[output], tile.outputs[output]
         if box is None:
             return "", None
-        name = self.writer.fresh(f"{value}@{label}")
+        name = self.writer.names.take(f"{value}@{label}")
         self.held[value, index] = _Held(name, box)
         return name, tiled.op.result(output).with_shape(box.shape)
 
@@ -282,13 +249,10 @@ class _GroupWriter:
     def _weight(self, name: str, box: Box) -> str:
         """A part of a constant, cut now."""
         if (name, box) not in self.weights:
-            constant = self.writer.constants[name]
-            kind = constant.type.with_shape(box.shape)
-            data = None if constant.data is None else constant.data[box.slices()]
-            part = self.writer.fresh(f"{name}{box}")
-            self.writer.constants[part] = Constant(kind, data)
-            self.writer.types[part] = kind
-            self.weights[name, box] = part
+            ranges = {axis: (i.start, i.stop) for axis, i in enumerate(box)}
+            part = part_of(self.group.graph.constants[name], ranges)
+            label = self.writer.names.take(f"{name}{box}")
+            self.weights[name, box] = self.writer.constant(label, part)
         return self.weights[name, box]
 
     def _after(self, name: str, index: Index, label: str) -> None:
@@ -326,7 +290,7 @@ class _GroupWriter:
         if line is not None:
             line = self._part(line, axis, Interval(have.start, line.box[axis].stop), label)
         if held is not None and line is not None and not line.box[axis].empty:
-            joined = self.writer.fresh(f"{name}@{label}/with_kept{axis}")
+            joined = self.writer.names.take(f"{name}@{label}/with_kept{axis}")
             self.writer.concat((line.name, held.name), axis, joined)
             held = _Held(joined, _with_axis(held.box, axis, have))
         elif held is None:
@@ -366,12 +330,12 @@ class _GroupWriter:
             parts = {key: self._joined(row, axes[dim], name, final) for key, row in rows.items()}
         ((_, result),) = parts.items()
         if result != name:
-            self.writer.add("Identity", {}, (result,), {name: self.writer.types[result]})
+            self.writer.add("Identity", {}, (result,), {name: self.writer.type(result)})
 
     def _joined(self, row: list[str], axis: int, name: str, final: bool) -> str:
         if len(row) == 1:
             return row[0]
-        target = name if final else self.writer.fresh(f"{name}@band")
+        target = name if final else self.writer.names.take(f"{name}@band")
         return self.writer.concat(row, axis, target)
 
 

@@ -67,6 +67,8 @@ def reference(idiom: Idiom, *inputs: Array) -> Array:
             return 0.5 * x * (1 + np.tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))
         case "silu":
             return x / (1 + np.exp(-given["beta"] * x))
+        case "mish":
+            return x * np.tanh(np.log1p(np.exp(x)))
         case "hard_swish":
             return x * np.clip(x + 3, 0, 6) / 6
         case "layer_norm" | "rms_norm":

@@ -149,11 +149,13 @@ def choice(b: GraphBuilder) -> str:
 
 
 ALL = (0, 1, 2, 3)
-PLAIN_UNARY = [k for k in UNARY if k not in {"BitwiseNot", "Cast", "Clip", "Not"}]
+PLAIN_UNARY = [k for k in UNARY if k not in {"BitwiseNot", "Cast", "Clip", "Not", "Swish"}]
 PLAIN_BROADCAST = "Add Div Equal Greater GreaterOrEqual Less LessOrEqual Mul Pow Sub".split()
 
 EXAMPLES = [
     *(Example(kind, node(kind), ALL) for kind in PLAIN_UNARY),
+    Example("Swish", node("Swish"), ALL, opset=24),
+    Example("Swish", node("Swish", alpha=1.702), ALL, "quick GELU", opset=24),
     Example("BitwiseNot", lambda b: b.add("BitwiseNot", image(b, "int32")), ALL),
     Example("Not", lambda b: b.add("Not", image(b, "bool")), ALL),
     Example("Cast", node("Cast", to=6), ALL),

@@ -20,6 +20,7 @@ KINDS = (
     "gelu",
     "silu",
     "hard_swish",
+    "mish",
     "attention",
     "squeeze_excite",
 )
@@ -30,8 +31,9 @@ RULES: Mapping[str, Rule] = {
     "Div": norms.written_out,
     "Mul": norms.written_out,
     "Erf": activations.gelu,
-    "Tanh": activations.gelu,
+    "Tanh": activations.by_tanh,
     "Sigmoid": activations.silu,
+    "Exp": activations.silu_by_exp,
     "HardSigmoid": activations.hard_swish,
     "Clip": activations.hard_swish,
     "Softmax": attention.attention,

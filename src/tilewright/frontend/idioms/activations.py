@@ -1,4 +1,4 @@
-"""Activations as exporters write them out: GELU, SiLU, hard swish."""
+"""Activations as exporters write them out: GELU, SiLU, hard swish, Mish."""
 
 from collections.abc import Callable
 from math import pi, sqrt
@@ -27,6 +27,62 @@ def gelu(matcher: Matcher, index: int) -> Idiom | None:
 
     parameters = {"approximate": "none" if exact else "tanh"}
     return _gated(matcher, "gelu", (index, plus), accepts, 0.5, parameters)
+
+
+def by_tanh(matcher: Matcher, index: int) -> Idiom | None:
+    """What a hyperbolic tangent is part of: a GELU, or a Mish."""
+    return gelu(matcher, index) or mish(matcher, index)
+
+
+def mish(matcher: Matcher, index: int) -> Idiom | None:
+    """x tanh(softplus(x)); the softplus may be written as log(1 + exp(x))."""
+    value = matcher.node(index).inputs[0]
+    inside = matcher.maker(value, "Softplus", "Log")
+    if inside is None:
+        return None
+    nodes = {index, inside}
+    x = matcher.node(inside).inputs[0]
+    if matcher.is_kind(inside, "Log"):
+        power = _one_plus_power(matcher, x, nodes)
+        if power is None:
+            return None
+        x = matcher.node(power).inputs[0]
+    product = matcher.reader(matcher.result(index), "Mul")
+    if product is None or matcher.other(product, matcher.result(index)) != x:
+        return None
+    nodes.add(product)
+    return matcher.idiom("mish", nodes, (x,), matcher.result(product), {})
+
+
+def silu_by_exp(matcher: Matcher, index: int) -> Idiom | None:
+    """x / (1 + exp(-beta x))."""
+    plus = matcher.reader(matcher.result(index), "Add")
+    quotient = matcher.reader(matcher.result(plus), "Div") if plus is not None else None
+    if plus is None or quotient is None:
+        return None
+    nodes = {plus, quotient}
+    x, denominator = matcher.node(quotient).inputs
+    if denominator != matcher.result(plus) or _one_plus_power(matcher, denominator, nodes) is None:
+        return None
+    found = matcher.polynomial(matcher.node(index).inputs[0], x, nodes)
+    if found is None or len(found) != 2 or found[0] != 0.0 or found[1] >= 0.0:
+        return None
+    result = matcher.result(quotient)
+    if matcher.shape(x) is None or matcher.shape(x) != matcher.shape(result):
+        return None
+    return matcher.idiom("silu", nodes, (x,), result, {"beta": -found[1]})
+
+
+def _one_plus_power(matcher: Matcher, value: str, nodes: set[int]) -> int | None:
+    """The Exp whose result and one add up to the value; both nodes join the nodes."""
+    plus = matcher.maker(value, "Add")
+    for side in matcher.node(plus).inputs if plus is not None else ():
+        power = matcher.maker(side, "Exp")
+        one = matcher.other(plus, side) if plus is not None else None
+        if power is not None and plus is not None and one is not None and matcher.near(one, 1.0):
+            nodes |= {plus, power}
+            return power
+    return None
 
 
 def silu(matcher: Matcher, index: int) -> Idiom | None:

@@ -11,6 +11,7 @@ LARGEST_GATE = 12
 GATE_KINDS = frozenset({
     "Conv", "Gemm", "MatMul", "Add", "Mul", "Div", "BatchNormalization", "Identity", "Erf", "Gelu",
     "Relu", "PRelu", "LeakyRelu", "Clip", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh",
+    "Mish", "Swish", "Softplus",
     "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose",
 })
 # fmt: on

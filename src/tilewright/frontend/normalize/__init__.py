@@ -12,8 +12,8 @@ from tilewright.frontend.idioms import recognise
 from tilewright.frontend.idioms.matching import Matcher
 from tilewright.frontend.normalize.collapse import collapse_idioms
 from tilewright.frontend.normalize.fold import fold_channel_affine
-from tilewright.frontend.normalize.rewrite import FreeNames, hidden_values, rebuilt
 from tilewright.frontend.normalize.scale import move_scales
+from tilewright.graph.edit import Names, hidden_values, rebuilt
 from tilewright.graph.graph import Constant, Graph, Node, constant_of
 from tilewright.graph.ops.layout import RESHAPES
 from tilewright.graph.verify import verify
@@ -31,7 +31,7 @@ def merge_views(graph: Graph) -> Graph:
 
     Views that belong to an idiom stay: without its own reshapes a group norm is not seen any more.
     """
-    matcher, names = Matcher(graph), FreeNames(graph)
+    matcher, names = Matcher(graph), Names(graph)
     constants: dict[str, Constant] = {}
     current = dict(enumerate(graph.nodes))
     bound = {graph.index[name] for idiom in recognise(graph) for name in idiom.nodes}

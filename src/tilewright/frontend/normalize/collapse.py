@@ -1,11 +1,15 @@
-"""Collapse idioms to the one node that the operator set has for them."""
+"""Collapse idioms to one node.
+
+Activations become one whatever the operator set: planners and kernels know them all, and a file
+with an older set is only read, never written, after this.
+"""
 
 from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from tilewright.frontend.idioms import Idiom, recognise
-from tilewright.frontend.normalize.rewrite import FreeNames, rebuilt
+from tilewright.graph.edit import Names, rebuilt
 from tilewright.graph.graph import Array, Attribute, Constant, Graph, Node, constant_of
 from tilewright.graph.types import TensorType
 
@@ -15,7 +19,7 @@ class _Weights:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.names = FreeNames(graph)
+        self.names = Names(graph)
         self.made: dict[str, Constant] = {}
 
     def filled(self, node: str, label: str, kind: TensorType, number: float) -> str:
@@ -39,7 +43,8 @@ class _Weights:
 
 
 def collapse_idioms(graph: Graph) -> Graph:
-    """Collapse layer, group and RMS norm, GELU and hard swish where the operator set has them.
+    """Collapse activations (GELU, SiLU, hard swish, Mish), and layer, group and RMS norm where the
+    operator set has them.
 
     The node takes the place and the name of the idiom's last node. Attention and the rest stay as
     they are: planners need their inner nodes, or the operator set has no single one.
@@ -82,6 +87,14 @@ def _gelu(weights: _Weights, idiom: Idiom) -> Node:
 
 def _hard_swish(weights: _Weights, idiom: Idiom) -> Node:
     return _node(idiom, "HardSwish", idiom.inputs)
+
+
+def _swish(weights: _Weights, idiom: Idiom) -> Node:
+    return _node(idiom, "Swish", idiom.inputs, alpha=idiom.parameters["beta"])
+
+
+def _mish(weights: _Weights, idiom: Idiom) -> Node:
+    return _node(idiom, "Mish", idiom.inputs)
 
 
 def _layer_norm(weights: _Weights, idiom: Idiom) -> Node | None:
@@ -128,11 +141,13 @@ def _with_weights(weights: _Weights, idiom: Idiom, kind: TensorType) -> tuple[st
 
 Builder = Callable[[_Weights, Idiom], Node | None]
 
-# The operator set that has the node, and how it is made.
+# The first operator set in which the node is wanted, and how it is made.
 COLLAPSED: Mapping[str, tuple[int, Builder]] = {
     "layer_norm": (17, _layer_norm),
-    "gelu": (20, _gelu),
-    "hard_swish": (14, _hard_swish),
+    "gelu": (0, _gelu),
+    "silu": (0, _swish),
+    "hard_swish": (0, _hard_swish),
+    "mish": (0, _mish),
     "group_norm": (21, _group_norm),
     "rms_norm": (23, _rms_norm),
 }

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tilewright.frontend.idioms.matching import Matcher
-from tilewright.frontend.normalize.rewrite import FreeNames, rebuilt, scaled
+from tilewright.graph.edit import Names, rebuilt, scaled
 from tilewright.graph.graph import Array, Attribute, Constant, Graph, Node
 from tilewright.graph.types import FLOATS, TensorType
 
@@ -49,7 +49,7 @@ class _Host:
 def fold_channel_affine(graph: Graph) -> Graph:
     """Fold BatchNormalization and weights per channel into the node before them."""
     matcher = Matcher(graph)
-    names = FreeNames(graph)
+    names = Names(graph)
     constants: dict[str, Constant] = {}
     folded: set[int] = set()
     nodes: list[Node] = []
@@ -222,7 +222,7 @@ _HOSTS: Mapping[str, Callable[[Graph, Node], _Host | None]] = {
 
 
 def _hosted(
-    graph: Graph, node: Node, host: _Host, affine: Affine, names: FreeNames
+    graph: Graph, node: Node, host: _Host, affine: Affine, names: Names
 ) -> tuple[Node, dict[str, Constant]]:
     """The node with the map in its weights, and the new weights; unknown numbers stay unknown."""
     inputs = [*node.inputs, *[""] * (host.bias + 1 - len(node.inputs))]

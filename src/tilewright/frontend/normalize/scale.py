@@ -10,7 +10,7 @@ from math import isfinite
 import numpy as np
 
 from tilewright.frontend.idioms.matching import Matcher
-from tilewright.frontend.normalize.rewrite import FreeNames, rebuilt, scaled
+from tilewright.graph.edit import Names, rebuilt, scaled
 from tilewright.graph.graph import Constant, Graph, Node
 from tilewright.graph.types import FLOATS, TensorType
 
@@ -36,7 +36,7 @@ def move_scales(graph: Graph) -> Graph:
 
 
 def _moved_once(graph: Graph) -> Graph:
-    matcher, names = Matcher(graph), FreeNames(graph)
+    matcher, names = Matcher(graph), Names(graph)
     constants: dict[str, Constant] = {}
     types: dict[str, TensorType] = {}
     gone: set[int] = set()
@@ -67,7 +67,7 @@ def _moved_once(graph: Graph) -> Graph:
         nodes.append(replace(node, inputs=tuple(inputs), outputs=scale.outputs))
     if not gone:
         return graph
-    return rebuilt(replace(graph, types={**graph.types, **types}), nodes, constants)
+    return rebuilt(graph, nodes, constants, types)
 
 
 def _move(matcher: Matcher, index: int) -> _Move | None:

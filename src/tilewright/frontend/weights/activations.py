@@ -265,6 +265,7 @@ _CURVES: Mapping[str, Callable[[Array], Array]] = {
     "Gelu": lambda x: x / 2 * (1 + np.tanh(sqrt(2 / np.pi) * (x + 0.044715 * x**3))),
     "HardSwish": lambda x: x * np.clip(x / 6 + 0.5, 0, 1),
     "Mish": lambda x: x * np.tanh(np.logaddexp(0, x)),
+    "Swish": lambda x: x / 2 * (1 + np.tanh(x / 2)),
 }
 
 

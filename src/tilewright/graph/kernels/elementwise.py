@@ -52,6 +52,11 @@ def _gelu(call: Call) -> Array:
     return 0.5 * x * (1 + erf(x * sqrt(0.5)))
 
 
+def _swish(call: Call) -> Array:
+    x = call.array()
+    return x * _sigmoid(call.float_of("alpha", 1.0) * x)
+
+
 def _leaky_relu(call: Call) -> Array:
     x = call.array()
     return np.where(x >= 0, x, call.float_of("alpha", 0.01) * x)
@@ -184,6 +189,7 @@ _FLOATING: dict[str, Kernel] = {
     "Softplus": _unary(_softplus),
     "Softsign": _unary(lambda x: x / (1 + np.abs(x))),
     "Sqrt": _unary(np.sqrt),
+    "Swish": _swish,
     "Tan": _unary(np.tan),
     "Tanh": _unary(np.tanh),
     "ThresholdedRelu": _thresholded,

@@ -2,6 +2,7 @@
 
 from tilewright.geometry.access import Access, AxisRule, Same
 from tilewright.graph.ops.spec import (
+    AccessFunction,
     Engine,
     Op,
     OpSpec,
@@ -13,14 +14,26 @@ from tilewright.graph.ops.spec import (
     same_rules,
     whole_rules,
 )
+from tilewright.graph.ops.views import same_view
 
 UNARY = (
     "Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Cast Ceil Celu Clip Cos Cosh Elu Erf Exp "
     "Floor Gelu HardSigmoid HardSwish Identity IsInf IsNaN LeakyRelu Log Mish Neg Not Reciprocal "
-    "Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Tan Tanh ThresholdedRelu"
+    "Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Swish Tan Tanh "
+    "ThresholdedRelu"
 ).split()
 MOVES = frozenset({"Identity", "Cast"})
 FOLDED = frozenset({"Relu", "Clip", "LeakyRelu", "PRelu"})  # piecewise linear
+PAIRS = frozenset({"Add", "Sub", "Mul", "Sum"})  # of two whole tensors: arrays can do that too
+# Functions that machine files give rates of their own for; all others cost what an addition does.
+RATES = {
+    **dict.fromkeys(("Exp", "Log", "Sqrt", "Pow", "Softplus", "Elu", "Selu", "Celu"), "exp"),
+    **dict.fromkeys(("HardSwish", "Mish", "Swish"), "swish"),
+    "Tanh": "tanh",
+    "Sigmoid": "sigmoid",
+    "Erf": "erf",
+    "Gelu": "gelu",
+}
 BROADCAST = (
     "Add And BitShift BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less "
     "LessOrEqual Max Mean Min Mod Mul Or PRelu Pow Sub Sum Where Xor"
@@ -73,22 +86,25 @@ def _expand_tile(op: Op, tile: Tile) -> tuple[Step, ...]:
     return (Step("Expand", {}, (0, ints(tile.output.shape))),)
 
 
+def _spec(kind: str, access: AccessFunction) -> OpSpec:
+    return OpSpec(
+        kind,
+        "element-wise",
+        Engine.MOVE if kind in MOVES else Engine.VECTOR,
+        "all",
+        access,
+        folds=kind in FOLDED,
+        adds=kind == "Add",
+        pairs=kind in PAIRS,
+        rate=RATES.get(kind, ""),
+        view=same_view if kind == "Identity" else None,
+        keeps_order=kind == "Identity",
+    )
+
+
 SPECS = (
-    *(
-        OpSpec(
-            kind,
-            "element-wise",
-            Engine.MOVE if kind in MOVES else Engine.VECTOR,
-            "all",
-            _unary_access,
-            folds=kind in FOLDED,
-        )
-        for kind in UNARY
-    ),
-    *(
-        OpSpec(kind, "element-wise", Engine.VECTOR, "all", _broadcast_access, folds=kind in FOLDED)
-        for kind in BROADCAST
-    ),
+    *(_spec(kind, _unary_access) for kind in UNARY),
+    *(_spec(kind, _broadcast_access) for kind in BROADCAST),
     OpSpec("Dropout", "element-wise", Engine.MOVE, "all", _dropout_access),
     OpSpec("QuantizeLinear", "element-wise", Engine.VECTOR, "all", _quantise_access),
     OpSpec("DequantizeLinear", "element-wise", Engine.VECTOR, "all", _quantise_access),

@@ -17,15 +17,28 @@ from tilewright.geometry.access import (
     only_padding,
 )
 from tilewright.graph.ops.spec import (
+    AccessFunction,
     Engine,
     Op,
     OpSpec,
+    PartsFunction,
     Step,
     Tile,
+    TileFunction,
+    ViewFunction,
     free,
     ints,
+    same_operator,
     same_rules,
     whole_rules,
+)
+from tilewright.graph.ops.views import (
+    joined_parts,
+    reshaped_view,
+    slice_parameters,
+    sliced_view,
+    split_view,
+    transposed_view,
 )
 
 
@@ -132,26 +145,6 @@ def _split_tile(op: Op, tile: Tile) -> tuple[Step, ...]:
         axes = list(range(len(starts)))
         steps.append(Step("Slice", {}, (0, ints(starts), ints(stops), ints(axes)), (index,)))
     return tuple(steps)
-
-
-def slice_parameters(op: Op) -> dict[int, tuple[int, int]] | None:
-    """Axis -> first position taken and step; None where they are not constant."""
-    shape = op.shape(0)
-    values = [op.value_of(index) for index in range(1, 5)]
-    if any(op.has(k) and values[k - 1] is None for k in range(1, 5)):
-        return None
-    starts = values[0]
-    if starts is None:
-        return None
-    axes = values[2] if values[2] is not None else np.arange(len(starts))
-    steps = values[3] if values[3] is not None else np.ones(len(starts), dtype=np.int64)
-    taken: dict[int, tuple[int, int]] = {}
-    for raw_axis, raw_start, raw_step in zip(axes, starts, steps, strict=True):
-        axis, start, step = int(raw_axis) % len(shape), int(raw_start), int(raw_step)
-        extent = shape[axis]
-        start = start + extent if start < 0 else start
-        taken[axis] = (min(max(start, 0), extent - 1 if step < 0 else extent), step)
-    return taken
 
 
 def _slice_access(op: Op, output: int) -> Access | None:
@@ -295,19 +288,46 @@ def _outer_axes_only(op: Op, output: int) -> Access | None:
 
 RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 _OUTER = "outermost axis of each merged run"
+_BLOCKS = "batch, height, width"
+_PADDED = "all (wrap mode: unpadded axes)"
+
+
+def _moving(
+    kind: str,
+    axes: str,
+    access: AccessFunction,
+    tile: TileFunction = same_operator,
+    view: ViewFunction | None = None,
+    *,
+    keeps_order: bool = False,
+    parts: PartsFunction | None = None,
+) -> OpSpec:
+    return OpSpec(
+        kind,
+        "layout",
+        Engine.MOVE,
+        axes,
+        access,
+        tile,
+        view=view,
+        keeps_order=keeps_order,
+        parts=parts,
+    )
+
+
 SPECS = (
     *(
-        OpSpec(kind, "layout", Engine.MOVE, _OUTER, _reshape_access, _reshape_tile)
+        _moving(kind, _OUTER, _reshape_access, _reshape_tile, reshaped_view, keeps_order=True)
         for kind in RESHAPES
     ),
-    OpSpec("Transpose", "layout", Engine.MOVE, "all", _transpose_access),
-    OpSpec("Concat", "layout", Engine.MOVE, "all", _concat_access, _concat_tile),
-    OpSpec("Split", "layout", Engine.MOVE, "all", _split_access, _split_tile),
-    OpSpec("Slice", "layout", Engine.MOVE, "all", _slice_access, _slice_tile),
-    OpSpec("Pad", "layout", Engine.MOVE, "all (wrap mode: unpadded axes)", _pad_access, _pad_tile),
-    OpSpec("Gather", "layout", Engine.MOVE, "all", _gather_access),
-    OpSpec("DepthToSpace", "layout", Engine.MOVE, "batch, height, width", _depth_to_space_access),
-    OpSpec("SpaceToDepth", "layout", Engine.MOVE, "batch, height, width", _space_to_depth_access),
-    OpSpec("Tile", "layout", Engine.MOVE, "axes not repeated", _repeat_access),
+    _moving("Transpose", "all", _transpose_access, view=transposed_view),
+    _moving("Concat", "all", _concat_access, _concat_tile, parts=joined_parts),
+    _moving("Split", "all", _split_access, _split_tile, split_view),
+    _moving("Slice", "all", _slice_access, _slice_tile, sliced_view),
+    _moving("Pad", _PADDED, _pad_access, _pad_tile),
+    _moving("Gather", "all", _gather_access),
+    _moving("DepthToSpace", _BLOCKS, _depth_to_space_access),
+    _moving("SpaceToDepth", _BLOCKS, _space_to_depth_access),
+    _moving("Tile", "axes not repeated", _repeat_access),
     OpSpec("TopK", "layout", Engine.VECTOR, "all but its own axis", _outer_axes_only),
 )

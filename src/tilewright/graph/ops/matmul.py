@@ -4,7 +4,16 @@ from functools import partial
 
 from tilewright.geometry.access import Access, AxisRule, Same, Whole
 from tilewright.geometry.box import Box
-from tilewright.graph.ops.spec import Engine, Op, OpSpec, broadcast_rules, free, whole_rules
+from tilewright.graph.ops.spec import (
+    AccessFunction,
+    CountFunction,
+    Engine,
+    Op,
+    OpSpec,
+    broadcast_rules,
+    free,
+    whole_rules,
+)
 
 
 def _matmul_access(op: Op, output: int, left: int = 0, right: int = 1) -> Access | None:
@@ -55,19 +64,21 @@ def _gemm_macs(op: Op, box: Box) -> int:
     return box.size * op.shape(0)[0 if op.int_of("transA", 0) else 1]
 
 
+def _product(
+    kind: str,
+    axes: str,
+    access: AccessFunction,
+    macs: CountFunction,
+    *,
+    adds_up: bool = False,
+) -> OpSpec:
+    return OpSpec(kind, "matrix product", Engine.MATRIX, axes, access, macs=macs, adds_up=adds_up)
+
+
 _AXES = "batch, rows, columns"
 SPECS = (
-    OpSpec("MatMul", "matrix product", Engine.MATRIX, _AXES, _matmul_access, macs=_matmul_macs),
-    OpSpec(
-        "MatMulInteger", "matrix product", Engine.MATRIX, _AXES, _matmul_access, macs=_matmul_macs
-    ),
-    OpSpec(
-        "QLinearMatMul",
-        "matrix product",
-        Engine.MATRIX,
-        _AXES,
-        partial(_matmul_access, left=0, right=3),
-        macs=_matmul_macs,
-    ),
-    OpSpec("Gemm", "matrix product", Engine.MATRIX, "rows, columns", _gemm_access, macs=_gemm_macs),
+    _product("MatMul", _AXES, _matmul_access, _matmul_macs, adds_up=True),
+    _product("MatMulInteger", _AXES, _matmul_access, _matmul_macs),
+    _product("QLinearMatMul", _AXES, partial(_matmul_access, left=0, right=3), _matmul_macs),
+    _product("Gemm", "rows, columns", _gemm_access, _gemm_macs, adds_up=True),
 )

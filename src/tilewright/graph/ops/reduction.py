@@ -117,10 +117,10 @@ def _axis_access(op: Op, output: int) -> Access | None:
 
 _OTHERS = "all but its own axis"
 SPECS = (
-    OpSpec("Softmax", "reduction", Engine.VECTOR, _OTHERS, _softmax_access),
-    OpSpec("LogSoftmax", "reduction", Engine.VECTOR, _OTHERS, _softmax_access),
-    OpSpec("Hardmax", "reduction", Engine.VECTOR, _OTHERS, _softmax_access),
-    OpSpec("LpNormalization", "reduction", Engine.VECTOR, _OTHERS, _axis_access),
+    OpSpec("Softmax", "reduction", Engine.VECTOR, _OTHERS, _softmax_access, rate="softmax"),
+    OpSpec("LogSoftmax", "reduction", Engine.VECTOR, _OTHERS, _softmax_access, rate="softmax"),
+    OpSpec("Hardmax", "reduction", Engine.VECTOR, _OTHERS, _softmax_access, rate="softmax"),
+    OpSpec("LpNormalization", "reduction", Engine.VECTOR, _OTHERS, _axis_access, rate="norm"),
     OpSpec("CumSum", "reduction", Engine.VECTOR, _OTHERS, _axis_access),
     *(
         OpSpec(kind, "reduction", Engine.VECTOR, "axes that stay", _reduce_access)

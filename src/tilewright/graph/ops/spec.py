@@ -124,9 +124,50 @@ class Tile:
         return None if reaches is None else Box(tuple(r.interval for r in reaches))
 
 
+@dataclass(frozen=True, slots=True)
+class Strides:
+    """How a tensor lies: offset of its first element, strides per axis and element size, in
+    bytes."""
+
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    item: int
+
+
+class Pool(Enum):
+    """What a pool makes of its window."""
+
+    MAXIMUM = "maximum"
+    AVERAGE = "average"
+    NORM = "norm"
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """The inputs of a convolution that hold its filter, the filter's zero point and the data's
+    (None: zero is zero). A transposed one steps through its result."""
+
+    weight: int
+    weight_zero: int | None = None
+    data_zero: int | None = None
+    transposed: bool = False
+
+
 AccessFunction = Callable[[Op, int], Access | None]
 TileFunction = Callable[[Op, Tile], tuple[Step, ...]]
 CountFunction = Callable[[Op, Box], int]
+ViewFunction = Callable[[Op, Strides, int], Strides | None]
+PartsFunction = Callable[[Op, Strides], tuple[Strides, ...]]
+
+# The class of vector work, as machine files give rates for it, where an operator has none of its
+# own; what is not here has the file's default.
+_CLASS_OF_FAMILY = {
+    "normalisation": "norm",
+    "reduction": "reduce",
+    "element-wise": "add",
+    "layout": "copy",
+}
 
 
 def no_macs(op: Op, box: Box) -> int:
@@ -145,11 +186,16 @@ def same_operator(op: Op, tile: Tile) -> tuple[Step, ...]:
 class OpSpec:
     """What Tilewright knows about one kind of operator.
 
-    `access` gives the access relation of an output, or None where this very node cannot be cut
-    (it then runs whole). `tile` writes a tile as operators. `macs` counts multiply-accumulates of
-    an output box. `axes` says how a person splits it: the table of `show ops`. `folds` marks
-    activations that arrays apply on the way out; `folded` says the same of one node, and counts
-    biases among them.
+    How it can be cut: `access` gives the access relation of an output, or None where this very node
+    cannot be cut (it then runs whole); `tile` writes a tile as operators; `axes` says how a person
+    splits it: the table of `show ops`.
+    What it costs: `macs` counts multiply-accumulates of an output box; `rate` is its class of
+    vector work, `pool` and `filter` what its window is for, `pairs` whether arrays take two whole
+    tensors through it, `adds_up` whether results over parts of its reduction add up to the whole
+    (a bias going to one of them).
+    What becomes of it: `view` gives the result as another look at the first input's bytes, `parts`
+    the inputs as parts of the result's; with `keeps_order` the result has the input's elements in
+    their order. `folds` marks activations that arrays apply on the way out, `adds` a sum of two.
     """
 
     kind: str
@@ -161,27 +207,55 @@ class OpSpec:
     macs: CountFunction = no_macs
     domains: tuple[str, ...] = field(default=("",))
     folds: bool = False
+    adds: bool = False
+    pairs: bool = False
+    adds_up: bool = False
+    rate: str = ""
+    pool: Pool | None = None
+    filter: Filter | None = None
+    view: ViewFunction | None = None
+    parts: PartsFunction | None = None
+    keeps_order: bool = False
+
+    @property
+    def vector_class(self) -> str:
+        """The class of vector work that machine files give rates for."""
+        return self.rate or _CLASS_OF_FAMILY.get(self.family, "default")
 
     def folded(self, op: Op) -> bool:
-        """Whether arrays apply this very operator on the way out of a product."""
-        return self.folds or adds_bias(op)
+        """Whether arrays apply this very operator on the way out of a product: activations, and
+        biases."""
+        return self.folds or self.adds_bias(op)
+
+    def adds_bias(self, op: Op) -> bool:
+        """Whether this very operator adds a constant per channel to its first input."""
+        if not self.adds or not op.has(0) or not op.has(1) or op.outputs[0] is None:
+            return False
+        data, bias = op.inputs
+        assert data is not None and bias is not None
+        shape = op.result().shape
+        if data.constant or not bias.constant or data.type.shape != shape:
+            return False
+        return is_bias(bias.type.shape, shape)
+
+    def in_place(self, op: Op, output: int = 0) -> tuple[int, ...]:
+        """Inputs whose bytes the result may take over as it is written: they have its type, and
+        every element is read only where its own result goes."""
+        access = self.access(op, output) if self.engine is not Engine.MATRIX else None
+        result = op.outputs[output]
+        if access is None or result is None or any(grain != 1 for grain in access.grain):
+            return ()
+        same = same_rules(len(result.shape))
+        return tuple(
+            index
+            for index, (operand, rules) in enumerate(zip(op.inputs, access.inputs, strict=True))
+            if operand is not None and operand.type == result and rules == same
+        )
 
 
 def channel_axis(rank: int) -> int:
     """The axis that filters make: images have it second, all others last."""
     return 1 if rank == 4 else rank - 1
-
-
-def adds_bias(op: Op) -> bool:
-    """Whether the operator adds a constant per channel to its first input."""
-    if op.kind != "Add" or not op.has(0) or not op.has(1) or op.outputs[0] is None:
-        return False
-    data, bias = op.inputs
-    assert data is not None and bias is not None
-    shape = op.result().shape
-    if data.constant or not bias.constant or data.type.shape != shape:
-        return False
-    return is_bias(bias.type.shape, shape)
 
 
 def is_bias(shape: tuple[int, ...], result: tuple[int, ...]) -> bool:

@@ -18,8 +18,10 @@ from tilewright.geometry.access import (
 from tilewright.geometry.box import Box
 from tilewright.graph.ops.spec import (
     Engine,
+    Filter,
     Op,
     OpSpec,
+    Pool,
     Step,
     Tile,
     free,
@@ -285,30 +287,35 @@ def _response_norm_access(op: Op, output: int) -> Access | None:
     return Access(result, grain, (same_rules(len(result)),))
 
 
-# Kinds with a window -> the input that holds their weights.
-_WINDOWED: dict[str, int | None] = {
-    "Conv": 1,
-    "ConvInteger": 1,
-    "QLinearConv": 3,
-    "ConvTranspose": 1,
-    "MaxPool": None,
-    "AveragePool": None,
-    "LpPool": None,
-}
 _SPATIAL = "batch, channels, height, width"
 
-SPECS = (
-    OpSpec("Conv", "window", Engine.MATRIX, _SPATIAL, _conv_access, _conv_tile, _conv_macs),
-    OpSpec("ConvInteger", "window", Engine.MATRIX, _SPATIAL, _conv_access, _conv_tile, _conv_macs),
-    OpSpec(
-        "QLinearConv",
+
+def _conv(kind: str, where: Filter, *, adds_up: bool = False) -> OpSpec:
+    return OpSpec(
+        kind,
         "window",
         Engine.MATRIX,
         _SPATIAL,
-        partial(_conv_access, data=0, weight=3),
-        partial(_conv_tile, data=0, weight=3),
-        partial(_conv_macs, weight=3),
-    ),
+        partial(_conv_access, weight=where.weight),
+        partial(_conv_tile, weight=where.weight),
+        partial(_conv_macs, weight=where.weight),
+        filter=where,
+        adds_up=adds_up,
+    )
+
+
+def _pool(kind: str, pool: Pool) -> OpSpec:
+    return OpSpec(kind, "window", Engine.VECTOR, _SPATIAL, _pool_access, _pool_tile, pool=pool)
+
+
+def _global_pool(kind: str, pool: Pool) -> OpSpec:
+    return OpSpec(kind, "window", Engine.VECTOR, "batch, channels", _global_access, pool=pool)
+
+
+SPECS = (
+    _conv("Conv", Filter(1), adds_up=True),
+    _conv("ConvInteger", Filter(1, weight_zero=3, data_zero=2)),
+    _conv("QLinearConv", Filter(3, weight_zero=5, data_zero=2)),
     OpSpec(
         "ConvTranspose",
         "window",
@@ -317,21 +324,25 @@ SPECS = (
         _transposed_access,
         _transposed_tile,
         _transposed_macs,
+        filter=Filter(1, transposed=True),
     ),
-    OpSpec("MaxPool", "window", Engine.VECTOR, _SPATIAL, _pool_access, _pool_tile),
-    OpSpec("AveragePool", "window", Engine.VECTOR, _SPATIAL, _pool_access, _pool_tile),
-    OpSpec("LpPool", "window", Engine.VECTOR, _SPATIAL, _pool_access, _pool_tile),
-    OpSpec("GlobalAveragePool", "window", Engine.VECTOR, "batch, channels", _global_access),
-    OpSpec("GlobalMaxPool", "window", Engine.VECTOR, "batch, channels", _global_access),
-    OpSpec("GlobalLpPool", "window", Engine.VECTOR, "batch, channels", _global_access),
-    OpSpec("LRN", "window", Engine.VECTOR, "batch, height, width", _response_norm_access),
+    _pool("MaxPool", Pool.MAXIMUM),
+    _pool("AveragePool", Pool.AVERAGE),
+    _pool("LpPool", Pool.NORM),
+    _global_pool("GlobalMaxPool", Pool.MAXIMUM),
+    _global_pool("GlobalAveragePool", Pool.AVERAGE),
+    _global_pool("GlobalLpPool", Pool.NORM),
+    OpSpec(
+        "LRN", "window", Engine.VECTOR, "batch, height, width", _response_norm_access, rate="norm"
+    ),
 )
+_FILTERS = {spec.kind: spec.filter for spec in SPECS if spec.filter is not None}
+_POOLS = {spec.kind for spec in SPECS if spec.pool is not None and spec.access is _pool_access}
 
 
 def window_of(op: Op) -> WindowParameters | None:
     """The window of an operator that has one: for tables, limits and costs."""
-    if op.kind not in _WINDOWED:
-        return None
-    if op.kind == "ConvTranspose":
-        return transposed_parameters(op)
-    return window_parameters(op, _WINDOWED[op.kind])
+    where = _FILTERS.get(op.kind)
+    if where is None:
+        return window_parameters(op) if op.kind in _POOLS else None
+    return transposed_parameters(op) if where.transposed else window_parameters(op, where.weight)

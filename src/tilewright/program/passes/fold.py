@@ -58,7 +58,7 @@ def _is_activation(task: Task) -> bool:
 def _adds_bias(task: Task, program: Program, constants: Mapping[str, tuple[int, ...]]) -> bool:
     """Whether a task adds a number per channel, the same for all positions of the operator."""
     work = task.work
-    if not isinstance(work, Compute) or [step.kind for step in work.steps] != ["Add"]:
+    if not isinstance(work, Compute) or [SPECS[step.kind].adds for step in work.steps] != [True]:
         return False
     if work.steps[0].inputs != (0, 1) or len(task.reads) != 2 or len(task.writes) != 1:
         return False
