@@ -1,9 +1,10 @@
 """Copies: latency, then bytes over bandwidth; short runs and many strides cost more."""
 
+from collections.abc import Sequence
 from math import prod
 
 from tilewright.cost.base import Copy, Cost, whole_cycles
-from tilewright.machine.machine import Link, Machine, Route
+from tilewright.machine.machine import Hop, Link, Machine, Route
 
 
 def moved_bytes(copy: Copy, route: Route) -> int:
@@ -34,3 +35,13 @@ def alone_cost(machine: Machine, link: Link, route: Route, copy: Copy) -> Cost:
     each = source.read_pj_per_byte + destination.write_pj_per_byte
     utilisation = min(1.0, copy.bytes / (rate * cycles))
     return Cost(cycles, copy.bytes * each, utilisation)
+
+
+def path_cost(machine: Machine, hops: Sequence[Hop], copy: Copy) -> Cost:
+    """The copy's cost over several hops, one after the other, when nothing shares a bandwidth:
+    every stop holds all of it before it goes on."""
+    costs = [alone_cost(machine, link, route, copy) for link, route in hops]
+    cycles = sum(cost.cycles for cost in costs)
+    slowest = max(costs, key=lambda cost: cost.cycles, default=None)
+    share = 1.0 if slowest is None else slowest.utilisation * slowest.cycles / cycles
+    return Cost(cycles, sum(cost.energy_pj for cost in costs), share)
