@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from math import ceil
 
+from tilewright.errors import TilewrightError
 from tilewright.machine.faults import KeyFaultsError, Keys
 from tilewright.machine.machine import (
     ROLES,
@@ -51,6 +52,10 @@ def build_machine(file: MachineFile) -> Machine:
     machine = builder.machine()
     if not builder.faults:
         builder.faults += _unreachable(machine, file)
+        try:
+            machine.elements(file.dtype)
+        except TilewrightError as error:
+            builder.faults.append((("dtype",), str(error)))
     if builder.faults:
         raise KeyFaultsError(builder.faults)
     return machine

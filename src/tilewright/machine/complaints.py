@@ -94,5 +94,5 @@ def _shown(value: object) -> str:
         return "a list"
     if value is None:
         return "empty"
-    text = str(value).lower() if isinstance(value, bool) else str(value)
+    text = str(value).lower() if isinstance(value, bool) else " ".join(str(value).split())
     return f"'{text}'" if len(text) <= _LONGEST else f"'{text[:_LONGEST]}...'"

@@ -10,6 +10,7 @@ import yaml
 from tilewright.machine.faults import Fault, FileError, Keys, written
 
 Tree = dict[str, Any]
+_Loader = cast("type[yaml.SafeLoader]", getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 class Document:
@@ -36,7 +37,7 @@ class Document:
 
     def _read(self) -> tuple[yaml.Node, Tree]:
         try:
-            loader = yaml.SafeLoader(self.file.read_text(encoding="utf-8"))
+            loader = _Loader(self.file.read_text(encoding="utf-8"))
             node = loader.get_single_node()
             self._check_once(node)
             tree = cast(object, node and loader.construct_document(node))  # pyright: ignore[reportUnknownMemberType]

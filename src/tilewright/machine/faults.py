@@ -19,7 +19,8 @@ class Fault:
 
     def __str__(self) -> str:
         place = self.file if self.line is None else f"{self.file}:{self.line}"
-        return f"{place}: {self.key}: {self.text}" if self.key else f"{place}: {self.text}"
+        text = f"{self.key}: {self.text}" if self.key else self.text
+        return f"{place}: {' '.join(text.split())}"  # one line, whatever the file holds
 
 
 class FileError(TilewrightError):

@@ -49,13 +49,22 @@ def _load_shipped(name: str) -> Machine:
     return _build(_shipped()[name], name)
 
 
+def merged_tree(name: str) -> Tree:
+    """A shipped machine's file as plain data, with what it extends written out."""
+    return _tree(_chain(_shipped()[name]))
+
+
+def _tree(documents: Sequence[Document]) -> Tree:
+    tree: Tree = {}
+    for document in reversed(documents):
+        tree.pop("name", None)  # a machine is not called as what it extends
+        tree = _merged(tree, document.tree)
+    return tree
+
+
 def _build(file: Path | Traversable, default_name: str) -> Machine:
     documents = _chain(file)
-    tree: Tree = {}
-    for number, document in enumerate(reversed(documents)):
-        below = tree if number == 0 else {k: v for k, v in tree.items() if k != "name"}
-        tree = _merged(below, document.tree)
-    tree = {"name": default_name, **tree}
+    tree = {"name": default_name, **_tree(documents)}
     try:
         context = {"source": tree.get("source")}
         return build_machine(MachineFile.model_validate(tree, context=context))

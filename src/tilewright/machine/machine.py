@@ -13,7 +13,13 @@ from functools import cached_property
 from typing import Literal, TypeVar, get_args
 
 from tilewright.errors import TilewrightError
-from tilewright.machine.parameters import ArrayParameters, EngineParameters, TableParameters
+from tilewright.machine.dtypes import RATE_CLASSES, rate_class, runs_as
+from tilewright.machine.parameters import (
+    ArrayParameters,
+    EngineParameters,
+    TableParameters,
+    engine_dtypes,
+)
 from tilewright.machine.paths import shortest_path
 
 LinkKind = Literal["dma", "link", "bus", "broadcast"]
@@ -188,6 +194,18 @@ class Machine:
     def engines(self) -> tuple[Engine, ...]:
         """All compute engines, core by core."""
         return tuple(engine for core in self.cores for engine in core.engines)
+
+    def elements(self, dtype: str) -> str:
+        """The class of an element type (`uint8` is `int8`); an error where no engine has it, or one
+        that holds it."""
+        wanted = rate_class(dtype)
+        offered = [engine_dtypes(engine.parameters) for engine in self.engines]
+        if not any(some is None or runs_as(wanted, some) for some in offered):
+            known = [kind for kind in RATE_CLASSES if any(kind in (some or ()) for some in offered)]
+            raise TilewrightError(
+                f"machine {self.name} has no elements of type {wanted} (it has {', '.join(known)})"
+            )
+        return wanted
 
     def memory(self, name: str) -> Memory:
         """A memory by name: `ddr`, `cluster0.cmx`."""

@@ -243,3 +243,15 @@ class TableParameters:
 
 
 EngineParameters = ArrayParameters | VectorParameters | TableParameters
+
+
+def engine_dtypes(parameters: EngineParameters) -> tuple[str, ...] | None:
+    """The element types that an engine's file names; None where it takes any."""
+    if isinstance(parameters, ArrayParameters):
+        return tuple(parameters.rates)
+    if isinstance(parameters, VectorParameters):
+        return tuple(parameters.dtype_factors) or None
+    if any(row.dtype is None for row in parameters.rows):
+        return None
+    rows = tuple(row.dtype for row in parameters.rows if row.dtype is not None)
+    return (*rows, *(parameters.otherwise.rates if parameters.otherwise is not None else ()))

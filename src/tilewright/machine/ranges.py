@@ -15,7 +15,8 @@ from tilewright.machine.dtypes import RATE_CLASSES, rate_class
 MOST_CORES = 256
 MOST_LINKS = 256
 MOST_ROUTES = 200_000  # of all links together, patterns written out
-LEAST_RATE, MOST_RATE = 1e-6, 1e9  # bytes per cycle of the reference clock
+# Bytes per cycle of the reference clock; schedules count them in fractions of up to 64 parts.
+LEAST_RATE, MOST_RATE = 1 / 64, 1e9
 MOST_LATENCY = 1e9  # cycles of the reference clock
 CLOCK_RATIO = 1000  # between a block's own clock and the reference clock
 
