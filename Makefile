@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo picture test quick check format bench clean
+.PHONY: help install demo picture test quick soak golden check format bench clean
 
 help: ## list what make can do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -54,6 +54,12 @@ test: $(VENV)/.test ## everything
 
 quick: $(VENV)/.test ## the short loop before a commit, under 30 seconds
 	$(BIN)/python -m pytest -m quick
+
+soak: $(VENV)/.test ## fresh examples and thousands of mutated inputs; an hour or so, not part of `test`
+	TILEWRIGHT_SOAK=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m soak
+
+golden: $(VENV)/.test ## write all golden files anew, after a change that is meant; then read the diff
+	TILEWRIGHT_GOLDEN=write $(BIN)/python -m pytest -m golden
 
 check: $(VENV)/.dev ## format, lint, types, import layers
 	$(BIN)/ruff format --check .

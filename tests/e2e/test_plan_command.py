@@ -1,7 +1,6 @@
 """`tilewright plan` and `tilewright verify`, from files to files."""
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from shutil import copytree
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 from support.builder import GraphBuilder
+from support.golden import check_golden
 from tilewright import api
 from tilewright.frontend.save import save_onnx
 from tilewright.machine.load import load_machine
@@ -428,17 +428,14 @@ groups:
 """
 
 
+@pytest.mark.golden
 @pytest.mark.parametrize("step", ["build", "prefetch"])
 def test_print_after_matches_the_golden_file(succeeds, tmp_path: Path, step: str) -> None:
-    """After a change that is meant: TILEWRIGHT_GOLDEN=write pytest, then read the diff."""
     path = tmp_path / "plan.yaml"
     path.write_text(HAND_WRITTEN)
     arguments = ("plan", *BASE, "--plan", path, "--no-verify", "--print-after", step)
     text = succeeds(*arguments).out.partition("four_convs@16x16 on mcu")[0]
-    golden = Path(__file__).parents[1] / "golden" / f"program_four_convs_after_{step}.txt"
-    if os.environ.get("TILEWRIGHT_GOLDEN") == "write":
-        golden.write_text(text)
-    assert text == golden.read_text()
+    check_golden(f"program_four_convs_after_{step}.txt", text)
 
 
 def test_show_machines(succeeds, refused) -> None:

@@ -1,30 +1,19 @@
 """Printed graphs compared with the files beside this one.
 
-After a change that is meant: `TILEWRIGHT_GOLDEN=write pytest tests/golden`, then read the diff.
+After a change that is meant: `make golden`, then read the diff.
 """
-
-import os
-from pathlib import Path
 
 import pytest
 
 from support.builder import GraphBuilder
+from support.golden import check_golden
 from tilewright.graph.graph import Graph
 from tilewright.graph.text import print_graph
 from tilewright.tiling.grid import Halo, Split
 from tilewright.tiling.group import cut_group
 from tilewright.tiling.rewrite import tile_graph
 
-pytestmark = pytest.mark.quick
-FOLDER = Path(__file__).parent
-
-
-def compare(name: str, text: str) -> None:
-    """The text is the golden file's; with TILEWRIGHT_GOLDEN=write it becomes so."""
-    path = FOLDER / f"{name}.txt"
-    if os.environ.get("TILEWRIGHT_GOLDEN") == "write":
-        path.write_text(text)
-    assert text == path.read_text(), f"{path.name} differs; see the head of this file"
+pytestmark = [pytest.mark.quick, pytest.mark.golden]
 
 
 def residual_block() -> Graph:
@@ -38,11 +27,12 @@ def residual_block() -> Graph:
 
 
 def test_residual_block_untiled() -> None:
-    compare("residual_block", print_graph(residual_block()))
+    check_golden("residual_block.txt", print_graph(residual_block()))
 
 
 @pytest.mark.parametrize("halo", list(Halo), ids=lambda halo: halo.value)
 def test_residual_block_in_two_tiles(halo: Halo) -> None:
     graph = residual_block()
     tiles = cut_group(graph, range(3), (Split(2, 2, halo),))
-    compare(f"residual_block_h2_{halo.value}", print_graph(tile_graph(graph, [tiles])))
+    text = print_graph(tile_graph(graph, [tiles]))
+    check_golden(f"residual_block_h2_{halo.value}.txt", text)

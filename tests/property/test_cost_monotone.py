@@ -11,7 +11,16 @@ from tilewright.machine import Engine, load_machine
 
 MACHINES = {
     name: CostModels(load_machine(name))
-    for name in ("npu-2.7", "npu-4.0", "mcu", "trn1", "tpu-like", "three-core-bus")
+    for name in (
+        "npu-2.7",
+        "npu-4.0",
+        "mcu",
+        "trn1",
+        "tpu-like",
+        "three-core-bus",
+        "eight-core-l2",
+        "mixed-cores",
+    )
 }
 EXTENTS = (
     "out_height",

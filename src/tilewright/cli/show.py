@@ -79,7 +79,8 @@ def show_machines(
             return
         table = Table("name", "what it is", "cores", "local memory each", "clock", "elements")
         for machine in machines:
-            local = format_bytes(machine.cores[0].memory.usable)
+            sizes = dict.fromkeys(core.memory.usable for core in machine.cores)
+            local = ", ".join(map(format_bytes, sizes))
             clock, cores = format_frequency(machine.clock_hz), str(len(machine.cores))
             table.add_row(machine.name, machine.title, cores, local, clock, machine.dtype)
         out.print(table)

@@ -16,7 +16,7 @@ from math import inf, prod
 from tilewright.cost.base import Cost, CostError, WorkKind, Workload, whole_cycles
 from tilewright.cost.energy import EnergyFigures
 from tilewright.cost.steps import least_per_step, steps_of
-from tilewright.machine.dtypes import element_bytes, nearest_class
+from tilewright.machine.dtypes import element_bytes, nearest_class, runs_as
 from tilewright.machine.machine import Engine
 from tilewright.machine.parameters import (
     ArrayMode,
@@ -155,10 +155,14 @@ class ArrayModel:
         self._energy = energy
         self._scale = engine.reference_cycles
         self._modes = tuple(parameters.modes.values())
+        self._dtypes = tuple(parameters.rates)
         self._known: dict[Workload, Cost] = {}
 
     def supports(self, work: Workload) -> bool:
-        """Convolutions always; channelwise work where the file gives it a form."""
+        """Convolutions in types that the array has or that fit into one it has; channelwise work
+        where the file gives it a form too."""
+        if runs_as(work.dtype, self._dtypes) is None:
+            return False
         return work.dense or self._channelwise(work.kind, self._rate(work)) is not None
 
     def cost(self, work: Workload) -> Cost:

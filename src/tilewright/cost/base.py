@@ -170,6 +170,11 @@ class CostModel(Protocol):
         ...
 
 
+MOST_CYCLES = 1 << 53  # beyond it floats do not count one by one
+
+
 def whole_cycles(cycles: float) -> int:
     """Cycles as a whole number, rounded up; the last bits of a float do not count."""
+    if not cycles < MOST_CYCLES:
+        raise CostError(f"a single task takes {cycles:g} cycles: more than can be counted")
     return max(1, ceil(round(cycles, 6)))

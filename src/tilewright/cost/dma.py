@@ -1,10 +1,11 @@
 """Copies: latency, then bytes over bandwidth; short runs and many strides cost more."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
 from tilewright.cost.base import Copy, Cost, whole_cycles
-from tilewright.machine.machine import Link, Machine, Route
+from tilewright.machine.machine import Hop, Link, Machine, Route
 
 SMALL = 2  # a copy is small if its bytes take less than so many times its latency
 
@@ -80,3 +81,13 @@ def cost_of_copy(machine: Machine, source: str, destination: str, copy: Copy) ->
     each = machine.memory(source).read_pj_per_byte + machine.memory(destination).write_pj_per_byte
     first = 0 if source == machine.main_memory.name else len(ways) - 1
     return CopyCost(tuple(ways), first, copy.bytes * each, small)
+
+
+def path_cost(machine: Machine, hops: Sequence[Hop], copy: Copy) -> Cost:
+    """The copy's cost over several hops, one after the other, when nothing shares a bandwidth:
+    every stop holds all of it before it goes on."""
+    costs = [alone_cost(machine, link, route, copy) for link, route in hops]
+    cycles = sum(cost.cycles for cost in costs)
+    slowest = max(costs, key=lambda cost: cost.cycles, default=None)
+    share = 1.0 if slowest is None else slowest.utilisation * slowest.cycles / cycles
+    return Cost(cycles, sum(cost.energy_pj for cost in costs), share)

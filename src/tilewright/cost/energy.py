@@ -13,16 +13,20 @@ from tilewright.machine.machine import Core, Energy
 
 @dataclass(frozen=True, slots=True)
 class EnergyFigures:
-    """The machine's operation energies with the local memory's of one core."""
+    """The machine's operation energies with those of one core's memories."""
 
     energy: Energy
     read_pj_per_byte: float
     write_pj_per_byte: float
+    weight_pj_per_byte: float
 
     @staticmethod
     def of(energy: Energy, core: Core) -> "EnergyFigures":
         """Figures for the engines of a core."""
-        return EnergyFigures(energy, core.memory.read_pj_per_byte, core.memory.write_pj_per_byte)
+        tiles, weights = core.memory, core.holding("weights")
+        return EnergyFigures(
+            energy, tiles.read_pj_per_byte, tiles.write_pj_per_byte, weights.read_pj_per_byte
+        )
 
     def compute(self, work: Workload) -> float:
         """pJ of multiply-accumulates and operands, on an array."""
@@ -39,5 +43,6 @@ class EnergyFigures:
         """pJ of reading inputs and weights and writing the output once."""
         size = element_bytes(work.dtype)
         inputs = 2 if work.kind is WorkKind.ELTWISE else 1
-        read = (work.in_elements * inputs + work.weights) * size * self.read_pj_per_byte
+        read = work.in_elements * inputs * size * self.read_pj_per_byte
+        read += work.weights * size * self.weight_pj_per_byte
         return read + work.out_elements * size * self.write_pj_per_byte

@@ -1,8 +1,10 @@
 """The cost model an engine's file names, and the engine that runs a piece of work best."""
 
+from dataclasses import replace
+
 from tilewright.cost.array import ArrayModel
 from tilewright.cost.base import Copy, Cost, CostError, CostModel, WorkKind, Workload
-from tilewright.cost.dma import alone_cost
+from tilewright.cost.dma import path_cost
 from tilewright.cost.energy import EnergyFigures
 from tilewright.cost.limits import broken_limit
 from tilewright.cost.table import TableModel
@@ -50,6 +52,28 @@ class CostModels:
         arrays = [engine for engine in able if engine.kind == "matrix"]
         return arrays if arrays and work.kind is not WorkKind.VECTOR else able
 
+    def core_classes(self) -> tuple[tuple[Core, ...], ...]:
+        """The cores in classes that cost alike: the same engines and memories, as far from the
+        main memory. A plan for one core of a class is one for any other."""
+        classes: list[tuple[object, list[Core]]] = []
+        for core in self.machine.cores:
+            facts = self._facts(core)
+            same = next((members for known, members in classes if known == facts), None)
+            if same is None:
+                classes.append((facts, [core]))
+            else:
+                same.append(core)
+        return tuple(tuple(members) for _, members in classes)
+
+    def _facts(self, core: Core) -> object:
+        main, own = self.machine.main_memory.name, core.memory.name
+        engines = [(engine.kind, id(self.model(engine))) for engine in core.engines]
+        memories = [replace(memory, name="", core="") for memory in core.memories]
+        hops = [*self.machine.path(main, own), *self.machine.path(own, main)]
+        routes = [replace(route, source="", destination="", groups=()) for _, route in hops]
+        shared = [tuple(g for g in r.groups if g not in (own, core.name)) for _, r in hops]
+        return engines, memories, routes, shared, [link.stride_levels for link, _ in hops]
+
     def best(self, core: Core, work: Workload) -> tuple[Engine, Cost]:
         """The engine that runs the work in the fewest cycles, of those of a core that may."""
         able = self.able(core, work)
@@ -88,9 +112,12 @@ def best_engine(machine: Machine, core: Core, work: Workload) -> tuple[Engine, C
 
 
 def copy_cost(machine: Machine, source: str, destination: str, copy: Copy) -> Cost:
-    """The cheapest link's cost of a copy, when nothing shares its bandwidth."""
-    ways = list(machine.routes(source, destination))
-    if not ways:
-        raise CostError(f"machine {machine.name} has no link from {source} to {destination}")
-    costs = [alone_cost(machine, link, route, copy) for link, route in ways]
-    return min(costs, key=lambda cost: cost.cycles)
+    """The cost of a copy over the cheapest link, or over several hops where no link does it at
+    once, when nothing shares a bandwidth."""
+    direct = [path_cost(machine, [hop], copy) for hop in machine.routes(source, destination)]
+    if direct:
+        return min(direct, key=lambda cost: cost.cycles)
+    hops = machine.path(source, destination)
+    if not hops:
+        raise CostError(f"machine {machine.name} has no link within {source}")
+    return path_cost(machine, hops, copy)

@@ -2,7 +2,7 @@
 
 from tilewright.cost.base import Cost, CostError, WorkKind, Workload, whole_cycles
 from tilewright.cost.energy import EnergyFigures
-from tilewright.machine.dtypes import nearest_class
+from tilewright.machine.dtypes import nearest_class, runs_as
 from tilewright.machine.machine import Engine
 from tilewright.machine.parameters import VectorParameters, VectorRate
 
@@ -20,11 +20,15 @@ class VectorModel:
     def __init__(self, engine: Engine, parameters: VectorParameters, energy: EnergyFigures) -> None:
         self._parameters = parameters
         self._energy = energy
+        self._dtypes = tuple(parameters.dtype_factors)
         self._scale = engine.reference_cycles if parameters.cycles_of == "engine" else 1.0
         self._known: dict[Workload, Cost] = {}
 
     def supports(self, work: Workload) -> bool:
-        """Whatever the file has a rate or a default for; multiplying needs the class `mac`."""
+        """Whatever the file has a rate or a default for, in types that it has or that fit into one;
+        multiplying needs the class `mac`."""
+        if self._dtypes and runs_as(work.dtype, self._dtypes) is None:
+            return False
         return self._rate(work) is not None
 
     def cost(self, work: Workload) -> Cost:
@@ -69,7 +73,7 @@ class VectorModel:
 
     def _factor(self, work: Workload) -> float:
         factors = self._parameters.dtype_factors
-        return factors[nearest_class(work.dtype, tuple(factors))] if factors else 1.0
+        return factors[nearest_class(work.dtype, self._dtypes)] if factors else 1.0
 
 
 def elements_of(work: Workload) -> int:

@@ -53,7 +53,7 @@ PASSES: tuple[Pass, ...] = (
 
 def legalise(graph: Graph, machine: Machine, dtype: str | None = None) -> Legalised:
     """The network as the machine can run it, and every step that made it so."""
-    element = dtype or machine.dtype
+    element = machine.elements(dtype or machine.dtype)
     steps: list[LegalStep] = []
     origin: dict[str, str] = {}  # a new node -> the user's node that it stands for
     for one in PASSES:

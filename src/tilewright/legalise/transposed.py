@@ -3,7 +3,7 @@ positions between two inputs, then depth to space."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 
 import numpy as np
 
@@ -83,9 +83,11 @@ def take_phases(draft: Draft, limits: Limits) -> str | None:
     if not tries:
         return None
     costs = _Costs(draft)
+    if not costs.arrays:
+        return None
     best = min(tries, key=costs.phases)
     legal = all(c.met or c.limit in ("channel_alignment", "dimension") for c in _checks(draft))
-    if costs.matrix is None or (legal and costs.phases(best) >= costs.whole(op_index(draft))):
+    if legal and costs.phases(best) >= costs.whole(op_index(draft)):
         return None
     _write(draft, best, weight, bias)
     kernels = _by([axis.kernel for axis in best])
@@ -233,7 +235,7 @@ class _Costs:
 
     def __init__(self, draft: Draft) -> None:
         self.draft, self.machine = draft, draft.machine
-        self.matrix = self.machine.cores[0].engine("matrix")
+        self.arrays = [engine for engine in self.machine.engines if engine.kind == "matrix"]
         self.models = CostModels(self.machine)
         self.item = element_bits(draft.dtype) / 8
 
@@ -270,8 +272,11 @@ class _Costs:
         return max(self._compute(work), self._time(self._bytes(shape) + deep)) + self._time(rest)
 
     def _compute(self, work: Workload) -> float:
-        assert self.matrix is not None
-        return self.models.model(self.matrix).cost(work).cycles / len(self.machine.cores)
+        """Every array gets the share of the work that it does while the others do theirs."""
+        models = [self.models.model(array) for array in self.arrays]
+        cycles = [model.cost(work).cycles for model in models if model.supports(work)]
+        least = min(cycles, default=inf)
+        return least / sum(least / each for each in cycles) if cycles else inf
 
     def _bytes(self, shape: Sequence[int]) -> float:
         channels = shape[1]
@@ -287,8 +292,8 @@ def _main_rate(machine: Machine) -> float:
     main = machine.main_memory
     if main.bytes_per_cycle is not None:
         return main.bytes_per_cycle
-    _, route = next(machine.routes(main.name, machine.cores[0].memory.name))
-    return machine.alone_bytes_per_cycle(route)
+    hops = [hop for core in machine.cores for hop in machine.path(main.name, core.memory.name)[:1]]
+    return max(machine.alone_bytes_per_cycle(route) for _, route in hops)
 
 
 def _by(extents: Sequence[int]) -> str:

@@ -1,13 +1,38 @@
-"""From the machine file to the Machine: names expanded, everything in one clock."""
+"""From the machine file to the Machine: names expanded, everything in one clock.
 
-from collections.abc import Iterator
+What a single value cannot show is checked here: that names meet, that roles are taken once, that
+data gets from the main memory to every core and back. All faults are found before any is raised.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from math import ceil
 
 from tilewright.errors import TilewrightError
-from tilewright.machine.dtypes import rate_class
-from tilewright.machine.machine import Core, Energy, Engine, Limits, Link, Machine, Memory, Route
-from tilewright.machine.parameters import ArrayParameters
+from tilewright.machine.faults import KeyFaultsError, Keys
+from tilewright.machine.machine import (
+    ROLES,
+    Core,
+    Energy,
+    Engine,
+    Limits,
+    Link,
+    Machine,
+    Memory,
+    Role,
+    Route,
+)
+from tilewright.machine.parameters import ArrayParameters, EngineParameters, TableParameters
+from tilewright.machine.ranges import (
+    CLOCK_RATIO,
+    LEAST_RATE,
+    MOST_CORES,
+    MOST_LATENCY,
+    MOST_LINKS,
+    MOST_RATE,
+    MOST_ROUTES,
+)
 from tilewright.machine.schema import (
     CoreFile,
     LinkFile,
@@ -18,147 +43,268 @@ from tilewright.machine.schema import (
     sources_of,
 )
 
+Faults = list[tuple[Keys, str]]
+
 
 def build_machine(file: MachineFile) -> Machine:
-    """The machine a checked file describes."""
-    clock = file.clock
-    shared = tuple(_memory(name, None, m, clock) for name, m in file.memories.items())
-    cores = tuple(
-        _core(core_name, core, clock)
-        for name, core in file.cores.items()
-        for core_name in _copies(name, core.count)
-    )
-    memories = (*shared, *(memory for core in cores for memory in core.memories))
-    groups = {m.name: m.bytes_per_cycle for m in memories if m.bytes_per_cycle is not None}
-    groups |= {name: _rate(g.bandwidth, clock, clock) for name, g in file.groups.items()}
-    links = tuple(
-        _link(link_name, f"links.{name}", link, memories, groups, clock)
-        for name, link in file.links.items()
-        for link_name in _copies(name, link.count)
-    )
-    limits = file.limits.model_dump(exclude={"source"})
-    mac_pj = tuple((rate_class(dtype), pj) for dtype, pj in file.energy.mac_pj.items())
-    return Machine(
-        file.name,
-        file.title,
-        clock,
-        rate_class(file.dtype),
-        cores,
-        shared,
-        links,
-        tuple(groups.items()),
-        Limits(**limits),
-        Energy(mac_pj, file.energy.vector_pj, file.energy.estimate),
-        tuple(sources_of(file)),
-    )
+    """The machine a checked file describes; raises `KeyFaultsError` with all its faults."""
+    builder = _Builder(file)
+    machine = builder.machine()
+    if not builder.faults:
+        builder.faults += _unreachable(machine, file)
+        try:
+            machine.elements(file.dtype)
+        except TilewrightError as error:
+            builder.faults.append((("dtype",), str(error)))
+    if builder.faults:
+        raise KeyFaultsError(builder.faults)
+    return machine
+
+
+class _Builder:
+    """One file on its way to a machine, and what was found wrong with it."""
+
+    def __init__(self, file: MachineFile) -> None:
+        self.file, self.clock = file, file.clock
+        self.faults: Faults = []
+        self._few(file.cores, MOST_CORES, "cores")
+        self._few(file.links, MOST_LINKS, "links")
+        if self.faults:
+            raise KeyFaultsError(self.faults)
+
+    def machine(self) -> Machine:
+        """The machine, faults and all."""
+        file = self.file
+        shared = tuple(
+            self._memory(name, None, m, m.roles or ROLES, ("memories", name))
+            for name, m in file.memories.items()
+        )
+        if shared[0].roles != ROLES:
+            self._fault(("memories", shared[0].name, "roles"), "the main memory holds everything")
+        cores = tuple(
+            self._core(core_name, core, ("cores", name))
+            for name, core in file.cores.items()
+            for core_name in _copies(name, core.count)
+        )
+        self._told_apart(("cores",), (core.name for core in cores))
+        memories = (*shared, *(memory for core in cores for memory in core.memories))
+        groups = self._groups(memories)
+        links = tuple(self._links(memories, groups))
+        self._told_apart(("links",), (link.name for link in links))
+        limits, energy = file.limits, file.energy
+        return Machine(
+            file.name,
+            file.title,
+            file.clock,
+            file.dtype,
+            cores,
+            shared,
+            links,
+            tuple(groups.items()),
+            Limits() if limits is None else Limits(**limits.model_dump(exclude={"source"})),
+            Energy()
+            if energy is None
+            else Energy(tuple(energy.mac_pj.items()), energy.vector_pj, energy.estimate),
+            tuple(sources_of(file)),
+        )
+
+    def _fault(self, keys: Keys, text: str) -> None:
+        if (keys, text) not in self.faults:
+            self.faults.append((keys, text))
+
+    def _few(self, items: Mapping[str, CoreFile] | Mapping[str, LinkFile], most: int, key: str):
+        count = sum(item.count or 1 for item in items.values())
+        if count > most:
+            self._fault((key,), f"at most {most} in all, not {count}")
+
+    def _told_apart(self, keys: Keys, names: Iterable[str]) -> None:
+        for name, times in Counter(names).items():
+            if times > 1:
+                self._fault(keys, f"{times} are called '{name}'")
+
+    def _groups(self, memories: tuple[Memory, ...]) -> dict[str, float]:
+        groups = {m.name: m.bytes_per_cycle for m in memories if m.bytes_per_cycle is not None}
+        for name, group in self.file.groups.items():
+            keys = ("groups", name)
+            if name in groups:
+                self._fault(keys, "is the bandwidth of a memory already")
+            groups[name] = self._rate(group.bandwidth, self.clock, (*keys, "bandwidth"))
+        return groups
+
+    def _core(self, name: str, file: CoreFile, keys: Keys) -> Core:
+        engines: list[Engine] = []
+        for short, engine in file.engines.items():
+            at = (*keys, "engines", short)
+            parameters = engine.parameters
+            for place, text in _array_faults(parameters):
+                self._fault((*at, "parameters", *place), text)
+            own = self._clock(engine.clock, at)
+            full = f"{name}.{short}"
+            ratio = self.clock / own
+            engines.append(Engine(full, name, engine.kind, engine.model, own, ratio, parameters))
+        roles = self._roles(file.memories, (*keys, "memories"))
+        memories = tuple(
+            self._memory(f"{name}.{short}", name, memory, roles[short], (*keys, "memories", short))
+            for short, memory in file.memories.items()
+        )
+        return Core(name, memories, tuple(engines))
+
+    def _roles(
+        self, memories: Mapping[str, MemoryFile], keys: Keys
+    ) -> Mapping[str, tuple[Role, ...]]:
+        """The roles of each memory of a core: those it names, each named once; the first that names
+        none has all that are left."""
+        owner: dict[Role, str] = {}
+        for name, memory in memories.items():
+            for role in memory.roles or ():
+                if role in owner:
+                    text = f"'{role}' is a role of {owner[role]} already"
+                    self._fault((*keys, name, "roles"), text)
+                owner.setdefault(role, name)
+        left = next((name for name, memory in memories.items() if memory.roles is None), None)
+        for role in ROLES:
+            if role not in owner and left is None:
+                self._fault(keys, f"none of them has the role '{role}'")
+            owner.setdefault(role, left or next(iter(memories)))
+        return {name: tuple(r for r in ROLES if owner[r] == name) for name in memories}
+
+    def _clock(self, own: float | None, keys: Keys) -> float:
+        if own is not None and not 1 / CLOCK_RATIO <= own / self.clock <= CLOCK_RATIO:
+            text = f"has to be within a factor of {CLOCK_RATIO} of the reference clock"
+            self._fault((*keys, "clock"), text)
+        return own or self.clock
+
+    def _memory(
+        self, name: str, core: str | None, file: MemoryFile, roles: tuple[Role, ...], keys: Keys
+    ) -> Memory:
+        usable = file.capacity if file.usable is None else file.usable
+        rate = None
+        if file.bandwidth is not None:
+            rate = self._rate(file.bandwidth, self.clock, (*keys, "bandwidth"))
+        return Memory(
+            name,
+            core,
+            file.capacity,
+            usable,
+            file.alignment,
+            file.banks,
+            file.partitions,
+            rate,
+            file.read_pj_per_byte,
+            file.write_pj_per_byte,
+            roles,
+        )
+
+    def _links(self, memories: tuple[Memory, ...], groups: dict[str, float]) -> Iterator[Link]:
+        total = 0
+        for name, link in self.file.links.items():
+            routes = self._all_routes(link, ("links", name), memories, groups)
+            total += len(routes) * (link.count or 1)
+            if total > MOST_ROUTES:
+                text = f"their patterns give {total} routes, at most {MOST_ROUTES} are allowed"
+                self._fault(("links", name, "routes"), text)
+                return
+            for link_name in _copies(name, link.count):
+                yield Link(link_name, link.kind, routes, link.stride_levels)
+
+    def _all_routes(
+        self, file: LinkFile, keys: Keys, memories: tuple[Memory, ...], groups: dict[str, float]
+    ) -> tuple[Route, ...]:
+        """The routes of a link; of two between the same memories the first counts."""
+        routes: dict[tuple[str, str], Route] = {}
+        own = self._clock(file.clock, keys)
+        for key, route in file.routes.items():
+            at = (*keys, "routes", key)
+            found = 0
+            for made in self._routes(route, own, memories, groups, at):
+                routes.setdefault((made.source, made.destination), made)
+                found += 1
+            if not found:
+                text = f"'{route.origin}' to '{route.to}' names no pair of memories"
+                self._fault(at, text)
+            for group in route.groups:
+                if group not in groups:
+                    self._fault((*at, "groups"), f"no bandwidth '{group}'")
+        return tuple(routes.values())
+
+    def _routes(
+        self,
+        file: RouteFile,
+        own: float,
+        memories: tuple[Memory, ...],
+        groups: dict[str, float],
+        keys: Keys,
+    ) -> Iterator[Route]:
+        """Every pair of memories the patterns name; a memory with a bandwidth is a shared group."""
+        latency = ceil(round(self._cycles(file.latency, own, (*keys, "latency")), 6))
+        rate = self._rate(file.bandwidth, own, (*keys, "bandwidth"))
+        per_run = 0.0
+        if file.per_run is not None:
+            per_run = self._cycles(file.per_run, own, (*keys, "per_run"))
+        ends = [[m for m in memories if fnmatchcase(m.name, p)] for p in (file.origin, file.to)]
+        for sources, targets in (ends, ends[::-1])[: 2 if file.both_ways else 1]:
+            for source in sources:
+                for target in targets:
+                    if source is target and source.core is None:
+                        continue  # copies within a shared memory are told apart from routes
+                    shared = (name for name in (source.name, target.name) if name in groups)
+                    yield Route(
+                        source.name,
+                        target.name,
+                        latency,
+                        rate,
+                        tuple(dict.fromkeys((*shared, *file.groups))),
+                        file.burst,
+                        per_run,
+                        file.multicast,
+                    )
+
+    def _cycles(self, quantity: Quantity, own: float, keys: Keys) -> float:
+        """A latency in cycles of the reference clock."""
+        cycles = quantity.value * self.clock
+        if quantity.in_cycles:
+            cycles = quantity.value * self.clock / own
+        if cycles > MOST_LATENCY:
+            text = f"has to be at most {MOST_LATENCY:g} cycles, is {cycles:g}"
+            self._fault(keys, text)
+            return MOST_LATENCY
+        return cycles
+
+    def _rate(self, quantity: Quantity, own: float, keys: Keys) -> float:
+        """A bandwidth in bytes per cycle of the reference clock."""
+        rate = quantity.value / self.clock
+        if quantity.in_cycles:
+            rate = quantity.value * own / self.clock
+        if not LEAST_RATE <= rate <= MOST_RATE:
+            text = f"has to be {LEAST_RATE:g} to {MOST_RATE:g} bytes per cycle of the reference"
+            self._fault(keys, f"{text} clock, is {rate:g}")
+        return rate
 
 
 def _copies(name: str, count: int | None) -> tuple[str, ...]:
     return (name,) if count is None else tuple(f"{name}{index}" for index in range(count))
 
 
-def _core(name: str, file: CoreFile, clock: float) -> Core:
-    engines: list[Engine] = []
-    for short, engine in file.engines.items():
-        parameters = engine.parameters
-        if isinstance(parameters, ArrayParameters):
-            _check_array(f"cores.{name}.engines.{short}", parameters)
-        own = engine.clock or clock
-        full = f"{name}.{short}"
-        engines.append(Engine(full, name, engine.kind, engine.model, own, clock / own, parameters))
-    memories = tuple(_memory(f"{name}.{m}", name, file.memories[m], clock) for m in file.memories)
-    return Core(name, memories, tuple(engines))
-
-
-def _check_array(where: str, parameters: ArrayParameters) -> None:
-    if not parameters.modes or not parameters.rates:
-        raise TilewrightError(f"{where}.parameters: needs at least one mode and one rate")
+def _array_faults(parameters: EngineParameters) -> Iterator[tuple[Keys, str]]:
+    if isinstance(parameters, TableParameters) and parameters.otherwise is not None:
+        for keys, text in _array_faults(parameters.otherwise):
+            yield ("otherwise", *keys), text
+    if not isinstance(parameters, ArrayParameters):
+        return
     for dtype, rate in parameters.rates.items():
-        rate_class(dtype)
-        for form in (rate.depthwise, rate.pool, rate.eltwise):
+        for key in ("depthwise", "pool", "eltwise"):
+            form = getattr(rate, key)
             if form is not None and form.mode is not None and form.mode not in parameters.modes:
-                raise TilewrightError(f"{where}.parameters.rates.{dtype}: no mode '{form.mode}'")
+                yield ("rates", dtype, key, "mode"), f"no mode '{form.mode}'"
 
 
-def _memory(name: str, core: str | None, file: MemoryFile, clock: float) -> Memory:
-    usable = file.capacity if file.usable is None else file.usable
-    rate = None if file.bandwidth is None else _rate(file.bandwidth, clock, clock)
-    return Memory(
-        name,
-        core,
-        file.capacity,
-        usable,
-        file.alignment,
-        file.banks,
-        file.partitions,
-        rate,
-        file.read_pj_per_byte,
-        file.write_pj_per_byte,
-    )
-
-
-def _link(
-    name: str,
-    where: str,
-    file: LinkFile,
-    memories: tuple[Memory, ...],
-    groups: dict[str, float],
-    clock: float,
-) -> Link:
-    routes: list[Route] = []
-    for key, route in file.routes.items():
-        found = list(_routes(route, file.clock or clock, memories, groups, clock))
-        if not found:
-            raise TilewrightError(
-                f"{where}.routes.{key}: '{route.origin}' to '{route.to}' names no pair of memories"
-            )
-        unknown = [group for group in route.groups if group not in groups]
-        if unknown:
-            raise TilewrightError(f"{where}.routes.{key}.groups: no bandwidth '{unknown[0]}'")
-        routes += [r for r in found if all(_ends(r) != _ends(old) for old in routes)]
-    return Link(name, file.kind, tuple(routes), file.stride_levels)
-
-
-def _ends(route: Route) -> tuple[str, str]:
-    return route.source, route.destination
-
-
-def _routes(
-    file: RouteFile,
-    own: float,
-    memories: tuple[Memory, ...],
-    groups: dict[str, float],
-    clock: float,
-) -> Iterator[Route]:
-    """Every pair of memories the patterns name; a memory with a bandwidth is a shared group."""
-    ways = [(file.origin, file.to)]
-    if file.both_ways:
-        ways.append((file.to, file.origin))
-    per_run = 0.0 if file.per_run is None else _cycles(file.per_run, own, clock)
-    for origin, target in ways:
-        for source in memories:
-            for destination in memories:
-                matches = fnmatchcase(source.name, origin) and fnmatchcase(destination.name, target)
-                if not matches or (source is destination and source.core is None):
-                    continue  # copies within a shared memory are told apart from routes
-                ends = (name for name in (source.name, destination.name) if name in groups)
-                yield Route(
-                    source.name,
-                    destination.name,
-                    ceil(round(_cycles(file.latency, own, clock), 6)),
-                    _rate(file.bandwidth, own, clock),
-                    tuple(dict.fromkeys((*ends, *file.groups))),
-                    file.burst,
-                    per_run,
-                    file.multicast,
-                )
-
-
-def _cycles(quantity: Quantity, own: float, clock: float) -> float:
-    """A latency in cycles of the reference clock."""
-    return quantity.value * clock / own if quantity.in_cycles else quantity.value * clock
-
-
-def _rate(quantity: Quantity, own: float, clock: float) -> float:
-    """A bandwidth in bytes per cycle of the reference clock."""
-    return quantity.value * own / clock if quantity.in_cycles else quantity.value / clock
+def _unreachable(machine: Machine, file: MachineFile) -> Iterator[tuple[Keys, str]]:
+    """Cores that data cannot get to, or back from."""
+    main = machine.main_memory.name
+    keys = {name: key for key, core in file.cores.items() for name in _copies(key, core.count)}
+    for core in machine.cores:
+        tiles, weights = core.memory.name, core.holding("weights").name
+        for ends in dict.fromkeys(((main, tiles), (tiles, main), (main, weights))):
+            if machine.find_path(*ends) is None:
+                text = f"no links lead from '{ends[0]}' to '{ends[1]}': add a route under links"
+                yield ("cores", keys[core.name]), text

@@ -1,10 +1,14 @@
 """Element types as rates know them: uint8 runs at the rate of int8, however it is spelled."""
 
+from functools import lru_cache
+
 from tilewright.errors import TilewrightError
 
+_FP8 = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")
 _CLASSES = {
-    "int4": ("int4", "uint4", "i4", "u4"),
-    "int8": ("int8", "uint8", "i8", "u8", "bool", "float8_e4m3fn", "float8_e5m2", "fp8"),
+    "int2": ("uint2", "i2", "u2"),
+    "int4": ("uint4", "i4", "u4", "float4_e2m1fn", "fp4"),
+    "int8": ("uint8", "i8", "u8", "bool", *_FP8, "fp8"),
     "int16": ("int16", "uint16"),
     "int32": ("int32", "uint32"),
     "fp16": ("float16", "f16", "half"),
@@ -14,6 +18,7 @@ _CLASSES = {
 }
 _CLASS_OF = {name: kind for kind, names in _CLASSES.items() for name in (kind, *names)}
 _BITS = {
+    "int2": 2,
     "int4": 4,
     "int8": 8,
     "int16": 16,
@@ -24,6 +29,7 @@ _BITS = {
     "fp64": 64,
 }
 RATE_CLASSES = tuple(_BITS)
+_FLOATS = frozenset({"fp16", "bf16", "fp32", "fp64"})
 
 
 def rate_class(dtype: str) -> str:
@@ -42,6 +48,25 @@ def element_bits(dtype: str) -> int:
 def element_bytes(dtype: str) -> float:
     """Bytes of one element; half a byte for 4-bit types."""
     return element_bits(dtype) / 8
+
+
+def packed_bytes(elements: int, dtype: str) -> int:
+    """Whole bytes of so many elements side by side: two of four bits share one."""
+    return -(-elements * element_bits(dtype) // 8)
+
+
+@lru_cache(maxsize=1024)
+def runs_as(dtype: str, offered: tuple[str, ...]) -> str | None:
+    """The offered class an element type can be computed in: itself, else the narrowest that holds
+    it; None where none does. Floats need wider floats, integers anything as wide."""
+    wanted = rate_class(dtype)
+    if wanted in offered:
+        return wanted
+    if wanted in _FLOATS:
+        holding = [kind for kind in offered if kind in _FLOATS and _BITS[kind] > _BITS[wanted]]
+    else:
+        holding = [kind for kind in offered if _BITS[kind] >= _BITS[wanted]]
+    return min(holding, key=lambda kind: (_BITS[kind], kind), default=None)
 
 
 def nearest_class(dtype: str, offered: tuple[str, ...]) -> str:

@@ -2,24 +2,40 @@
 
 Frozen facts in one clock: every latency is in cycles of the reference clock and every bandwidth in
 bytes per such cycle, whatever clock domain the file wrote them in.
+
+Memories form a hierarchy by their routes alone: the main memory holds the network, other shared
+memories lie on the chip, each core has its own. `path` is the way between any two of them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from functools import cached_property
+from typing import Literal, TypeVar, get_args
 
 from tilewright.errors import TilewrightError
-from tilewright.machine.parameters import ArrayParameters, EngineParameters, TableParameters
+from tilewright.machine.dtypes import RATE_CLASSES, rate_class, runs_as
+from tilewright.machine.parameters import (
+    ArrayParameters,
+    EngineParameters,
+    TableParameters,
+    engine_dtypes,
+)
+from tilewright.machine.paths import shortest_path
 
 LinkKind = Literal["dma", "link", "bus", "broadcast"]
 EngineKind = Literal["matrix", "vector"]
+Role = Literal["activations", "weights", "accumulators"]
+ROLES: tuple[Role, ...] = get_args(Role)
+# A path is chosen for a copy of so many bytes: a tile, neither a descriptor nor a network.
+PATH_BYTES = 16 * 1024
 _T = TypeVar("_T", "Memory", "Core", "Link")
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
     """A place for tensors. `usable` is what a planner may give away; `core` is None for a memory
-    that all cores share. `bytes_per_cycle` bounds all links together, where known."""
+    that all cores share. `bytes_per_cycle` bounds all links together, where known; `roles` are
+    what it holds (none: nothing that a planner places)."""
 
     name: str
     core: str | None
@@ -31,6 +47,7 @@ class Memory:
     bytes_per_cycle: float | None = None
     read_pj_per_byte: float = 0.0
     write_pj_per_byte: float = 0.0
+    roles: tuple[Role, ...] = ROLES
 
     @property
     def partition_bytes(self) -> int:
@@ -54,7 +71,8 @@ class Engine:
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """Engines around local memories; the first memory is where tiles live."""
+    """Engines around local memories. Each role is one memory's; all of them the first one's where
+    the file names none."""
 
     name: str
     memories: tuple[Memory, ...]
@@ -63,7 +81,11 @@ class Core:
     @property
     def memory(self) -> Memory:
         """The memory that tiles live in."""
-        return self.memories[0]
+        return self.holding("activations")
+
+    def holding(self, role: Role) -> Memory:
+        """The memory that has a role."""
+        return next(memory for memory in self.memories if role in memory.roles)
 
     def engine(self, kind: EngineKind) -> Engine | None:
         """Its first engine of a kind."""
@@ -126,10 +148,14 @@ class Energy:
     estimate: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+Hop = tuple[Link, Route]
+
+
+@dataclass(frozen=True)  # no slots: what is asked for often is worked out once, and kept
 class Machine:
     """Everything a plan has to know about the hardware. `groups` are shared bandwidths in bytes per
-    cycle; `sources` says, per place in the file, where its parameters come from."""
+    cycle; `sources` says, per place in the file, where its parameters come from. The first shared
+    memory is the main one; cores may differ in everything."""
 
     name: str
     title: str
@@ -143,7 +169,7 @@ class Machine:
     energy: Energy
     sources: tuple[tuple[str, str], ...] = ()
 
-    @property
+    @cached_property
     def memories(self) -> tuple[Memory, ...]:
         """All memories, the shared ones first."""
         return (*self.shared, *(memory for core in self.cores for memory in core.memories))
@@ -160,9 +186,26 @@ class Machine:
         return self.shared[0]
 
     @property
+    def on_chip(self) -> tuple[Memory, ...]:
+        """The shared memories beside the main one: between it and the cores."""
+        return self.shared[1:]
+
+    @cached_property
     def engines(self) -> tuple[Engine, ...]:
         """All compute engines, core by core."""
         return tuple(engine for core in self.cores for engine in core.engines)
+
+    def elements(self, dtype: str) -> str:
+        """The class of an element type (`uint8` is `int8`); an error where no engine has it, or one
+        that holds it."""
+        wanted = rate_class(dtype)
+        offered = [engine_dtypes(engine.parameters) for engine in self.engines]
+        if not any(some is None or runs_as(wanted, some) for some in offered):
+            known = [kind for kind in RATE_CLASSES if any(kind in (some or ()) for some in offered)]
+            raise TilewrightError(
+                f"machine {self.name} has no elements of type {wanted} (it has {', '.join(known)})"
+            )
+        return wanted
 
     def memory(self, name: str) -> Memory:
         """A memory by name: `ddr`, `cluster0.cmx`."""
@@ -178,42 +221,109 @@ class Machine:
 
     def group_bytes_per_cycle(self, name: str) -> float:
         """What a shared bandwidth can carry."""
-        return dict(self.groups)[name]
+        return self._rates[name]
 
-    def routes(self, source: str, destination: str) -> Iterator[tuple[Link, Route]]:
-        """Every link that can copy from one memory to another."""
+    def routes(self, source: str, destination: str) -> Iterator[Hop]:
+        """Every link that can copy from one memory to another at once, in the file's order."""
+        yield from self._hops.get((source, destination), ())
+
+    def path(self, source: str, target: str, size: int = PATH_BYTES) -> tuple[Hop, ...]:
+        """The hops that bring `size` bytes from one memory to another in the fewest cycles; of
+        equal ones the fewest hops, then the file's order. Other cores' memories are passed through
+        only where there is no other way. A memory is no hop away from itself; none at all is an
+        error."""
+        found = self._paths.get((source, target, size))
+        if found is None:
+            found = self.find_path(source, target, size)
+            if found is None:
+                raise TilewrightError(f"machine {self.name} has no path from {source} to {target}")
+            self._paths[source, target, size] = found
+        return found
+
+    def find_path(self, source: str, target: str, size: int = PATH_BYTES) -> tuple[Hop, ...] | None:
+        """As `path`; None where no links lead there."""
+        ends = {self.memory(source).core, self.memory(target).core, None}
+        own = frozenset(memory.name for memory in self.memories if memory.core in ends)
+        cheapest = self._cheapest(size)
+        near = shortest_path(cheapest, source, target, own)
+        return near if near is not None else shortest_path(cheapest, source, target, None)
+
+    def levels(self, core: Core) -> tuple[Memory, ...]:
+        """The memories of a core's data, nearest first: its own, the shared ones it can exchange
+        data with, the main memory last."""
+        own, main = core.memory.name, self.main_memory
+        near: list[tuple[float, int, Memory]] = []
+        for index, memory in enumerate(self.on_chip):
+            there, back = self.find_path(own, memory.name), self.find_path(memory.name, own)
+            if there is None or back is None or any(r.source == main.name for _, r in back):
+                continue
+            near.append((sum(self.hop_cycles(r, PATH_BYTES) for _, r in back), index, memory))
+        return (core.memory, *(memory for *_, memory in sorted(near, key=lambda n: n[:2])), main)
+
+    def hop_cycles(self, route: Route, size: int) -> float:
+        """Cycles of `size` bytes in one run over one route, nothing else moving."""
+        return route.latency + size / self.alone_bytes_per_cycle(route)
+
+    @cached_property
+    def _hops(self) -> Mapping[tuple[str, str], tuple[Hop, ...]]:
+        found: dict[tuple[str, str], list[Hop]] = {}
         for link in self.links:
-            route = link.route(source, destination)
-            if route is not None:
-                yield link, route
+            for route in link.routes:
+                found.setdefault((route.source, route.destination), []).append((link, route))
+        return {ends: tuple(hops) for ends, hops in found.items()}
+
+    @cached_property
+    def _paths(self) -> dict[tuple[str, str, int], tuple[Hop, ...]]:
+        return {}
+
+    @cached_property
+    def _cheapest_hops(self) -> dict[int, Mapping[str, Mapping[str, tuple[float, Hop]]]]:
+        return {}
+
+    @cached_property
+    def _rates(self) -> Mapping[str, float]:
+        return dict(self.groups)
+
+    def _cheapest(self, size: int) -> Mapping[str, Mapping[str, tuple[float, Hop]]]:
+        """Of each pair of memories the link that is through first, by source and destination."""
+        if size in self._cheapest_hops:
+            return self._cheapest_hops[size]
+        found: dict[str, dict[str, tuple[float, Hop]]] = {}
+        for (source, destination), hops in self._hops.items():
+            cycles = [self.hop_cycles(route, size) for _, route in hops]
+            best = min(range(len(hops)), key=cycles.__getitem__)
+            found.setdefault(source, {})[destination] = cycles[best], hops[best]
+        self._cheapest_hops[size] = found
+        return found
 
     def alone_bytes_per_cycle(self, route: Route) -> float:
         """What a copy reaches when nothing else moves: its own rate, or a shared bandwidth."""
-        return min([route.bytes_per_cycle, *map(self.group_bytes_per_cycle, route.groups)])
+        return min([route.bytes_per_cycle, *map(self._rates.__getitem__, route.groups)])
 
     def seconds(self, cycles: float) -> float:
         """Cycles of the reference clock as time."""
         return cycles / self.clock_hz
 
     def with_memory(self, usable: int, memory: str | None = None) -> "Machine":
-        """The same machine with other local memories: `usable` bytes in the one named (`cmx`, in
-        every core that has it), or in each core's main one. The reserved part stays."""
+        """The same machine with other memories: `usable` bytes in the one named (a shared one, or
+        `cmx` in every core that has it), or where each core's tiles live. Reserved parts stay."""
         hit = False
 
-        def resized(core: Core) -> Core:
+        def resized(old: Memory, tiles: bool) -> Memory:
             nonlocal hit
-            changed: list[Memory] = []
-            for index, old in enumerate(core.memories):
-                chosen = index == 0 if memory is None else memory in (old.name, _last(old.name))
-                hit = hit or chosen
-                capacity = usable + old.capacity - old.usable
-                changed.append(replace(old, capacity=capacity, usable=usable) if chosen else old)
-            return replace(core, memories=tuple(changed))
+            if not (tiles if memory is None else memory in (old.name, _last(old.name))):
+                return old
+            hit = True
+            return replace(old, capacity=usable + old.capacity - old.usable, usable=usable)
 
-        cores = tuple(map(resized, self.cores))
+        cores = tuple(
+            replace(core, memories=tuple(resized(m, m is core.memory) for m in core.memories))
+            for core in self.cores
+        )
+        shared = tuple(resized(m, False) for m in self.shared)
         if usable <= 0 or not hit:
             raise TilewrightError(f"machine {self.name}: cannot set memory {memory} to {usable} B")
-        return replace(self, cores=cores)
+        return replace(self, cores=cores, shared=shared)
 
     def with_bandwidth(self, group: str, bytes_per_second: float) -> "Machine":
         """The same machine with another shared bandwidth (a shared memory's name is its group)."""

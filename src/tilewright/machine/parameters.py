@@ -1,16 +1,30 @@
 """What the cost models of engines take from a machine file.
 
 They stand here, below the models, so that a file is checked when it is read and not when it is
-first used. Cycles are of the engine's own clock; the models convert them.
+first used. Cycles are of the engine's own clock; the models convert them. What a field says of
+itself is what the documentation and editors show.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import ConfigDict, NonNegativeFloat, PositiveFloat, PositiveInt
+from pydantic import ConfigDict, Field
+
+from tilewright.machine.ranges import (
+    BytesPerCycle,
+    Count,
+    Cycles,
+    CyclesEach,
+    Dtype,
+    Factor,
+    OperatorClass,
+    Picojoules,
+    Sharpness,
+)
 
 _STRICT = ConfigDict(extra="forbid")
+WorkName = Literal["conv", "first_conv", "depthwise", "pool", "eltwise", "vector"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +33,12 @@ class Extent:
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
-    width: PositiveInt = 1
-    height: PositiveInt = 1
-    out_channels: PositiveInt = 1
-    in_channels: PositiveInt = 1
-    kernel_width: PositiveInt = 1
-    kernel_height: PositiveInt = 1
+    width: Annotated[Count, Field(description="Columns of the output.")] = 1
+    height: Annotated[Count, Field(description="Rows of the output.")] = 1
+    out_channels: Annotated[Count, Field(description="Output channels.")] = 1
+    in_channels: Annotated[Count, Field(description="Input channels of a sum.")] = 1
+    kernel_width: Annotated[Count, Field(description="Columns of the kernel.")] = 1
+    kernel_height: Annotated[Count, Field(description="Rows of the kernel.")] = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +49,10 @@ class ArrayMode:
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
-    unroll: Extent
-    block: Extent | None = None
+    unroll: Annotated[Extent, Field(description="What the array computes in one step.")]
+    block: Annotated[
+        Extent | None, Field(description="What the accumulators hold; left out: one step.")
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +62,25 @@ class DenseForm:
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
-    overhead: NonNegativeFloat = 0.0
-    compute: PositiveFloat = 1.0
-    per_block: NonNegativeFloat = 0.0
-    per_step: NonNegativeFloat = 0.0
-    input_bytes_per_cycle: PositiveFloat | None = None
-    activation_bytes_per_cycle: PositiveFloat | None = None
-    weight_bytes_per_cycle: PositiveFloat | None = None
-    output_bytes_per_cycle: PositiveFloat | None = None
+    overhead: Annotated[Cycles, Field(description="Cycles per call.")] = 0.0
+    compute: Annotated[
+        Factor, Field(description="Cycles per step and kernel position; 1 is a full array.")
+    ] = 1.0
+    per_block: Annotated[CyclesEach, Field(description="Cycles per block.")] = 0.0
+    per_step: Annotated[CyclesEach, Field(description="Cycles per step.")] = 0.0
+    input_bytes_per_cycle: Annotated[
+        BytesPerCycle | None,
+        Field(description="Reading the input once before computing; left out: no time."),
+    ] = None
+    activation_bytes_per_cycle: Annotated[
+        BytesPerCycle | None, Field(description="Reading activations while computing.")
+    ] = None
+    weight_bytes_per_cycle: Annotated[
+        BytesPerCycle | None, Field(description="Reading weights while computing.")
+    ] = None
+    output_bytes_per_cycle: Annotated[
+        BytesPerCycle | None, Field(description="Writing the output while computing.")
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,48 +90,84 @@ class ChannelwiseForm:
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
-    overhead: NonNegativeFloat = 0.0
-    per_column: NonNegativeFloat = 0.0
-    per_block: NonNegativeFloat = 0.0
-    per_step: NonNegativeFloat = 0.0
-    input_bytes_per_cycle: PositiveFloat | None = None
-    mode: str | None = None
+    overhead: Annotated[Cycles, Field(description="Cycles per call.")] = 0.0
+    per_column: Annotated[
+        CyclesEach, Field(description="Cycles per column of the array and kernel position.")
+    ] = 0.0
+    per_block: Annotated[CyclesEach, Field(description="Cycles per block and kernel position.")] = (
+        0.0
+    )
+    per_step: Annotated[CyclesEach, Field(description="Cycles per step.")] = 0.0
+    input_bytes_per_cycle: Annotated[
+        BytesPerCycle | None,
+        Field(description="Reading the input once before computing; left out: no time."),
+    ] = None
+    mode: Annotated[
+        str | None, Field(description="The mode it runs in; left out: the first one.")
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayRate:
-    """How an array runs one element type.
-
-    `in_channels` is how many input channels a position takes in a cycle; fewer than
-    `least_channels` cost as many; channelwise work counts in blocks of `channel_grain`.
-    """
+    """How an array runs one element type. `conv` is required; the others say that the array can
+    run those too."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
-    conv: DenseForm
-    in_channels: PositiveInt = 1
-    least_channels: PositiveInt = 1
-    channel_grain: PositiveInt = 1
-    first_conv: DenseForm | None = None
-    depthwise: ChannelwiseForm | None = None
-    pool: ChannelwiseForm | None = None
-    eltwise: ChannelwiseForm | None = None
+    conv: Annotated[DenseForm, Field(description="Convolutions and matrix products.")]
+    in_channels: Annotated[
+        Count, Field(description="Input channels that a position takes in a cycle.")
+    ] = 1
+    least_channels: Annotated[
+        Count, Field(description="Fewer input channels than this cost as many.")
+    ] = 1
+    channel_grain: Annotated[
+        Count, Field(description="Channelwise work counts channels in blocks of so many.")
+    ] = 1
+    first_conv: Annotated[
+        DenseForm | None,
+        Field(description="A convolution that reads the network's packed input."),
+    ] = None
+    depthwise: Annotated[
+        ChannelwiseForm | None, Field(description="Depthwise convolutions, average pooling.")
+    ] = None
+    pool: Annotated[ChannelwiseForm | None, Field(description="Largest-of pooling.")] = None
+    eltwise: Annotated[
+        ChannelwiseForm | None, Field(description="Sums and products of two full tensors.")
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayParameters:
-    """A spatial array of multipliers. `sharpness` is the exponent of the soft maximum: 1 adds
-    everything up, large is the plain maximum. `least_positions` is the shortest issue interval.
-    A network's input of up to `packed_channels` channels is read packed, in the form `first_conv`;
-    without it channels are expanded like all others."""
+    """A spatial array of multipliers; of its modes the best counts."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
-    modes: Mapping[str, ArrayMode]
-    rates: Mapping[str, ArrayRate]
-    sharpness: PositiveFloat = 3.0
-    least_positions: PositiveInt = 1
-    packed_channels: PositiveInt | None = None
+    modes: Annotated[
+        Mapping[str, ArrayMode],
+        Field(min_length=1, description="Ways to use the array, by a name of your own."),
+    ]
+    rates: Annotated[
+        Mapping[Dtype, ArrayRate],
+        Field(min_length=1, description="How it runs each element type that it has."),
+    ]
+    sharpness: Annotated[
+        Sharpness,
+        Field(
+            description="Exponent of the soft maximum: 1 adds everything up, large is the plain "
+            "maximum."
+        ),
+    ] = 3.0
+    least_positions: Annotated[
+        Count, Field(description="The shortest issue interval, in steps over positions.")
+    ] = 1
+    packed_channels: Annotated[
+        Count | None,
+        Field(
+            description="A network's input of up to so many channels is read packed, in the form "
+            "`first_conv`; left out: channels are expanded like all others."
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,22 +176,36 @@ class VectorRate:
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
-    per_element: NonNegativeFloat
-    per_call: NonNegativeFloat | None = None
+    per_element: Annotated[CyclesEach, Field(description="Cycles per element on one unit.")]
+    per_call: Annotated[
+        Cycles | None, Field(description="Cycles per call; left out: the engine's `per_call`.")
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
 class VectorParameters:
-    """A vector engine: rates by operator class (`default` for the rest) for the element type
-    `dtype`, shared by `units`. With the class `mac` it also runs convolutions."""
+    """A vector engine, costed by cycles per element."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
-    rates: Mapping[str, VectorRate]
-    per_call: NonNegativeFloat = 0.0
-    units: PositiveInt = 1
-    dtype_factors: Mapping[str, PositiveFloat] = field(default_factory=dict[str, float])
-    cycles_of: Literal["engine", "reference"] = "engine"
+    rates: Annotated[
+        Mapping[OperatorClass, VectorRate],
+        Field(
+            min_length=1,
+            description="Rates by operator class, `default` for the rest; with `mac` it also runs "
+            "convolutions and matrix products.",
+        ),
+    ]
+    per_call: Annotated[Cycles, Field(description="Cycles that every call costs.")] = 0.0
+    units: Annotated[Count, Field(description="Units that share the elements of a call.")] = 1
+    dtype_factors: Annotated[
+        Mapping[Dtype, Factor],
+        Field(description="What the rates are multiplied by for an element type; left out: 1."),
+    ] = field(default_factory=dict[str, float])
+    cycles_of: Annotated[
+        Literal["engine", "reference"],
+        Field(description="The clock that the rates count: the engine's own or the reference."),
+    ] = "engine"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,18 +214,20 @@ class TableRow:
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
-    kind: str
-    cycles: NonNegativeFloat
-    energy_pj: NonNegativeFloat | None = None
-    dtype: str | None = None
-    operator: str | None = None
-    out_height: PositiveInt | None = None
-    out_width: PositiveInt | None = None
-    out_channels: PositiveInt | None = None
-    in_channels: PositiveInt | None = None
-    kernel_height: PositiveInt | None = None
-    kernel_width: PositiveInt | None = None
-    stride: PositiveInt | None = None
+    kind: Annotated[WorkName, Field(description="The kind of work.")]
+    cycles: Annotated[Cycles, Field(description="Cycles of one image.")]
+    energy_pj: Annotated[
+        Picojoules | None, Field(description="pJ of one image; left out: computed.")
+    ] = None
+    dtype: Annotated[Dtype | None, Field(description="Element type.")] = None
+    operator: Annotated[OperatorClass | None, Field(description="Operator class.")] = None
+    out_height: Annotated[Count | None, Field(description="Rows of the output.")] = None
+    out_width: Annotated[Count | None, Field(description="Columns of the output.")] = None
+    out_channels: Annotated[Count | None, Field(description="Output channels.")] = None
+    in_channels: Annotated[Count | None, Field(description="Input channels.")] = None
+    kernel_height: Annotated[Count | None, Field(description="Rows of the kernel.")] = None
+    kernel_width: Annotated[Count | None, Field(description="Columns of the kernel.")] = None
+    stride: Annotated[Count | None, Field(description="Stride, the same both ways.")] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +236,22 @@ class TableParameters:
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
-    rows: tuple[TableRow, ...]
-    otherwise: ArrayParameters | None = None
+    rows: Annotated[tuple[TableRow, ...], Field(description="The first row that matches counts.")]
+    otherwise: Annotated[
+        ArrayParameters | None, Field(description="An array for work that no row matches.")
+    ] = None
 
 
 EngineParameters = ArrayParameters | VectorParameters | TableParameters
+
+
+def engine_dtypes(parameters: EngineParameters) -> tuple[str, ...] | None:
+    """The element types that an engine's file names; None where it takes any."""
+    if isinstance(parameters, ArrayParameters):
+        return tuple(parameters.rates)
+    if isinstance(parameters, VectorParameters):
+        return tuple(parameters.dtype_factors) or None
+    if any(row.dtype is None for row in parameters.rows):
+        return None
+    rows = tuple(row.dtype for row in parameters.rows if row.dtype is not None)
+    return (*rows, *(parameters.otherwise.rates if parameters.otherwise is not None else ()))

@@ -1,19 +1,43 @@
 """The machine file: what may stand in it, in the units people write.
 
 Every block that holds parameters has a `source`: one text for the whole block, or a text per
-parameter (`"*"` for the rest). A source may be a key of the file's `sources` table.
+parameter (`"*"` for the rest). A source may be a key of the file's `sources` table; a text at the
+top of the file is also that of all blocks without one. What a field says of itself is what the
+documentation and editors show.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import inf
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationInfo,
+    WithJsonSchema,
+    model_validator,
+)
 
 from tilewright.errors import TilewrightError
+from tilewright.machine.machine import EngineKind, LinkKind, Role
 from tilewright.machine.parameters import ArrayParameters, TableParameters, VectorParameters
+from tilewright.machine.ranges import (
+    ChannelCount,
+    CoreCount,
+    Count,
+    Dtype,
+    Length,
+    Levels,
+    LinkCount,
+    Picojoules,
+)
 from tilewright.units import parse_bandwidth, parse_bytes, parse_frequency, parse_time
+
+_LEAST_HERTZ, _MOST_HERTZ = 1e3, 1e12
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +55,20 @@ def _bytes(value: object) -> object:
 
 
 def _frequency(value: object) -> object:
-    return _parsed(parse_frequency, value, "a frequency such as 1300 MHz")
+    wanted = "a frequency such as 1300 MHz"
+    hertz = _parsed(parse_frequency, value, wanted)
+    if not _LEAST_HERTZ <= hertz <= _MOST_HERTZ:
+        raise ValueError(f"has to be {wanted}, from 1 kHz to 1000 GHz, is '{value}'")
+    return hertz
 
 
 def _latency(value: object) -> object:
     text, wanted = str(value), "a time such as 956 ns or 16 cycles"
-    if text.endswith("cycles"):
-        return Quantity(_parsed(float, value, wanted, "cycles"), True)
-    return Quantity(_parsed(parse_time, value, wanted), False)
+    in_cycles = text.endswith("cycles")
+    time = _parsed(float if in_cycles else parse_time, value, wanted, "cycles" if in_cycles else "")
+    if not 0 <= time < inf:
+        raise ValueError(f"has to be {wanted}, is '{text}'")
+    return Quantity(time, in_cycles)
 
 
 def _bandwidth(value: object) -> object:
@@ -56,15 +86,38 @@ def _bandwidth(value: object) -> object:
 def _parsed(parse: Any, value: object, wanted: str, unit: str = "") -> Any:
     try:
         return parse(str(value).removesuffix(unit))
-    except (TilewrightError, ValueError):
+    except (TilewrightError, ValueError, OverflowError):
         raise ValueError(f"has to be {wanted}, is '{value}'") from None
 
 
-Bytes = Annotated[PositiveInt, BeforeValidator(_bytes)]
-Hertz = Annotated[float, BeforeValidator(_frequency), Field(gt=0)]
-Latency = Annotated[Quantity, BeforeValidator(_latency)]
-Bandwidth = Annotated[Quantity, BeforeValidator(_bandwidth)]
-Picojoules = Annotated[float, Field(ge=0)]
+_TEXT_OR_NUMBER: dict[str, Any] = {"type": ["string", "integer"]}
+Bytes = Annotated[
+    int, BeforeValidator(_bytes), Field(ge=1, le=1 << 50), WithJsonSchema(_TEXT_OR_NUMBER)
+]
+Grain = Annotated[
+    int, BeforeValidator(_bytes), Field(ge=1, le=1 << 20), WithJsonSchema(_TEXT_OR_NUMBER)
+]
+TableBytes = Annotated[
+    int, BeforeValidator(_bytes), Field(ge=0, le=1 << 16), WithJsonSchema(_TEXT_OR_NUMBER)
+]
+Hertz = Annotated[
+    float,
+    BeforeValidator(_frequency),
+    WithJsonSchema({"type": "string", "examples": ["1300 MHz"]}),
+]
+Latency = Annotated[
+    Quantity,
+    BeforeValidator(_latency),
+    WithJsonSchema({"type": "string", "examples": ["956 ns", "16 cycles"]}),
+]
+Bandwidth = Annotated[
+    Quantity,
+    BeforeValidator(_bandwidth),
+    WithJsonSchema({"type": "string", "examples": ["27 GB/s", "32 B/cycle"]}),
+]
+# Names of cores, memories, engines, links and bandwidths: `core.memory` and patterns need the rest.
+Name = Annotated[str, StringConstraints(pattern="^[A-Za-z0-9_-]+$", max_length=64)]
+Text = Annotated[str, StringConstraints(min_length=1)]
 
 
 class Block(BaseModel):
@@ -73,7 +126,22 @@ class Block(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     unsourced: ClassVar[frozenset[str]] = frozenset()
 
-    source: str | dict[str, str]
+    source: Annotated[
+        str | dict[str, str],
+        Field(
+            description="Where the figures are from: a text, or a text per key (`*`: the rest). "
+            "Left out, it is the text at the top of the file."
+        ),
+    ]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _inherits_source(cls, data: object, info: ValidationInfo) -> object:
+        context = cast("Mapping[str, object]", info.context or {})
+        outer = context.get("source")
+        if isinstance(data, dict) and "source" not in data and isinstance(outer, str):
+            return {**data, "source": outer}  # pyright: ignore[reportUnknownVariableType]
+        return data  # pyright: ignore[reportUnknownVariableType]
 
     @model_validator(mode="after")
     def _all_sourced(self) -> "Block":
@@ -86,50 +154,77 @@ class Block(BaseModel):
 
 
 class MemoryFile(Block):
-    """A memory, all of it usable by default; all links that touch it share `bandwidth`."""
+    """A memory; all links that touch it share its `bandwidth`."""
 
-    capacity: Bytes
-    usable: Bytes | None = None
-    alignment: Bytes = 1
-    banks: PositiveInt = 1
-    partitions: PositiveInt = 1
-    bandwidth: Bandwidth | None = None
-    read_pj_per_byte: Picojoules = 0.0
-    write_pj_per_byte: Picojoules = 0.0
+    unsourced: ClassVar[frozenset[str]] = frozenset({"roles"})
+
+    capacity: Annotated[Bytes, Field(description="Its size.")]
+    usable: Annotated[
+        Bytes | None, Field(description="What a plan may use; left out: all of it.")
+    ] = None
+    alignment: Annotated[Grain, Field(description="Addresses are multiples of it.")] = 1
+    banks: Annotated[Count, Field(description="Banks of each partition.")] = 1
+    partitions: Annotated[Count, Field(description="Equal parts that are addressed alike.")] = 1
+    bandwidth: Annotated[
+        Bandwidth | None,
+        Field(description="What all links that touch it carry together; left out: no limit."),
+    ] = None
+    read_pj_per_byte: Annotated[Picojoules, Field(description="pJ to read a byte.")] = 0.0
+    write_pj_per_byte: Annotated[Picojoules, Field(description="pJ to write a byte.")] = 0.0
+    roles: Annotated[
+        tuple[Role, ...] | None,
+        Field(
+            description="What it holds. Of a core's memories each role is one memory's; roles that "
+            "none names are those of the first one without `roles`. A shared memory holds "
+            "everything unless it says otherwise."
+        ),
+    ] = None
 
     @model_validator(mode="after")
-    def _usable_fits(self) -> "MemoryFile":
-        if self.usable is not None and self.usable > self.capacity:
+    def _sizes_fit(self) -> "MemoryFile":
+        usable = self.capacity if self.usable is None else self.usable
+        if usable > self.capacity:
             raise ValueError("usable is more than capacity")
+        for key in ("alignment", "banks", "partitions"):
+            if getattr(self, key) > usable:
+                raise ValueError(f"{key} is more than the usable bytes")
         return self
 
 
 class _EngineFile(Block):
     unsourced: ClassVar[frozenset[str]] = frozenset({"kind", "model"})
 
-    kind: Literal["matrix", "vector"]
-    clock: Hertz | None = None
+    kind: Annotated[
+        EngineKind,
+        Field(
+            description="`matrix` engines get convolutions and matrix products within the "
+            "`limits`, `vector` engines the rest."
+        ),
+    ]
+    clock: Annotated[
+        Hertz | None, Field(description="The clock its cycles count; left out: the reference.")
+    ] = None
 
 
 class ArrayEngineFile(_EngineFile):
-    """An engine costed as a spatial array."""
+    """An engine costed as a spatial array of multipliers."""
 
-    model: Literal["array"]
-    parameters: ArrayParameters
+    model: Annotated[Literal["array"], Field(description="How it is costed.")]
+    parameters: Annotated[ArrayParameters, Field(description="What the model needs.")]
 
 
 class VectorEngineFile(_EngineFile):
     """An engine costed by cycles per element."""
 
-    model: Literal["vector"]
-    parameters: VectorParameters
+    model: Annotated[Literal["vector"], Field(description="How it is costed.")]
+    parameters: Annotated[VectorParameters, Field(description="What the model needs.")]
 
 
 class TableEngineFile(_EngineFile):
     """An engine whose costs were measured."""
 
-    model: Literal["table"]
-    parameters: TableParameters
+    model: Annotated[Literal["table"], Field(description="How it is costed.")]
+    parameters: Annotated[TableParameters, Field(description="What the model needs.")]
 
 
 EngineFile = Annotated[
@@ -142,9 +237,20 @@ class CoreFile(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    count: PositiveInt | None = None
-    memories: Annotated[dict[str, MemoryFile], Field(min_length=1)]
-    engines: dict[str, EngineFile]
+    count: Annotated[
+        CoreCount | None,
+        Field(description="So many equal cores: NAME0, NAME1, ...; left out: one, called NAME."),
+    ] = None
+    memories: Annotated[
+        dict[Name, MemoryFile],
+        Field(
+            min_length=1,
+            description="Its own memories; the first holds the tiles unless `roles` say otherwise.",
+        ),
+    ]
+    engines: Annotated[
+        dict[Name, EngineFile], Field(min_length=1, description="What computes, by name.")
+    ]
 
 
 class RouteFile(Block):
@@ -152,54 +258,85 @@ class RouteFile(Block):
 
     unsourced: ClassVar[frozenset[str]] = frozenset({"origin", "to", "both_ways", "groups"})
 
-    origin: str = Field(alias="from")
-    to: str
-    latency: Latency
-    bandwidth: Bandwidth
-    both_ways: bool = False
-    groups: tuple[str, ...] = ()
-    burst: Bytes = 1
-    per_run: Latency | None = None
-    multicast: bool = False
+    origin: str = Field(alias="from", description="Memories it reads: a name or a pattern.")
+    to: Annotated[str, Field(description="Memories it writes: a name or a pattern.")]
+    latency: Annotated[Latency, Field(description="Before the first byte, of each descriptor.")]
+    bandwidth: Annotated[Bandwidth, Field(description="Bytes over time of a copy.")]
+    both_ways: Annotated[bool, Field(description="Copies the other way too.")] = False
+    groups: Annotated[
+        tuple[str, ...], Field(description="Bandwidths under `groups` that it shares.")
+    ] = ()
+    burst: Annotated[Grain, Field(description="Every contiguous run takes whole bursts.")] = 1
+    per_run: Annotated[
+        Latency | None, Field(description="What every contiguous run costs; left out: nothing.")
+    ] = None
+    multicast: Annotated[
+        bool, Field(description="One copy may have several destinations at the price of one.")
+    ] = False
 
 
 class LinkFile(Block):
-    """A DMA queue, a link, a bus or a broadcast, or `count` equal ones; `clock` is the one its
-    cycles count."""
+    """Something that copies, one copy at a time; or `count` equal ones."""
 
     unsourced: ClassVar[frozenset[str]] = frozenset({"kind", "routes"})
 
-    kind: Literal["dma", "link", "bus", "broadcast"]
-    count: PositiveInt | None = None
-    clock: Hertz | None = None
-    stride_levels: PositiveInt | None = None
-    routes: Annotated[dict[str, RouteFile], Field(min_length=1)]
+    kind: Annotated[LinkKind, Field(description="What it is, for people.")]
+    count: Annotated[
+        LinkCount | None,
+        Field(description="So many equal ones: NAME0, NAME1, ...; left out: one, called NAME."),
+    ] = None
+    clock: Annotated[
+        Hertz | None, Field(description="The clock its cycles count; left out: the reference.")
+    ] = None
+    stride_levels: Annotated[
+        Levels | None,
+        Field(description="Levels of stride in one descriptor; left out: any number."),
+    ] = None
+    routes: Annotated[
+        dict[str, RouteFile],
+        Field(min_length=1, description="Between which memories, by a name of your own."),
+    ]
 
 
 class GroupFile(Block):
     """A bandwidth that several links share, beside those of memories."""
 
-    bandwidth: Bandwidth
+    bandwidth: Annotated[Bandwidth, Field(description="What they carry together.")]
 
 
 class LimitsFile(Block):
-    """What one operator may be; left out is no limit."""
+    """What one operator on a matrix engine may be; left out is no limit."""
 
-    kernel: PositiveInt | None = None
-    stride: PositiveInt | None = None
-    dilation: PositiveInt | None = None
-    dimension: PositiveInt | None = None
-    channel_alignment: PositiveInt = 1
-    pad_half_kernel: bool = False
-    weight_table: Annotated[int, BeforeValidator(_bytes), Field(ge=0)] = 0
+    kernel: Annotated[Length | None, Field(description="The longest side of a kernel.")] = None
+    stride: Annotated[Length | None, Field(description="The largest stride.")] = None
+    dilation: Annotated[
+        Length | None, Field(description="The largest dilation; more is expanded with zeros.")
+    ] = None
+    dimension: Annotated[
+        Length | None, Field(description="The longest extent of a tensor along any axis.")
+    ] = None
+    channel_alignment: Annotated[
+        ChannelCount, Field(description="Channels are filled up to a multiple of it.")
+    ] = 1
+    pad_half_kernel: Annotated[
+        bool, Field(description="Whether a pad may be at most half the kernel.")
+    ] = False
+    weight_table: Annotated[
+        TableBytes, Field(description="Extra bytes per output channel beside the weights.")
+    ] = 0
 
 
 class EnergyFile(Block):
-    """Energies; `estimate` says that they are not the target's own."""
+    """Energies of operations; those of memories stand with the memories."""
 
-    mac_pj: dict[str, Picojoules]
-    vector_pj: Picojoules = 0.0
-    estimate: bool
+    mac_pj: Annotated[
+        dict[Dtype, Picojoules],
+        Field(description="pJ of a multiply-accumulate, by element type."),
+    ]
+    vector_pj: Annotated[
+        Picojoules, Field(description="pJ of one element operation of a vector engine.")
+    ] = 0.0
+    estimate: Annotated[bool, Field(description="Whether they are not the target's own.")]
 
 
 class MachineFile(Block):
@@ -209,17 +346,41 @@ class MachineFile(Block):
         {"name", "title", "sources", "cores", "memories", "links", "groups", "limits", "energy"}
     )
 
-    name: str
-    title: str
-    clock: Hertz
-    dtype: str
-    sources: dict[str, str] = Field(default_factory=dict[str, str])
-    cores: Annotated[dict[str, CoreFile], Field(min_length=1)]
-    memories: Annotated[dict[str, MemoryFile], Field(min_length=1)]
-    links: Annotated[dict[str, LinkFile], Field(min_length=1)]
-    groups: dict[str, GroupFile] = Field(default_factory=dict[str, GroupFile])
-    limits: LimitsFile
-    energy: EnergyFile
+    name: Annotated[Text, Field(description="Left out: the file's name.")]
+    title: Annotated[Text, Field(description="A name for people.")]
+    clock: Annotated[
+        Hertz, Field(description="The reference clock: all results are in its cycles.")
+    ]
+    dtype: Annotated[
+        Dtype, Field(description="The element type that plans take unless told otherwise.")
+    ]
+    sources: Annotated[
+        dict[str, str], Field(description="Texts of sources by a short name, to be used below.")
+    ] = Field(default_factory=dict[str, str])
+    cores: Annotated[
+        dict[Name, CoreFile],
+        Field(min_length=1, description="What computes, by name; cores may differ."),
+    ]
+    memories: Annotated[
+        dict[Name, MemoryFile],
+        Field(
+            min_length=1,
+            description="Shared memories; the first is the main one, where the network lives, the "
+            "others lie on the chip.",
+        ),
+    ]
+    links: Annotated[
+        dict[Name, LinkFile], Field(min_length=1, description="What copies between memories.")
+    ]
+    groups: Annotated[
+        dict[Name, GroupFile], Field(description="Other bandwidths that routes share.")
+    ] = Field(default_factory=dict[str, GroupFile])
+    limits: Annotated[
+        LimitsFile | None, Field(description="What matrix engines can run; left out: anything.")
+    ] = None
+    energy: Annotated[
+        EnergyFile | None, Field(description="Energies of operations; left out: none is counted.")
+    ] = None
 
 
 def sources_of(file: MachineFile) -> Iterator[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tilewright.machine.machine import Core, Link, Machine, Memory, Route
+from tilewright.machine.machine import ROLES, Core, Link, Machine, Memory, Route
 from tilewright.units import format_bandwidth, format_bytes, format_frequency
 
 
@@ -21,10 +21,11 @@ def _lines(machine: Machine, sources: bool) -> Iterator[str]:
         yield from _core(core, machine)
     for link in machine.links:
         yield from _link(link, machine)
+    yield from _paths(machine)
     limits = machine.limits
     given = {key: getattr(limits, key) for key in limits.__slots__}
     yield "  limits " + ", ".join(f"{k} {v}" for k, v in given.items() if v is not None)
-    energies = ", ".join(f"{dtype} {pj:g} pJ" for dtype, pj in machine.energy.mac_pj)
+    energies = ", ".join(f"{dtype} {pj:g} pJ" for dtype, pj in machine.energy.mac_pj) or "none"
     yield f"  energy per multiply-accumulate {energies}{_estimate(machine)}"
     if sources:
         yield "  sources"
@@ -44,6 +45,8 @@ def _memory(memory: Memory, machine: Machine) -> str:
     if memory.bytes_per_cycle is not None:
         rate = format_bandwidth(memory.bytes_per_cycle * machine.clock_hz)
         parts.append(f"at {rate} ({memory.bytes_per_cycle:.1f} B/cycle)")
+    if memory.roles != ROLES:
+        parts.append(f"for {', '.join(memory.roles) or 'nothing that a plan places'}")
     return " ".join(parts)
 
 
@@ -54,6 +57,20 @@ def _core(core: Core, machine: Machine) -> Iterator[str]:
     for engine in core.engines:
         clock = format_frequency(engine.clock_hz)
         yield f"    {engine.kind} engine {engine.name}, {engine.model} model, {clock}"
+
+
+def _paths(machine: Machine) -> Iterator[str]:
+    """How data gets from the main memory to the cores where no link does it at once; cores that
+    are reached alike are one line."""
+    classes: dict[str, list[str]] = {}
+    for core in machine.cores:
+        hops = machine.path(machine.main_memory.name, core.memory.name)
+        if len(hops) > 1:
+            stops = " -> ".join(route.source for _, route in hops)
+            classes.setdefault(stops, []).append(core.memory.name)
+    for stops, ends in classes.items():
+        more = f" and {len(ends) - 1} more" if len(ends) > 1 else ""
+        yield f"  path {stops} -> {ends[0]}{more}"
 
 
 def _link(link: Link, machine: Machine) -> Iterator[str]:

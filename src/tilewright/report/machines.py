@@ -58,4 +58,5 @@ def _memory(memory: Memory) -> dict[str, Any]:
         "usable_bytes": memory.usable,
         "alignment": memory.alignment,
         "bytes_per_cycle": memory.bytes_per_cycle,
+        "roles": list(memory.roles),
     }

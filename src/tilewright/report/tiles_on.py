@@ -84,7 +84,7 @@ class OnMachine:
         return self._buffer(self.layouts.bytes(name, shape, aligned=True))
 
     def _buffer(self, size: int) -> int:
-        return aligned(size, self.machine.cores[0].memory.alignment)
+        return aligned(size, max(core.memory.alignment for core in self.machine.cores))
 
     def _weight_shape(self, tiled: TiledOp, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Filters are expanded with their channels; those of a group, or of a packed input, only

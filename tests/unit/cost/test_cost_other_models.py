@@ -8,6 +8,7 @@ import pytest
 from tilewright.cost import Copy, CostModels, WorkKind, Workload, best_engine, copy_cost
 from tilewright.cost.base import CostError, matrix_product
 from tilewright.cost.dma import alone_cost, descriptors, moved_bytes
+from tilewright.errors import TilewrightError
 from tilewright.machine import Machine, load_machine
 
 
@@ -74,8 +75,10 @@ def test_copies_cost_latency_and_bytes() -> None:
     assert 0.9 < plain.utilisation <= 1
     local = copy_cost(machine, "cluster0.cmx", "cluster1.cmx", Copy(12_000))
     assert local.cycles == 22 + 1000
-    with pytest.raises(CostError, match="no link from ddr to moon"):
+    with pytest.raises(TilewrightError, match="no memory 'moon'"):
         copy_cost(machine, "ddr", "moon", Copy(1))
+    with pytest.raises(CostError, match="no link within ddr"):
+        copy_cost(machine, "ddr", "ddr", Copy(1))
 
 
 def test_strides_and_bursts() -> None:

@@ -1,0 +1,98 @@
+"""What the checker of the schema finds, in the words of the person who wrote the file."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from tilewright.machine.document import Tree
+from tilewright.machine.faults import Keys
+
+_TAGS = {"array", "vector", "table"}  # what the engine union adds to a key path
+_EITHER = {"str", "dict[str,str]"}  # what the union of a source's forms adds
+_LONGEST = 60  # characters of a value that are shown
+# Kinds of faults, and what they say: about the key itself, or about what has to stand there.
+_PLAIN = {
+    "missing": "is missing",
+    "extra_forbidden": "no such key",
+    "unexpected_keyword_argument": "no such key",
+    "too_short": "has to have at least one entry",
+    "string_too_short": "is empty",
+    "invalid_key": "keys have to be text",
+    "union_tag_not_found": "is missing",
+    "string_pattern_mismatch": "names are made of letters, digits, - and _",
+    "recursion_loop": "contains itself",
+}
+_WANTED = {
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
+    **dict.fromkeys(("int_parsing_size",), "a smaller number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
+    **dict.fromkeys(("dict_type", "mapping_type", "model_type", "dataclass_type"), "a mapping"),
+    **dict.fromkeys(("list_type", "tuple_type"), "a list"),
+    "model_attributes_type": "a mapping",
+    "string_type": "text",
+    "finite_number": "a finite number",
+    "literal_error": "one of {expected}",
+    "union_tag_invalid": "one of {expected_tags}",
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than_equal": "at most {le}",
+}
+
+
+def complaints(error: ValidationError, tree: Tree) -> list[tuple[Keys, str]]:
+    """The key of each fault, what has to stand there, and what does; one per key."""
+    found: dict[Keys, str] = {}
+    for problem in error.errors(include_url=False):
+        keys = tuple(_keys(problem["loc"]))
+        if problem["type"].startswith("union_tag"):
+            keys = (*keys, "model")  # what tells the kinds of engines apart
+        found.setdefault(keys, _complaint(problem, keys, tree))
+    return list(found.items())
+
+
+def _keys(place: tuple[int | str, ...]) -> Iterator[int | str]:
+    """The keys of a place in the file, without what the checker adds to them."""
+    for i, part in enumerate(place):
+        tag = part in _TAGS and i > 1 and place[i - 2] == "engines"
+        tag = tag or (part in _EITHER and i > 0 and place[i - 1] == "source")
+        if not tag and part != "[key]" and not str(part).startswith("function-"):
+            yield part
+
+
+def _complaint(problem: ErrorDetails, keys: Keys, tree: Tree) -> str:
+    kind, context = problem["type"], problem.get("ctx", {})
+    if kind == "value_error":
+        return problem["msg"].removeprefix("Value error, ")
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    limits = {key: f"{v:g}" if isinstance(v, float) else v for key, v in context.items()}
+    wanted = _WANTED.get(kind, "").format(**limits)
+    wanted = wanted or problem["msg"].removeprefix("Input should be ")  # as the checker says it
+    if problem["loc"][-2:] == ("source", "str"):
+        wanted = "text, or a mapping of texts"
+    return f"has to be {wanted}, is {_shown(_given(problem, keys, tree))}"
+
+
+def _given(problem: ErrorDetails, keys: Keys, tree: Tree) -> object:
+    """What stands in the file: the checker sees quantities without their units."""
+    found: Any = tree
+    try:
+        for key in keys:
+            found = found[key]
+    except (KeyError, IndexError, TypeError):
+        return problem["input"]
+    return found
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list"
+    if value is None:
+        return "empty"
+    text = str(value).lower() if isinstance(value, bool) else " ".join(str(value).split())
+    return f"'{text}'" if len(text) <= _LONGEST else f"'{text[:_LONGEST]}...'"

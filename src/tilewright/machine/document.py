@@ -1,0 +1,101 @@
+"""A YAML file as plain data that knows on which line each of its keys stands."""
+
+from collections.abc import Iterator
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+
+from tilewright.machine.faults import Fault, FileError, Keys, written
+
+Tree = dict[str, Any]
+_Loader = cast("type[yaml.SafeLoader]", getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+class Document:
+    """A file whose top is a mapping: its `tree`, and the lines of its keys."""
+
+    def __init__(self, file: Path | Traversable) -> None:
+        self.file = file
+        self.label = str(file) if isinstance(file, Path) else file.name
+        self._root, self.tree = self._read()
+
+    def find(self, keys: Keys) -> tuple[int, int | None]:
+        """How many of the keys the file has, one below the other, and the line of the last."""
+        node, line = self._root, None
+        for depth, key in enumerate(keys):
+            below = _below(node, key)
+            if below is None:
+                return depth, line
+            line, node = below
+        return len(keys), line
+
+    def error(self, text: str, line: int | None = None, key: str = "") -> FileError:
+        """Something that is wrong with the file as a whole, or with one of its keys."""
+        return FileError([Fault(self.label, line, key, text)])
+
+    def _read(self) -> tuple[yaml.Node, Tree]:
+        try:
+            loader = _Loader(self.file.read_text(encoding="utf-8"))
+            node = loader.get_single_node()
+            self._check_once(node)
+            tree = cast(object, node and loader.construct_document(node))  # pyright: ignore[reportUnknownMemberType]
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            problem = getattr(error, "problem", None) or "cannot be read"
+            line = mark.line + 1 if mark is not None else None
+            raise self.error(f"not YAML: {problem}", line) from None
+        except RecursionError:
+            raise self.error("not YAML: nested too deeply") from None
+        except OSError as error:
+            raise self.error(f"cannot be read: {error.strerror or error}") from None
+        except ValueError as error:  # no UTF-8, or a date or number that is none
+            raise self.error(f"not YAML: {error}") from None
+        if not isinstance(tree, dict) or node is None:
+            raise self.error("a machine file is a mapping of keys")
+        return node, cast(Tree, tree)
+
+    def _check_once(self, root: yaml.Node | None) -> None:
+        """No key twice: only the last would count. Looked at before `<<` is written out."""
+        found = _twice(root, (), set()) if root is not None else ()
+        twice = [Fault(self.label, line, written(keys), "is given twice") for keys, line in found]
+        if twice:
+            raise FileError(twice)
+
+
+def _below(node: yaml.Node, key: int | str) -> tuple[int, yaml.Node] | None:
+    """The line and the node of a key, or of an item of a list."""
+    if isinstance(node, yaml.SequenceNode) and isinstance(key, int) and key < len(node.value):
+        item = cast(yaml.Node, node.value[key])
+        return _line(item), item
+    found = [(_line(name), value) for name, value in _pairs(node) if name.value == key]
+    return found[-1] if found else None  # behind what `<<` brought in
+
+
+def _pairs(node: yaml.Node) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
+    if isinstance(node, yaml.MappingNode):
+        for name, value in cast("list[tuple[yaml.Node, yaml.Node]]", node.value):
+            if isinstance(name, yaml.ScalarNode):
+                yield name, value
+
+
+def _line(node: yaml.Node) -> int:
+    return cast(int, node.start_mark.line) + 1
+
+
+def _twice(node: yaml.Node, keys: Keys, seen: set[int]) -> Iterator[tuple[Keys, int]]:
+    """Keys that a mapping has more than once."""
+    if id(node) in seen:
+        return  # an alias: its anchor was looked at
+    seen.add(id(node))
+    names: set[str] = set()
+    for name, value in _pairs(node):
+        text = cast(str, name.value)
+        if text in names and text != "<<":
+            yield (*keys, text), _line(name)
+        names.add(text)
+        yield from _twice(value, (*keys, text), seen)
+    if isinstance(node, yaml.SequenceNode):
+        for index, item in enumerate(cast("list[yaml.Node]", node.value)):
+            yield from _twice(item, (*keys, index), seen)

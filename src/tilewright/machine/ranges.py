@@ -1,0 +1,63 @@
+"""Numbers as machine files may hold them: finite, and small enough for cycles to be counted.
+
+The limits lie far beyond any machine. Within them a network of 10^12 multiply-accumulates stays
+below the 2^53 cycles that every part of Tilewright counts exactly.
+"""
+
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from tilewright.errors import TilewrightError
+from tilewright.machine.classes import OPERATOR_CLASSES
+from tilewright.machine.dtypes import RATE_CLASSES, rate_class
+
+MOST_CORES = 256
+MOST_LINKS = 256
+MOST_ROUTES = 200_000  # of all links together, patterns written out
+# Bytes per cycle of the reference clock; schedules count them in fractions of up to 64 parts.
+LEAST_RATE, MOST_RATE = 1 / 64, 1e9
+MOST_LATENCY = 1e9  # cycles of the reference clock
+CLOCK_RATIO = 1000  # between a block's own clock and the reference clock
+
+
+def _no_truth(value: object) -> object:
+    """Truth values are no numbers, though they can be read as such."""
+    if isinstance(value, bool):
+        raise ValueError(f"has to be a number, is '{str(value).lower()}'")
+    return value
+
+
+def _dtype(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return rate_class(value)
+    except TilewrightError as error:
+        raise ValueError(f"{error}: known are {', '.join(RATE_CLASSES)}") from None
+
+
+def _operator_class(value: str) -> str:
+    if value not in OPERATOR_CLASSES:
+        known = ", ".join(OPERATOR_CLASSES)
+        raise ValueError(f"no such operator class: known are {known}")
+    return value
+
+
+_Number = Annotated[float, BeforeValidator(_no_truth), Field(allow_inf_nan=False)]
+_Whole = Annotated[int, BeforeValidator(_no_truth)]
+
+Count = Annotated[_Whole, Field(ge=1, le=1 << 20)]
+CoreCount = Annotated[_Whole, Field(ge=1, le=MOST_CORES)]
+LinkCount = Annotated[_Whole, Field(ge=1, le=MOST_LINKS)]
+Length = Annotated[_Whole, Field(ge=1, le=1 << 31)]
+Levels = Annotated[_Whole, Field(ge=1, le=16)]
+ChannelCount = Annotated[_Whole, Field(ge=1, le=4096)]
+Cycles = Annotated[_Number, Field(ge=0, le=1e9)]
+CyclesEach = Annotated[_Number, Field(ge=0, le=1e6)]
+Factor = Annotated[_Number, Field(ge=1e-6, le=1e6)]
+BytesPerCycle = Annotated[_Number, Field(ge=1e-6, le=1e12)]
+Sharpness = Annotated[_Number, Field(ge=1, le=1000)]
+Picojoules = Annotated[_Number, Field(ge=0, le=1e9)]
+Dtype = Annotated[str, BeforeValidator(_dtype)]
+OperatorClass = Annotated[str, AfterValidator(_operator_class)]
