@@ -27,6 +27,7 @@ from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Place, Plan, PlanError, group_label, read_plan
 from tilewright.program.account import Account, account_of
 from tilewright.program.lower import Watch, lowered
+from tilewright.program.metrics import Objective
 from tilewright.program.place import Placed
 from tilewright.program.program import Whole
 from tilewright.program.verify import verify_placed, verify_program
@@ -36,7 +37,6 @@ from tilewright.search.fusion import Found, Fusion
 from tilewright.search.layers import layer_by_layer as plan_layers
 from tilewright.search.patterns import Pattern, read_patterns
 from tilewright.search.progress import Tell, silent
-from tilewright.search.ways import Objective
 from tilewright.tiling.group import cut_group, exports, typed_group, whole_tile
 
 PLANNED = frozenset({*FLOATS, "bool", *(f"{u}int{b}" for u in ("", "u") for b in (8, 16, 32, 64))})

@@ -21,9 +21,9 @@ from tilewright.cli.common import (
 )
 from tilewright.cli.progress import progress_line
 from tilewright.errors import TilewrightError
-from tilewright.program.pipeline import PASSES
+from tilewright.program.metrics import Objective
+from tilewright.program.pipeline import PASSES, description
 from tilewright.program.program import Program
-from tilewright.search.ways import Objective
 from tilewright.units import noun
 
 
@@ -35,7 +35,7 @@ def with_switches(command: Callable[..., None]) -> Callable[..., None]:
     for name, step in names.items():
         option = typer.Option(
             f"--no-{step.name}",
-            help=f"Leave out: {step.description}",
+            help=f"Leave out: {description(step)}",
             rich_help_panel="Passes left out",
         )
         keyword = inspect.Parameter.KEYWORD_ONLY

@@ -96,15 +96,23 @@ def show_machines(
 @app.command("passes")
 def show_passes(as_json: JsonOption = False) -> None:
     """The passes of `tilewright plan`, in order; `--no-PASS` leaves one out."""
-    from tilewright.program.pipeline import PASSES
+    from tilewright.program.pipeline import STEPS, description
 
     if as_json:
-        rows = [{"name": step.name, "description": step.description} for step in PASSES]
+        rows = [
+            {
+                "name": step.name,
+                "description": description(step),
+                "requires": step.requires,
+                "ensures": step.ensures,
+            }
+            for step in STEPS
+        ]
         print_json({"passes": rows})
         return
-    table = Table("pass", "what it does")
-    for step in PASSES:
-        table.add_row(step.name, step.description)
+    table = Table("pass", "what it does", "ensures")
+    for step in STEPS:
+        table.add_row(step.name, description(step), step.ensures)
     out.print(table)
 
 

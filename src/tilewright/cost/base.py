@@ -126,6 +126,19 @@ def matrix_product(rows: int, inner: int, columns: int, dtype: str, batch: int =
     )
 
 
+VIEW_WIDTHS = (1, 2, 4, 8, 16, 32, 64)
+
+
+def views_of(work: Workload) -> list[Workload]:
+    """The work itself first, then every other shape of its positions."""
+    positions = work.positions
+    stride = max(work.stride_height, work.stride_width)
+    if work.kind is not WorkKind.CONV or work.taps > 1 or stride > 1 or work.groups > 1:
+        return [work]
+    widths = [width for width in VIEW_WIDTHS if width <= positions]
+    return [work, *(work.as_view(positions // width, width) for width in widths)]
+
+
 @dataclass(frozen=True, slots=True)
 class Copy:
     """One copy: `run_bytes` contiguous bytes, repeated by `repeats` (outermost first)."""

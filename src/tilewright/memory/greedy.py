@@ -168,7 +168,7 @@ def _meetings(first: IntArray, last: IntArray, started: IntArray) -> int:
     meeting = 0
     for buffer in range(first.size):
         meeting += started[last[buffer]] - ended[first[buffer]]
-    return meeting
+    return int(meeting)
 
 
 @njit()

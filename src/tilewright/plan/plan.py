@@ -40,6 +40,7 @@ class GroupPlan:
     spread: int | None = None
     place: Place = Place.CORES
     everywhere: bool = False
+    cores: tuple[str, ...] = ()
 
 
 def group_label(number: int, group: GroupPlan) -> str:

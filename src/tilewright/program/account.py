@@ -5,8 +5,9 @@ from fractions import Fraction
 from math import fsum
 
 from tilewright.machine.machine import Machine
-from tilewright.program.place import Placed, schedule_rate
+from tilewright.program.place import Placed
 from tilewright.program.program import Program
+from tilewright.program.tables import schedule_rate
 from tilewright.schedule.timeline import EngineUse, timeline
 
 

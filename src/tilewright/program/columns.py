@@ -31,7 +31,7 @@ class Hardware(NamedTuple):
 
 class Views(NamedTuple):
     """Interned views: the first byte before the offset, the bytes from there to the end, the
-    elements' bytes, and levels of (stride, count), bytes first; levels of view v are
+    elements' bytes, and levels of (stride, repeat), bytes first; levels of view v are
     `[level_start[v]:level_start[v + 1]]`."""
 
     low: Quantities
@@ -39,7 +39,7 @@ class Views(NamedTuple):
     bytes: Quantities
     level_start: Quantities
     stride: Quantities
-    count: Quantities
+    repeat: Quantities
 
 
 class Copies(NamedTuple):
@@ -61,31 +61,44 @@ class Columns(NamedTuple):
     `source` and `target` are the memories of a copy (-1 otherwise), `copy` its interned number,
     `choice` the link it is on until copies are dealt out. `fixed` buffers are the host's."""
 
-    kind: npt.NDArray[np.uint8]
-    engine: Ids
-    source: Ids
-    target: Ids
+    kind: Quantities
+    engine: Quantities
+    source: Quantities
+    target: Quantities
     cycles: Quantities
     moved: Quantities
+    copy: Quantities
+    choice: Quantities
+    tile: Quantities
+    group: Quantities
     energy: Floats
-    copy: Ids
-    choice: Ids
-    group: Ids
-    tile: Ids
     access_start: Quantities
-    buffer: Ids
+    buffer: Quantities
     offset: Quantities
-    look: Ids
-    write: Flags
-    memory: Ids
+    look: Quantities
+    write: Quantities
+    memory: Quantities
     size: Quantities
     alignment: Quantities
     fixed: Flags
 
     @property
-    def count(self) -> int:
+    def tasks(self) -> int:
         """How many tasks there are."""
         return self.kind.size
+
+
+def gathered(
+    tasks: Quantities,
+    energy: Floats,
+    access_start: Quantities,
+    accesses: Quantities,
+    buffers: Quantities,
+    fixed: Flags,
+) -> Columns:
+    """Columns from tables with a row for each: of tasks (kind to group), accesses (buffer, offset,
+    look, write) and buffers (memory, size, alignment)."""
+    return Columns._make((*tasks, energy, access_start, *accesses, *buffers, fixed))
 
 
 class Needs(NamedTuple):

@@ -109,3 +109,15 @@ def channels_of(pack: Pack, boxes: Mapping[str, Box]) -> tuple[int, int] | None:
     if not whole or box[pack.axis] != row[0]:
         return None
     return row[0].start, row[0].length
+
+
+def constant_view(graph: Graph, layouts: Layouts, name: str) -> View:
+    """A constant that lies by itself: row by row, right operands of products column by column, so
+    that a part of the output channels is contiguous."""
+    shape, item = graph.types[name].shape, layouts.item(name)
+    users = [graph.nodes[i] for i in graph.consumers.get(name, ())]
+    right = all(n.inputs[1:2] == (name,) and not n.attributes.get("transB") for n in users)
+    strides = dense_strides(shape, item)
+    if len(shape) == 2 and users and right:
+        strides = (item, shape[0] * item)
+    return View(0, 0, shape, strides, graph.types[name].dtype, item)

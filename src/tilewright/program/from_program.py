@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tilewright.program.columns import COMPUTE, COPY, WHOLE, Columns
+from tilewright.program.columns import COMPUTE, COPY, WHOLE, Columns, gathered
 from tilewright.program.program import Compute, Program, Transfer, View
 from tilewright.program.tables import Tables
 
@@ -44,35 +44,22 @@ def columns_of(program: Program, tables: Tables) -> Columns:
                 task.moved,
                 copy,
                 choice,
-                task.group,
                 task.tile,
+                task.group,
             )
         )
-    table = np.array(rows, np.int64).reshape(-1, 10).T
-    points = np.array(accesses, np.int64).reshape(-1, 4).T
     outside = (*program.inputs, *program.constants, *program.outputs)
     fixed = np.zeros(len(program.buffers), np.bool_)
     fixed[[view.buffer for _, view in outside]] = True
-    kind, engine, source, target, cycles, moved, copy, choice, group, tile = table
-    return Columns(
-        kind.astype(np.uint8),
-        engine.astype(np.int32),
-        source.astype(np.int32),
-        target.astype(np.int32),
-        cycles.copy(),
-        moved.copy(),
+    buffers = [
+        (memory, buffer.size, buffer.alignment)
+        for memory, buffer in zip(memories, program.buffers, strict=True)
+    ]
+    return gathered(
+        np.array(rows, np.int64).reshape(-1, 10).T.copy(),
         np.array(energy, np.float64),
-        copy.astype(np.int32),
-        choice.astype(np.int32),
-        group.astype(np.int32),
-        tile.astype(np.int32),
         np.array(starts, np.int64),
-        points[0].astype(np.int32),
-        points[1].copy(),
-        points[2].astype(np.int32),
-        points[3].astype(np.bool_),
-        np.array(memories, np.int32),
-        np.array([buffer.size for buffer in program.buffers], np.int64),
-        np.array([buffer.alignment for buffer in program.buffers], np.int64),
+        np.array(accesses, np.int64).reshape(-1, 4).T.copy(),
+        np.array(buffers, np.int64).reshape(-1, 3).T.copy(),
         fixed,
     )

@@ -1,30 +1,25 @@
-"""From a plan to a placed program: build, passes, addresses, times."""
+"""From a plan to a placed program, and what is tried where a scratchpad is too small for it."""
 
-import gc
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
+from itertools import accumulate
 
 from tilewright.errors import VerificationError
 from tilewright.graph.graph import Graph
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Plan
-from tilewright.program.build import Builder
-from tilewright.program.lifetimes import MOST_AHEAD, Ahead
-from tilewright.program.passes.prefetch import Prefetched, prefetched
+from tilewright.program.kernels.link import link
+from tilewright.program.lowering import Linked, Lowering
+from tilewright.program.materialise import program_of
 from tilewright.program.passes.spill import spilled
-from tilewright.program.pipeline import PASSES, run_passes
-from tilewright.program.place import DoesNotFitError, Placed, Spill, place
+from tilewright.program.pipeline import LESS_AT_ONCE, PASSES, PREFETCH, QUEUES, SPILLING
+from tilewright.program.place import DoesNotFitError, Placed, Spill, does_not_fit, place, placed_of
 from tilewright.program.program import Program
+from tilewright.program.timed import Short, Timed
 from tilewright.program.verify import verify_program
 from tilewright.units import noun
 
-# Passes that hold more at once, left out one after the other where the scratchpad is short.
-HUNGRY = ("pipelining", "prefetch", "multicast", "duplicate-copies")
 BUILD = "build"  # the name of the step before the first pass
-SPILL = "spill"  # the name of the step behind the last, where one is needed
-ROUNDS = 40  # of spilling, at most
-LESS = ((0, 1), (0, 0), (2, 0), (8, 0))  # groups so near to one without room hold so much less
 
 Watch = Callable[[str, Program], None]
 
@@ -36,132 +31,111 @@ def lowered(
     without: frozenset[str] = frozenset(),
     watch: Watch | None = None,
     *,
-    verify: bool = True,
     remedies: bool = True,
+    lowering: Lowering | None = None,
 ) -> Placed:
     """The plan's tasks after all passes except those switched off, placed and scheduled. Where the
-    scratchpad is too small: with less overlap, or with spills, whichever is faster, unless there
-    shall be no `remedies`. Every pass is verified, unless `verify` is False."""
-
-    def after(step: str, program: Program) -> None:
-        try:
-            if verify:
-                verify_program(program, machine)
-        except VerificationError as error:  # blamed on the pass that made it
-            raise VerificationError(f"after pass '{step}': {error}") from None
-        if watch is not None:
+    scratchpad is too small: with less at once, or with spills, whichever is faster, unless there
+    shall be no `remedies`. `watch` sees the program after every step; `lowering` has lowered plans
+    of the same network before."""
+    lowering = lowering or Lowering(graph, machine, plan.dtype, without)
+    if watch is not None:
+        for step, program in stages(lowering, plan):
             watch(step, program)
-
-    with _collector_paused():
-        built = Builder(graph, machine, plan).program()
-        if watch is not None:
-            watch(BUILD, built)
-        split = next(i for i, step in enumerate(PASSES) if step.name == "prefetch")
-        program = run_passes(built, machine, without, after, PASSES[:split])
-        plain = program
-        engines = "pipelining" not in without
-        misfit: DoesNotFitError | None = None
-        for ahead, early in _overlapped(plain, machine, without, engines):
-            program = plain if early is None else early.program
-            if early is not None:
-                after("prefetch", program)
-            program = run_passes(program, machine, without, after, PASSES[split + 1 :])
-            addresses = None if early is None else early.addresses
-            try:
-                return place(
-                    program, machine, addresses, tight=verify, ahead=ahead, engines=engines
-                )
-            except DoesNotFitError as error:
-                error.groups |= frozenset() if early is None else early.short
-                misfit = error
-        assert misfit is not None
-        if not remedies:
-            raise misfit
-        return _made_to_fit(built, program, machine, without, after, misfit)
+    linked = lowering.linked(plan)
+    found = lowering.timed_of(linked)
+    if isinstance(found, Timed):
+        return _placed(lowering, linked, found)
+    if not remedies:
+        raise _misfit(lowering, linked, found)
+    return _made_to_fit(lowering, plan, linked, found, watch)
 
 
-def _overlapped(
-    plain: Program, machine: Machine, without: frozenset[str], engines: bool
-) -> Iterator[tuple[Ahead, Prefetched | None]]:
-    """How much longer every group may hold what it uses, less where that is short of room, and the
-    program with its loads ahead; then the same with nothing held longer."""
-    if "prefetch" in without:
-        yield {}, None
-        return
-    ahead = dict.fromkeys((task.group for task in plain.tasks), MOST_AHEAD)
-    early = prefetched(plain, machine, ahead, engines=engines)
-    for reach, most in LESS:
-        near = {group + k for group in early.short for k in range(-reach, reach + 1)}
-        less = {group: most for group, n in ahead.items() if n > most and group in near}
-        if less:
-            ahead |= less
-            early = prefetched(plain, machine, ahead, engines=engines)
-    yield ahead, early
-    if any(ahead.values()):
-        yield {}, prefetched(plain, machine, {}, engines=engines)
+def stages(lowering: Lowering, plan: Plan) -> list[tuple[str, Program]]:
+    """The program as it is built, and behind every pass that is not left out."""
+    names = [step.name for step in PASSES]
+    on = [name for name in names if name not in lowering.without]
+    found: list[tuple[str, Program]] = []
+    for last in range(len(on) + 1):
+        later = frozenset(names) - frozenset(on[:last])
+        partial = lowering.leaving_out(later)
+        linked = partial.linked(plan)
+        step = on[last - 1] if last else BUILD
+        timed = partial.timed_of(linked) if step in (PREFETCH.name, QUEUES.name) else None
+        if timed is None:
+            needs = link(linked.columns, partial.context.tables.views)
+            found.append((step, program_of(partial, linked, needs)))
+            continue
+        issued = timed.issued if isinstance(timed, Timed) and step == QUEUES.name else None
+        found.append((step, program_of(partial, linked, timed.needs, timed.order, issued)))
+    return found
+
+
+def verify_stages(lowering: Lowering, plan: Plan) -> None:
+    """Raise `VerificationError` for the first pass behind which a program is not sound."""
+    for step, program in stages(lowering, plan):
+        try:
+            verify_program(program, lowering.machine)
+        except VerificationError as error:
+            raise VerificationError(f"after pass '{step}': {error}") from None
+
+
+def _placed(lowering: Lowering, linked: Linked, timed: Timed) -> Placed:
+    program = program_of(lowering, linked, timed.needs, timed.order, timed.issued)
+    return placed_of(program, timed, lowering.context.tables)
+
+
+def _misfit(lowering: Lowering, linked: Linked, short: Short) -> DoesNotFitError:
+    program = program_of(lowering, linked, short.needs, short.order)
+    return does_not_fit(program, lowering.machine, short)
 
 
 def _made_to_fit(
-    built: Program,
-    program: Program,
-    machine: Machine,
-    without: frozenset[str],
-    after: Watch,
-    misfit: DoesNotFitError,
+    lowering: Lowering, plan: Plan, linked: Linked, short: Short, watch: Watch | None
 ) -> Placed:
     """The faster of two remedies: spills, and as many passes left out as it takes. Where neither
     does, both together; else the reason why."""
     leaner: Placed | None = None
-    plainest, still = program, misfit
-    for count in range(1, len(HUNGRY) + 1):
-        if HUNGRY[count - 1] in without:
-            continue
-        plainest = run_passes(built, machine, {*without, *HUNGRY[:count]}, after)
-        try:
-            leaner = place(plainest, machine)
+    plainest, still = (lowering, linked), short
+    for names in accumulate((name,) for name in LESS_AT_ONCE):
+        lean = lowering.leaving_out(frozenset(names))
+        linked_lean = lean.linked(plan)
+        found = lean.timed_of(linked_lean)
+        if isinstance(found, Timed):
+            leaner = _placed(lean, linked_lean, found)
             break
-        except DoesNotFitError as error:
-            still = error
+        plainest, still = (lean, linked_lean), found
     try:
-        with_spills = spilled_to_fit(program, machine, misfit, after)
+        with_spills = _spilled_to_fit(lowering, linked, short, watch)
     except DoesNotFitError:
-        return leaner or spilled_to_fit(plainest, machine, still, after)
+        return leaner or _spilled_to_fit(*plainest, still, watch)
     if leaner is not None and leaner.schedule.makespan <= with_spills.schedule.makespan:
         return leaner
     return with_spills
 
 
-def spilled_to_fit(
-    program: Program, machine: Machine, misfit: DoesNotFitError, after: Watch | None = None
+def _spilled_to_fit(
+    lowering: Lowering, linked: Linked, short: Short, watch: Watch | None
 ) -> Placed:
     """Spill what does not fit until all fits; raise where nothing more can be spilled."""
+    machine = lowering.machine
+    program = program_of(lowering, linked, short.needs, short.order)
+    misfit = does_not_fit(program, machine, short)
     spills: list[Spill] = []
-    for _ in range(ROUNDS):
+    for _ in range(SPILLING.rounds):
         changed = spilled(program, machine, misfit.memory, misfit.misfit)
         if changed is None:
             break
         program = changed[0]
         spills += changed[1]
         try:
-            placed = place(program, machine)
+            placed = place(program, machine, deal=QUEUES.name not in lowering.without)
         except DoesNotFitError as error:
             misfit = error
             continue
-        if after is not None:
-            after(SPILL, program)
+        if watch is not None:
+            watch(SPILLING.name, placed.program)
         return replace(placed, spills=tuple(spills))
     tried = f" after {len(spills)} {noun(len(spills), 'spill')}" if spills else ""
     text = f"{misfit}; nothing more can be spilled{tried}"
-    raise DoesNotFitError(text, misfit.memory, misfit.misfit)
-
-
-@contextmanager
-def _collector_paused() -> Generator[None]:
-    """Many small values that hold no cycles: looking for those takes half of the time."""
-    running = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if running:
-            gc.enable()
+    raise DoesNotFitError(text, misfit.memory, misfit.misfit, misfit.groups)

@@ -11,9 +11,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from tilewright.compiled import njit
+from tilewright.program.kernels.link import digits
 from tilewright.program.program import View
-from tilewright.schedule.problem import Flags, Ids, Quantities
+from tilewright.schedule.problem import Flags, Quantities
 
 Levels = tuple[tuple[int, int], ...]
 
@@ -39,7 +39,7 @@ def boxes(views: Sequence[View]) -> tuple[Quantities, Quantities, Flags]:
             extents[index, chain[stride]] += count - 1
     starts = [view.offset + low for view, (low, _, _) in zip(views, patterns, strict=True)]
     which = np.array([distinct[known] for known in patterns], dtype=np.int64)
-    return _digits(
+    return digits(
         np.array(starts, dtype=np.int64), extents[which], whole[which], np.array([*chain])
     )
 
@@ -70,106 +70,3 @@ def _chain(strides: set[int]) -> dict[int, int]:
             chain[stride] = len(chain)
             last = stride
     return chain
-
-
-@njit()
-def _digits(
-    start: Quantities, extent: Quantities, whole: Flags, chain: Quantities
-) -> tuple[Quantities, Quantities, Flags]:
-    """The boxes of runs that begin at `start` and go on by `extent` steps of every stride."""
-    count, places = extent.shape
-    low = np.empty((count, places), dtype=np.int64)
-    high = np.empty((count, places), dtype=np.int64)
-    exact = whole.copy()
-    for view in range(count):
-        first_carry = np.int64(0)
-        last_carry = np.int64(0)
-        for place in range(places):
-            digit = start[view] // chain[place]
-            radix = np.int64(0)
-            if place + 1 < places:
-                radix = chain[place + 1] // chain[place]
-                digit %= radix
-            first = digit + first_carry
-            last = digit + extent[view, place] + last_carry
-            if radix > 0:
-                first_carry = first // radix
-                last_carry = last // radix
-                if first_carry == last_carry:
-                    first -= first_carry * radix
-                    last -= first_carry * radix
-                else:
-                    if first % radix != 0 or (last + 1) % radix != 0:
-                        exact[view] = False
-                    first = np.int64(0)
-                    last = radix - 1
-            low[view, place] = first
-            high[view, place] = last
-    return low, high, exact
-
-
-@njit()
-def _meet(low: Quantities, high: Quantities, one: int, other: int) -> bool:
-    for place in range(low.shape[1] - 1, -1, -1):
-        if low[one, place] > high[other, place] or low[other, place] > high[one, place]:
-            return False
-    return True
-
-
-@njit()
-def _within(low: Quantities, high: Quantities, inner: int, outer: int) -> bool:
-    for place in range(low.shape[1]):
-        if low[inner, place] < low[outer, place] or high[inner, place] > high[outer, place]:
-            return False
-    return True
-
-
-@njit()
-def hazards(
-    task: Ids, write: Flags, low: Quantities, high: Quantities, exact: Flags
-) -> tuple[Ids, int]:
-    """Pairs (earlier, later) of tasks that touch the same bytes of a buffer, one of them writing.
-
-    Accesses come in program order. What is overwritten as a whole needs to be compared with
-    nothing that follows: it comes before the task that overwrote it.
-    """
-    count = task.size
-    found = np.empty((max(16, 2 * count), 2), dtype=np.int32)
-    pairs = 0
-    writes = np.empty(count, dtype=np.int32)
-    reads = np.empty(count, dtype=np.int32)
-    write_count = 0
-    read_count = 0
-    for access in range(count):
-        if pairs + write_count + read_count > found.shape[0]:
-            larger = np.empty((2 * (pairs + write_count + read_count), 2), dtype=np.int32)
-            larger[:pairs] = found[:pairs]
-            found = larger
-        for side in range(2 if write[access] else 1):
-            live = writes if side == 0 else reads
-            kept = 0
-            for index in range(write_count if side == 0 else read_count):
-                other: int = live[index]
-                covered = False
-                if _meet(low, high, access, other):
-                    if task[other] != task[access]:
-                        found[pairs, 0] = task[other]
-                        found[pairs, 1] = task[access]
-                        pairs += 1
-                    covered = write[access] and exact[access] and _within(low, high, other, access)
-                    if task[other] == task[access]:
-                        covered = False
-                if not covered:
-                    live[kept] = other
-                    kept += 1
-            if side == 0:
-                write_count = kept
-            else:
-                read_count = kept
-        if write[access]:
-            writes[write_count] = access
-            write_count += 1
-        else:
-            reads[read_count] = access
-            read_count += 1
-    return found, pairs

@@ -1,55 +1,66 @@
-"""The compiler's table of contents: the passes, in order."""
+"""The compiler's table of contents: every step from a plan to a program with addresses and times,
+in order. A step is a frozen value whose fields are its options."""
 
-from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
-from tilewright.machine.machine import Machine
-from tilewright.program.passes.duplicates import remove_duplicate_copies
-from tilewright.program.passes.fold import fold_activations
-from tilewright.program.passes.multicast import multicast
-from tilewright.program.passes.pipeline_engines import pipeline_engines
-from tilewright.program.passes.prefetch import prefetch
-from tilewright.program.passes.queues import spread_copies
-from tilewright.program.passes.reshape import implicit_reshape
-from tilewright.program.program import Program
+from tilewright.program.passes.duplicates import DuplicateCopies
+from tilewright.program.passes.fold import FoldActivations
+from tilewright.program.passes.multicast import Multicast
+from tilewright.program.passes.reshape import ImplicitReshape
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
-    """A step from program to program."""
+class Pipelining:
+    """Order the operators of a group as a wavefront over its tiles, where engines alternate."""
 
-    name: str
-    run: Callable[[Program, Machine], Program]
-
-    @property
-    def description(self) -> str:
-        """The first line of its documentation."""
-        return (self.run.__doc__ or "").splitlines()[0]
+    name: ClassVar[str] = "pipelining"
+    requires: ClassVar[str] = "the tasks of each group, tile after tile"
+    ensures: ClassVar[str] = "matrix and vector engines work on neighbouring tiles"
 
 
-PASSES = (
-    Pass("fold-activations", fold_activations),
-    Pass("duplicate-copies", remove_duplicate_copies),
-    Pass("multicast", multicast),
-    Pass("implicit-reshape", implicit_reshape),
-    Pass("pipelining", pipeline_engines),
-    Pass("prefetch", prefetch),
-    Pass("copy-queues", spread_copies),
-)
+@dataclass(frozen=True, slots=True)
+class Prefetch:
+    """Issue loads in front of the operators that run while they arrive, as far as there is room."""
+
+    name: ClassVar[str] = "prefetch"
+    requires: ClassVar[str] = "the dependencies of all tasks"
+    ensures: ClassVar[str] = "an order of all tasks, and addresses in every scratchpad"
 
 
-def run_passes(
-    program: Program,
-    machine: Machine,
-    without: Collection[str] = (),
-    after: Callable[[str, Program], None] | None = None,
-    passes: Sequence[Pass] = PASSES,
-) -> Program:
-    """The program after all passes, except those switched off; `after` sees it behind each."""
-    for step in passes:
-        if step.name in without:
-            continue
-        program = step.run(program, machine)
-        if after is not None:
-            after(step.name, program)
-    return program
+@dataclass(frozen=True, slots=True)
+class CopyQueues:
+    """Give each copy to the link that is free first; large loads leave one link to all others."""
+
+    name: ClassVar[str] = "copy-queues"
+    requires: ClassVar[str] = "an order of all tasks"
+    ensures: ClassVar[str] = "every copy is on one link"
+
+
+@dataclass(frozen=True, slots=True)
+class Spilling:
+    """Where addresses are not found, buffers leave a scratchpad between two uses."""
+
+    rounds: int = 40
+    name: ClassVar[str] = "spilling"
+    requires: ClassVar[str] = "an order of all tasks that does not fit"
+    ensures: ClassVar[str] = "one that does, or the reason why not"
+
+
+LOCAL = (FoldActivations(), DuplicateCopies(), Multicast(), ImplicitReshape())
+"""Within a group: alike groups share what these make of them."""
+
+PIPELINING, PREFETCH, QUEUES, SPILLING = Pipelining(), Prefetch(), CopyQueues(), Spilling()
+PASSES = (*LOCAL, PIPELINING, PREFETCH, QUEUES)
+"""All passes that can be left out, in order."""
+
+STEPS = (*PASSES, SPILLING)
+
+LESS_AT_ONCE = ("pipelining", "prefetch", "multicast", "duplicate-copies")
+"""The retry policy: passes that hold more at once, left out one after the other where a scratchpad
+is short; the faster of that and spilling is taken."""
+
+
+def description(step: object) -> str:
+    """What a step does, in a line."""
+    return " ".join((step.__doc__ or "").split())

@@ -41,6 +41,12 @@ class Tables:
         self.memory_number = {memory.name: n for n, memory in enumerate(machine.memories)}
         self.hardware = _hardware(machine, self.memory_number)
         self.resources = _resources(machine)
+        self.multicast = frozenset(
+            (self.engine_number[link.name], self.memory_number[memory.name])
+            for link in machine.links
+            for memory in machine.memories
+            if all(route.multicast for route in link.routes if route.source == memory.name)
+        )
         self.looks: list[Look] = []
         self.costs: list[CopyCost] = []
         self._look_number: dict[Look, int] = {}
@@ -107,6 +113,10 @@ class Tables:
             column.append(row + [-1] * (column.wide - len(row)))
         self._copies[-1].append(cost.small)
 
+    def bytes_of(self, look: int) -> int:
+        """Bytes of the elements of views that lie so."""
+        return int(self._views[2].array[look])
+
     @property
     def views(self) -> Views:
         """All views as arrays."""
@@ -123,7 +133,7 @@ class Growing:
 
     def __init__(self, kind: type[np.generic], wide: int = 0) -> None:
         self.count, self.wide = 0, wide
-        self._array = np.empty((64, wide) if wide else 64, kind)
+        self._array: Any = np.empty((64, wide) if wide else 64, kind)
 
     def append(self, row: Any) -> None:
         """One row more."""

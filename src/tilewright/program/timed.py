@@ -85,7 +85,7 @@ def timed(columns: Columns, tables: Tables, switches: Switches) -> Timed | Short
     needs = link(columns, tables.views)
     loads = find_loads(columns, tables.copies, needs, tables.hardware)
     if not switches.prefetch:
-        loads = loads._replace(wanted=own_places(columns.count, loads))
+        loads = loads._replace(wanted=own_places(columns.tasks, loads))
     groups = int(columns.group.max(initial=0)) + 1
     ahead = np.full(groups, switches.hold if switches.prefetch else 0, np.int32)
     space = _space(columns, tables, loads, ahead, switches)
@@ -96,7 +96,7 @@ def timed(columns: Columns, tables: Tables, switches: Switches) -> Timed | Short
             space = _space(columns, tables, loads, ahead, switches)
     if space.short.any() and ahead.any():
         space = _space(columns, tables, loads, np.zeros_like(ahead), switches)
-    order = issued_order(columns.count, loads, space.issue)
+    order = issued_order(columns.tasks, loads, space.issue)
     ordered, valid = renumbered(order, needs)
     if not valid:
         ordered = link(permuted(columns, order), tables.views)
@@ -109,16 +109,16 @@ def timed(columns: Columns, tables: Tables, switches: Switches) -> Timed | Short
     return _simulated(columns, tables, order, ordered, users, space.address, switches.queues)
 
 
-def timed_in_order(columns: Columns, tables: Tables) -> Timed | Short:
-    """The same for a program whose order and links are settled: addresses and times."""
-    order = np.arange(columns.count, dtype=np.int32)
+def timed_in_order(columns: Columns, tables: Tables, *, deal: bool) -> Timed | Short:
+    """The same for a program whose order is settled: addresses and times."""
+    order = np.arange(columns.tasks, dtype=np.int32)
     needs = link(columns, tables.views)
     users = users_of(columns, order)
     address = np.full(columns.memory.size, -1, np.int64)
     misfit = _allocated(columns, tables, users, address)
     if misfit is not None:
         return _short(columns, order, needs, misfit, frozenset())
-    return _simulated(columns, tables, order, needs, users, address, deal=False)
+    return _simulated(columns, tables, order, needs, users, address, deal)
 
 
 def _space(columns: Columns, tables: Tables, loads: Loads, ahead: Ids, switches: Switches) -> Space:
@@ -185,21 +185,21 @@ def _simulated(
 ) -> Timed | Short:
     """Deal out copies, order what shares bytes, and let the engines run."""
     hardware = tables.hardware
-    top = place_main(columns, hardware, users, columns.count, address)
+    top = place_main(columns, hardware, users, columns.tasks, address)
     if top > hardware.usable[hardware.main]:
         misfit = _main_memory_misfit(columns, hardware, users, top)
         return _short(columns, order, needs, (hardware.main, misfit), frozenset())
     issued = deal_copies(columns, tables.copies, hardware, order, needs, deal)
     waits, sound = with_reuse(columns, hardware, issued.engine, needs, users, address)
     assert sound, "buffers that share bytes are live together"
-    peaks, live = peaks_of(columns, hardware, users, columns.count, address)
+    peaks, live = peaks_of(columns, hardware, users, columns.tasks, address)
     rates = tables.resources.table
-    start, end = np.empty(columns.count, np.int64), np.empty(columns.count, np.int64)
+    start, end = np.empty(columns.tasks, np.int64), np.empty(columns.tasks, np.int64)
     run(
         issued.engine,
         issued.duration,
         issued.transfer,
-        np.zeros(columns.count, np.int64),
+        np.zeros(columns.tasks, np.int64),
         waits.start,
         waits.needs,
         rates.in_order,
@@ -220,7 +220,7 @@ def _main_memory_misfit(columns: Columns, hardware: Hardware, users: Users, top:
     inside = np.flatnonzero(columns.memory == hardware.main).tolist()
     return Misfit(
         start=0,
-        stop=columns.count,
+        stop=columns.tasks,
         capacity=usable,
         live_bytes=top,
         short_by=top - usable,

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from tilewright.graph.graph import Graph
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Plan
-from tilewright.program.account import traffic
+from tilewright.program.metrics import Objective
 from tilewright.search.fusion import Found, Fusion
 from tilewright.search.patterns import Pattern
 from tilewright.search.progress import Tell, silent
-from tilewright.search.ways import Objective
 
 RESHAPE, PIPELINING = "implicit-reshape", "pipelining"
 _NEXT = (
@@ -109,19 +108,20 @@ def _piped(search: Fusion, plan: Plan, without: frozenset[str]) -> int:
         plan.model,
         without=without,
     )
-    placed = again.placed(plan)
-    return 0 if placed is None else placed.schedule.makespan
+    metrics = again.evaluate(plan)
+    return 0 if metrics is None else metrics.cycles
 
 
 def _better(search: Fusion, fresh: Step, before: Step) -> Step:
     """The fastest of a new plan, the one before with the new pass, and the one before as it was."""
-    placed = search.placed(before.plan)
+    metrics = search.evaluate(before.plan)
     choices = [fresh]
-    if placed is not None and before.plan != fresh.plan:
-        moved = sum(traffic(placed.program, search.machine.main_memory.name))
+    if metrics is not None and before.plan != fresh.plan:
         kept = f"the plan of the step before was kept ({fresh.cycles:,} cycles searched anew)"
-        cycles = placed.schedule.makespan
-        choices.append(Step(fresh.name, before.plan, fresh.without, cycles, moved, kept))
+        step = Step(
+            fresh.name, before.plan, fresh.without, metrics.cycles, metrics.dram_bytes, kept
+        )
+        choices.append(step)
     kept = "the step before was kept: "
     kept += f"the pass only cost time here ({min(c.cycles for c in choices):,} cycles with it)"
     choices.append(

@@ -7,23 +7,24 @@ is lowered, placed and simulated, and the simulator's cycles are the only ones r
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from math import fsum
 
 from tilewright.errors import TilewrightError
 from tilewright.graph.graph import Graph
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Place, Plan
-from tilewright.program.account import traffic
-from tilewright.program.build_tiles import LoweringError
 from tilewright.program.lower import lowered
-from tilewright.program.place import DoesNotFitError, Placed
+from tilewright.program.lowering import Lowering
+from tilewright.program.metrics import Metrics, Objective, metrics_of, metrics_of_placed, score
+from tilewright.program.place import DoesNotFitError
+from tilewright.program.rows import LoweringError
+from tilewright.program.timed import Timed
 from tilewright.search.dp import best_groupings, greedy_merge
 from tilewright.search.network import Network
 from tilewright.search.patterns import Pattern, Space
 from tilewright.search.progress import Tell, silent
 from tilewright.search.refine import RANKS, Refiner, ways_of
 from tilewright.search.sections import ROOM
-from tilewright.search.ways import Objective, Ways
+from tilewright.search.ways import Ways
 from tilewright.tiling.group import exports
 
 TIE = 0.005  # plans within half a percent count as equal: fewer bytes win
@@ -47,21 +48,21 @@ class Trial:
     name: str
     plan: Plan
     groups: tuple[int, ...]
-    cycles: int
-    dram_bytes: int
-    energy_pj: float
-    peak_bytes: int
-    tasks: int
+    metrics: Metrics
+
+    @property
+    def cycles(self) -> int:
+        """Latency."""
+        return self.metrics.cycles
+
+    @property
+    def dram_bytes(self) -> int:
+        """Bytes from and to the main memory."""
+        return self.metrics.dram_bytes
 
     def score(self, objective: Objective) -> float:
         """What the search wants least of."""
-        return {
-            Objective.LATENCY: float(self.cycles),
-            Objective.ENERGY: self.energy_pj,
-            Objective.TRAFFIC: float(self.dram_bytes),
-            Objective.MEMORY: float(self.peak_bytes),
-            Objective.EDP: self.energy_pj * self.cycles,
-        }[objective]
+        return score(self.metrics, objective)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,7 @@ class Fusion:
     ) -> None:
         self.graph, self.machine, self.model = graph, machine, model
         self.network = Network(graph, machine, dtype)
+        self.lowering = Lowering(graph, machine, dtype, without)
         self.ways = Ways(self.network, objective)
         self.ways.tiler.pipelines = "pipelining" not in without
         self.ways.tiler.looks.reshapes = "implicit-reshape" not in without
@@ -156,7 +158,7 @@ class Fusion:
     @property
     def patient(self) -> bool:
         """Whether there is time for trials that can be left out."""
-        return sum(trial.tasks for trial in self.trials) < TASKS
+        return sum(trial.metrics.tasks for trial in self.trials) < TASKS
 
     def _take(self, room: float) -> None:
         """Plan sections with a share of the scratchpads: less where addresses were not found."""
@@ -236,18 +238,19 @@ class Fusion:
         refiner, best = Refiner(self.network, self.ways), self.best()
         tried: set[Plan] = set()
         last, failed = None, 0
-        while best is not last and budget >= best.tasks and failed < PATIENCE:
+        while best is not last and budget >= best.metrics.tasks and failed < PATIENCE:
             last = best
-            placed = self.placed(best.plan)
-            assert placed is not None
-            kinds = refiner.kinds(best.plan, placed)
+            timed = self.lowering.timed(best.plan)
+            if not isinstance(timed, Timed):  # it was made to fit by remedies
+                return
+            kinds = refiner.kinds(best.plan, timed)
             for kind, way in (pair for rank in RANKS for pair in ways_of(kinds, rank)):
                 plan = kind.changed(best.plan, way)
-                if plan in tried or budget < best.tasks or failed == PATIENCE:
+                if plan in tried or budget < best.metrics.tasks or failed == PATIENCE:
                     continue
                 self.progress("cutting groups in other ways", 1 - budget / REFINED)
                 tried.add(plan)
-                budget -= best.tasks
+                budget -= best.metrics.tasks
                 trial = self._trial("fused, cut otherwise", plan, best.groups)
                 failed += 1
                 if trial is not None and trial.score(self.objective) < best.score(self.objective):
@@ -316,32 +319,25 @@ class Fusion:
         return trial
 
     def _trial(self, name: str, plan: Plan, groups: tuple[int, ...]) -> Trial | None:
-        placed = self.placed(plan)
-        if placed is None:
-            return None
-        return Trial(
-            name,
-            plan,
-            groups,
-            placed.schedule.makespan,
-            sum(traffic(placed.program, self.machine.main_memory.name)),
-            fsum(task.energy_pj for task in placed.program.tasks),
-            max(peak for memory, peak in placed.peaks if memory != self.machine.main_memory.name),
-            len(placed.program.tasks),
-        )
+        metrics = self.evaluate(plan)
+        return None if metrics is None else Trial(name, plan, groups, metrics)
 
-    def placed(self, plan: Plan) -> Placed | None:
-        """The plan lowered, or None where it does not fit; only the first plan is made to."""
+    def evaluate(self, plan: Plan) -> Metrics | None:
+        """What a plan costs, or None where it does not fit; only the first plan is made to."""
         first, self.at_fault = not self.trials, frozenset()
         self.simulated += 1
         try:
-            return lowered(
-                self.graph, self.machine, plan, self.without, verify=False, remedies=first
-            )
+            found = self.lowering.timed(plan)
+            if isinstance(found, Timed):
+                return metrics_of(found, self.lowering.context.tables)
+            self.at_fault = found.groups
+            if first:
+                placed = lowered(self.graph, self.machine, plan, lowering=self.lowering)
+                return metrics_of_placed(placed, self.machine.main_memory.name)
         except TilewrightError as error:
             if isinstance(error, DoesNotFitError | LoweringError):
                 self.at_fault = error.groups
-            return None
+        return None
 
     def best(self) -> Trial:
         """The best by the objective; of those within a tie, the one with the fewest bytes."""
@@ -358,7 +354,7 @@ class Fusion:
             text += " with its patterns fused"
         try:
             plan = self.space.plan(self.model, self.space.singles)
-            lowered(self.graph, self.machine, plan, self.without, verify=False)
+            lowered(self.graph, self.machine, plan, lowering=self.lowering)
         except TilewrightError as error:
             text += f": {error}"
         return text

@@ -3,7 +3,7 @@ of a network are worked out once."""
 
 from dataclasses import dataclass, replace
 
-from tilewright.cost.base import Copy, Workload
+from tilewright.cost.base import Copy, Workload, views_of
 from tilewright.cost.dma import moved_bytes, start_cycles
 from tilewright.cost.from_graph import workload_of
 from tilewright.geometry.access import Access
@@ -13,7 +13,6 @@ from tilewright.graph.graph import Graph
 from tilewright.graph.ops.spec import Tile
 from tilewright.program.constants import channels_of, immediate, packs_of
 from tilewright.program.layout import dense_strides, part
-from tilewright.program.passes.reshape import views_of
 from tilewright.program.program import View
 from tilewright.search.network import Network
 from tilewright.tiling.group import TiledOp, reaches_of

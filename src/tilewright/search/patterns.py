@@ -17,9 +17,10 @@ from tilewright.errors import TilewrightError, TilingError
 from tilewright.graph.graph import Graph
 from tilewright.graph.ops import SPECS
 from tilewright.plan.plan import Place, Plan
+from tilewright.program.metrics import Objective
 from tilewright.search.network import Network
 from tilewright.search.trials import forced_cuts, least_bytes
-from tilewright.search.ways import Objective, Way, Ways, plan_of
+from tilewright.search.ways import Way, Ways, plan_of
 from tilewright.units import format_bytes
 
 _KEYS = ("name", "operators", "action")

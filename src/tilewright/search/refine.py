@@ -9,9 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
+import numpy as np
+
 from tilewright.plan.plan import GroupPlan, Place, Plan
-from tilewright.program.passes.prefetch import loads_of
-from tilewright.program.place import Placed
+from tilewright.program.columns import COPY
+from tilewright.program.timed import Timed
 from tilewright.search.network import Network
 from tilewright.search.tiles import ROOM, Estimate, Tiler
 from tilewright.search.ways import Ways
@@ -54,9 +56,9 @@ class Refiner:
         self.tiler: Tiler = ways.tiler
         self._known: dict[Key, tuple[Estimate, ...]] = {}
 
-    def kinds(self, plan: Plan, placed: Placed) -> list[Kind]:
+    def kinds(self, plan: Plan, timed: Timed) -> list[Kind]:
         """The groups of a plan by kind, those that lose most first."""
-        added = self._added(plan, placed)
+        added = self._added(plan, timed)
         rows: dict[Key, list[int]] = {}
         options: dict[Key, tuple[Estimate, ...]] = {}
         for number, group in enumerate(plan.groups):
@@ -75,13 +77,14 @@ class Refiner:
         ]
         return sorted(kinds, key=lambda kind: -kind.loss)
 
-    def _added(self, plan: Plan, placed: Placed) -> list[int]:
+    def _added(self, plan: Plan, timed: Timed) -> list[int]:
         """By how many cycles each group moves the end of the run."""
-        ends = [0] * len(plan.groups)
-        loads = loads_of(placed.program, self.network.machine)
-        for number, task in enumerate(placed.program.tasks):
-            if not loads[number]:
-                ends[task.group] = max(ends[task.group], int(placed.schedule.end[number]))
+        columns, order = timed.columns, timed.order
+        main = self.network.machine.memories.index(self.network.machine.main_memory)
+        rest = (columns.kind[order] != COPY) | (columns.source[order] != main)
+        latest_of = np.zeros(len(plan.groups), np.int64)
+        np.maximum.at(latest_of, columns.group[order[rest]], timed.end[rest])
+        ends: list[int] = latest_of.tolist()
         latest = 0
         added: list[int] = []
         for end in ends:

@@ -18,11 +18,12 @@ from tilewright.graph.graph import Graph
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import GroupPlan, Place, Plan
 from tilewright.program.account import traffic
-from tilewright.program.build import Builder
-from tilewright.program.lower import HUNGRY, lowered
-from tilewright.program.pipeline import PASSES, run_passes
-from tilewright.program.place import DoesNotFitError, Placed, place
+from tilewright.program.lower import lowered
+from tilewright.program.lowering import Lowering
+from tilewright.program.pipeline import LESS_AT_ONCE
+from tilewright.program.place import DoesNotFitError, Placed
 from tilewright.program.program import Compute, Program
+from tilewright.program.timed import Short
 from tilewright.search.network import Network
 from tilewright.search.sections import ROOM
 from tilewright.search.tiles import Estimate, Tiler
@@ -96,6 +97,7 @@ class Trials:
     ) -> None:
         self.graph, self.machine, self.plan, self.without = graph, machine, plan, without
         self.network = Network(graph, machine, plan.dtype)
+        self.lowering = Lowering(graph, machine, plan.dtype, without)
         self.tiler = Tiler(self.network)
         self.tiler.pipelines = "pipelining" not in without
         self.tiler.looks.reshapes = "implicit-reshape" not in without
@@ -104,7 +106,7 @@ class Trials:
     @cached_property
     def base(self) -> Placed:
         """The plan as it is, lowered as its trials are."""
-        return lowered(self.graph, self.machine, self.plan, self.without, verify=False)
+        return lowered(self.graph, self.machine, self.plan, lowering=self.lowering)
 
     @cached_property
     def base_bytes(self) -> int:
@@ -161,17 +163,9 @@ class Trials:
     def _run(
         self, how: How, plan: Plan, joined: tuple[int, tuple[int, int]] | None = None
     ) -> Forced:
-        steps: list[str] = []
         self.simulated += 1
         try:
-            placed = lowered(
-                self.graph,
-                self.machine,
-                plan,
-                self.without,
-                lambda step, program: steps.append(step),
-                verify=False,
-            )
+            placed = lowered(self.graph, self.machine, plan, lowering=self.lowering)
         except DoesNotFitError as error:
             short = _shortage(error)
             return Forced(how, obstacle=(Kind.MEMORY, ""), shortage=short)
@@ -189,7 +183,7 @@ class Trials:
             how,
             placed.schedule.makespan,
             sum(traffic(placed.program, main)),
-            shortage=self._made_to_fit(plan, placed, steps),
+            shortage=self._made_to_fit(plan, placed),
         )
         if joined is None:
             return forced
@@ -207,9 +201,9 @@ class Trials:
         """What is short where even a single buffer is too large: the most bytes that are live at
         once on a machine that has room for everything."""
         vast = self.machine.with_memory(VAST)
+        without = self.without | frozenset(LESS_AT_ONCE)
         try:
-            built = Builder(self.graph, vast, plan).program()
-            placed = place(run_passes(built, vast, {*self.without, *HUNGRY}), vast)
+            placed = lowered(self.graph, vast, plan, without)
         except TilewrightError:
             return None
         rows = [
@@ -220,24 +214,17 @@ class Trials:
         worst = max(rows, key=lambda short: short.short_by)
         return worst if worst.short_by > 0 else None
 
-    def _made_to_fit(self, plan: Plan, placed: Placed, steps: list[str]) -> Shortage | None:
+    def _made_to_fit(self, plan: Plan, placed: Placed) -> Shortage | None:
         """What was short, where the trial fits only with spills or with passes left out."""
+        short = self.lowering.timed(plan)
+        if not isinstance(short, Short):
+            return None
         spilled = sum(spill.moved for spill in placed.spills)
         before = sum(spill.moved for spill in self.base.spills)
-        first = next((s.name for s in PASSES if s.name not in self.without), "")
-        again = steps.count(first) > 1  # passes are run anew only where something did not fit
-        if spilled <= before and not again:
-            return None
-        without = {*self.without, *(HUNGRY if spilled > before else ())}
-        built = Builder(self.graph, self.machine, plan).program()
-        try:
-            place(run_passes(built, self.machine, without), self.machine)
-        except DoesNotFitError as error:
-            remedy = "less overlap"
-            if spilled > before:
-                remedy = f"{spilled - before:,} bytes spilled"
-            return replace(_shortage(error), remedy=remedy)
-        return None
+        remedy = f"{spilled - before:,} bytes spilled" if spilled > before else "less overlap"
+        needed = short.misfit.capacity + short.misfit.short_by
+        memory = self.machine.memories[short.memory].name
+        return Shortage(memory, needed, short.misfit.capacity, remedy)
 
     def _compute(self, program: Program, groups: Iterable[int]) -> float:
         """Cycles per core that groups compute."""

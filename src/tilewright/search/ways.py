@@ -4,12 +4,12 @@ values stay in the scratchpads; and which of them an objective prefers."""
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass
-from enum import StrEnum
 from math import prod
 
 from tilewright.errors import TilewrightError
 from tilewright.graph.ops import runs_whole
 from tilewright.plan.plan import GroupPlan, Place, Plan
+from tilewright.program.metrics import Objective
 from tilewright.search.network import Network
 from tilewright.search.sections import ROOM, Look, Section, Sections
 from tilewright.search.tiles import Estimate, Tiler
@@ -23,16 +23,6 @@ NEAR = 1.06  # kept values so close to what engines and memory need leave nothin
 
 class NoTileFitsError(TilewrightError):
     """The scratchpad is too small for a single tile of an operator."""
-
-
-class Objective(StrEnum):
-    """What a plan should have least of."""
-
-    LATENCY = "latency"
-    ENERGY = "energy"
-    TRAFFIC = "traffic"
-    MEMORY = "memory"
-    EDP = "edp"
 
 
 @dataclass(frozen=True, slots=True)

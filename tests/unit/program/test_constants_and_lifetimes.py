@@ -1,5 +1,6 @@
 """Packed constants, numbers in instructions, and how long overlapping engines hold buffers."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,10 +10,13 @@ from tilewright.cost.base import WorkKind, Workload, matrix_product
 from tilewright.cost.models import CostModels
 from tilewright.frontend.builder import Builder
 from tilewright.machine.load import load_machine
+from tilewright.machine.machine import Machine
 from tilewright.program.constants import Pack, immediate, packs_of
+from tilewright.program.from_program import columns_of
+from tilewright.program.kernels.prefetch import held_until
 from tilewright.program.layout import Layouts
-from tilewright.program.lifetimes import ends
-from tilewright.program.program import Compute, Task, Transfer
+from tilewright.program.program import Buffer, Compute, Program, Task, Transfer, View
+from tilewright.program.tables import Tables
 
 
 @pytest.mark.quick
@@ -64,6 +68,21 @@ def test_positions_that_fill_no_row_are_a_row_of_their_own(rows: int) -> None:
         assert model.cost(work.as_view(49, 4)).cycles < 0.5 * model.cost(work).cycles
 
 
+def ends(
+    tasks: Sequence[Task], machine: Machine, ahead: Mapping[int, int], *, engines: bool = True
+) -> dict[int, int]:
+    """Tasks that hold what they use longer than the order says, and until which task."""
+    tables = Tables(machine)
+    memories = [machine.main_memory.name, machine.cores[0].memory.name]
+    buffers = tuple(Buffer(f"b{k}", name, 64, 64) for k, name in enumerate(memories))
+    columns = columns_of(Program(machine.name, tuple(tasks), buffers, (), (), ()), tables)
+    groups = max(task.group for task in tasks) + 1
+    hold = np.array([ahead.get(group, 0) for group in range(groups)], np.int32)
+    order = np.arange(len(tasks), dtype=np.int32)
+    held = held_until(columns, tables.hardware, order, hold, engines).tolist()
+    return {place: until for place, until in enumerate(held) if until != place}
+
+
 def test_what_an_engine_reads_is_held_until_it_goes_on() -> None:
     machine = load_machine("npu-2.7")
     work = Compute((), Workload(WorkKind.VECTOR, "fp16", 8))
@@ -83,7 +102,8 @@ def test_what_is_stored_is_held_while_its_core_computes_on() -> None:
     one, two = machine.cores
     compute = Task("c", one.engines[0].name, work, (), (), 1)
     other = replace(compute, engine=two.engines[0].name)
-    store = Task("s", "dma0", Transfer((one.memory.name, "ddr")), (), (), 1)
+    there, here = (View(b, 0, (8,), (2,), "float16", 2) for b in (0, 1))
+    store = Task("s", "dma0", Transfer((one.memory.name, "ddr")), (here,), (there,), 1)
     row = [compute, store, other, compute, compute, compute, store]
     assert dict(ends(row, machine, {0: 1})) == {1: 3}
     assert dict(ends(row, machine, {0: 2})) == {1: 4}

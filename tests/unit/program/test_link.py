@@ -1,13 +1,20 @@
 """Dependencies against brute force over bytes."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import product
 
 import numpy as np
 
-from tilewright.program.link import linked, rebuilt, reordered
+from tilewright.cost.base import WorkKind, Workload
+from tilewright.machine.load import load_machine
+from tilewright.program.columns import Columns
+from tilewright.program.from_program import columns_of
+from tilewright.program.kernels.link import link
+from tilewright.program.kernels.order import permuted, renumbered
 from tilewright.program.overlap import overlaps
-from tilewright.program.program import Buffer, Program, Task, Transfer, View
+from tilewright.program.program import Buffer, Compute, Program, Task, View
+from tilewright.program.tables import Tables
 
 
 def bytes_of(view: View) -> set[int]:
@@ -65,8 +72,31 @@ def test_no_overlap_is_ever_missed() -> None:
             assert overlaps(one, other), (one, other)
 
 
-def copy(number: int, reads: View, writes: View) -> Task:
-    return Task(f"t{number}", "dma", Transfer(("a", "b")), (reads,), (writes,), 1, 1)
+NPU = load_machine("npu-2.7")
+CMX = NPU.cores[0].memory.name
+
+
+def copy(number: int, reads: View, writes: View | None) -> Task:
+    targets = () if writes is None else (writes,)
+    work = Compute((), Workload(WorkKind.VECTOR, "fp16", 8))
+    return Task(f"t{number}", NPU.engines[0].name, work, (reads,), targets, 1)
+
+
+def columns(tasks: Sequence[Task]) -> tuple[Columns, Tables]:
+    buffers = tuple(Buffer(f"image{k}", CMX, 480, 1) for k in range(2))
+    tables = Tables(NPU)
+    return columns_of(Program(NPU.name, tuple(tasks), buffers, (), (), ()), tables), tables
+
+
+def linked(tasks: Iterable[Task]) -> tuple[Task, ...]:
+    """Tasks with what the kernel says they wait for."""
+    listed = list(tasks)
+    rows, tables = columns(listed)
+    needs = link(rows, tables.views)
+    return tuple(
+        replace(task, after=tuple(needs.needs[needs.start[n] : needs.start[n + 1]].tolist()))
+        for n, task in enumerate(listed)
+    )
 
 
 def test_every_conflict_within_a_buffer_is_ordered() -> None:
@@ -110,22 +140,23 @@ def test_tasks_in_another_order_wait_for_the_same_ones() -> None:
     random = np.random.default_rng(4)
     for respected in (True, False) * 20:
         tasks = linked(
-            Task(
-                str(number),
-                "e",
-                Transfer(("a", "b")),
-                (random_box(random),),
-                (random_box(random),) if random.random() < 0.7 else (),
-                1,
+            copy(
+                number,
+                random_box(random),
+                random_box(random) if random.random() < 0.7 else None,
             )
             for number in range(12)
         )
-        buffers = (Buffer("image", "m", 480, 1),)
-        program = Program("m", tasks, buffers, (), (), ())
         order: list[int] = []
         while len(order) < len(tasks):
             left = [number for number in range(len(tasks)) if number not in order]
             free = [n for n in left if set(tasks[n].after) <= {*order} or not respected]
             order.append(int(random.choice(free)))
-        anew = rebuilt(program, [tasks[number] for number in order])
-        assert reordered(program, order) == anew
+        rows, tables = columns(tasks)
+        numbers = np.array(order, np.int32)
+        anew = link(permuted(rows, numbers), tables.views)
+        needs, valid = renumbered(numbers, link(rows, tables.views))
+        assert valid or not respected
+        if valid:
+            assert needs.start.tolist() == anew.start.tolist()
+            assert needs.needs.tolist() == anew.needs.tolist()

@@ -11,8 +11,8 @@ from tilewright.frontend.normalize import normalize
 from tilewright.machine.load import list_machines, load_machine
 from tilewright.machine.machine import Machine
 from tilewright.program import store
-from tilewright.program.build import Builder
-from tilewright.program.place import Placed, place
+from tilewright.program.lower import lowered
+from tilewright.program.place import Placed
 from tilewright.search.layers import layer_by_layer
 
 pytestmark = pytest.mark.quick
@@ -31,7 +31,7 @@ def placed() -> Placed:
     machine = load_machine("mcu")
     graph = normalize(api.load("four_convs@16x16").graph)
     plan = layer_by_layer(graph, machine, "int8", "four_convs")
-    return place(Builder(graph, machine, plan).program(), machine)
+    return lowered(graph, machine, plan)
 
 
 def test_placed_program_comes_back(placed: Placed, tmp_path: Path) -> None:

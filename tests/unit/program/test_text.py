@@ -6,8 +6,9 @@ from tilewright import api
 from tilewright.frontend.normalize import normalize
 from tilewright.machine.load import load_machine
 from tilewright.plan.plan import GroupPlan, Plan
-from tilewright.program.build import Builder
-from tilewright.program.place import Placed, place
+from tilewright.program.lower import lowered
+from tilewright.program.pipeline import PASSES
+from tilewright.program.place import Placed
 from tilewright.program.text import program_text
 from tilewright.tiling.grid import Split
 
@@ -20,8 +21,8 @@ def placed() -> Placed:
     machine = load_machine("mcu")
     graph = normalize(api.load("four_convs@8x8").graph)
     groups = tuple(GroupPlan((node.name,), (Split(2, 2),)) for node in graph.nodes)
-    program = Builder(graph, machine, Plan("four_convs", "mcu", "int8", groups)).program()
-    return place(program, machine)
+    plan = Plan("four_convs", "mcu", "int8", groups)
+    return lowered(graph, machine, plan, frozenset(step.name for step in PASSES))
 
 
 def test_one_line_a_task_and_a_buffer(placed: Placed) -> None:

@@ -20,9 +20,7 @@ from tilewright.machine.load import list_machines, load_machine
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import GroupPlan, Place, Plan
 from tilewright.program.account import Account, account_of
-from tilewright.program.build import Builder
-from tilewright.program.pipeline import run_passes
-from tilewright.program.place import place
+from tilewright.program.lower import lowered
 from tilewright.search import tiles
 from tilewright.search.bounds import bounds_of
 from tilewright.search.layers import layer_by_layer
@@ -296,8 +294,8 @@ def between(graph: Graph, plan: Plan) -> tuple[str, ...]:
 
 
 def run(graph: Graph, machine: Machine, plan: Plan, without: tuple[str, ...] = ()) -> Account:
-    program = run_passes(Builder(graph, machine, plan).program(), machine, without)
-    return account_of(place(program, machine), machine)
+    placed = lowered(graph, machine, plan, frozenset(without), remedies=False)
+    return account_of(placed, machine)
 
 
 def gaps(

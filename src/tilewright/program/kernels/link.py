@@ -1,3 +1,5 @@
+# pyright: basic, reportArgumentType=false, reportReturnType=false
+# Numba checks the types of compiled functions; what it infers of arrays, pyright cannot.
 """Dependencies: who wrote what a task reads, and who used what it overwrites.
 
 Which views of a buffer touch the same bytes: the strides in use, where each divides the next, are
@@ -46,7 +48,7 @@ def link(columns: Columns, views: Views) -> Needs:
             continue
         mine = rows[uses[buffer] : uses[buffer + 1]]
         low, high, exact = _boxes(columns, views, mine)
-        pairs, found = hazards(task_of[mine], columns.write[mine], low, high, exact)
+        pairs, found = hazards(task_of[mine], columns.write[mine] != 0, low, high, exact)
         if count + found > first.size:
             first = _longer(first, 2 * (count + found))
             second = _longer(second, 2 * (count + found))
@@ -142,7 +144,7 @@ def _boxes(
         for level in range(views.level_start[view], views.level_start[view + 1]):
             place = np.searchsorted(chain, views.stride[level])
             if place < chain.size and chain[place] == views.stride[level]:
-                extent[row, place] += views.count[level] - 1
+                extent[row, place] += views.repeat[level] - 1
             else:
                 whole[row] = False
         if not whole[row]:

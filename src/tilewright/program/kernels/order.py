@@ -1,3 +1,5 @@
+# pyright: basic, reportArgumentType=false, reportReturnType=false
+# Numba checks the types of compiled functions; what it infers of arrays, pyright cannot.
 """The order tasks are issued in, the links copies take, and what follows from shared addresses."""
 
 from typing import NamedTuple
@@ -82,11 +84,11 @@ def permuted(columns: Columns, order: Ids) -> Columns:
         columns.target[order],
         columns.cycles[order],
         columns.moved[order],
-        columns.energy[order],
         columns.copy[order],
         columns.choice[order],
-        columns.group[order],
         columns.tile[order],
+        columns.group[order],
+        columns.energy[order],
         start,
         columns.buffer[rows],
         columns.offset[rows],
@@ -164,7 +166,7 @@ def deal_copies(
         if not deal:
             low, high = columns.choice[task], columns.choice[task] + 1
         elif ways > 1:
-            load = hardware.home[columns.source[task]] < 0
+            load = columns.source[task] == hardware.main
             fresh = needs.start[new + 1] > needs.start[new] and ready >= clock
             urgent = max(1, ways // 4)
             if not load:

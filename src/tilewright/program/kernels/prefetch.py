@@ -1,3 +1,5 @@
+# pyright: basic, reportArgumentType=false, reportReturnType=false
+# Numba checks the types of compiled functions; what it infers of arrays, pyright cannot.
 """Loads ahead of their use: when each has to be issued, and where there is room for what it brings.
 
 Positions count the tasks that are no loads, in order. What is computed is placed first, at the low
@@ -21,11 +23,13 @@ _NEVER = 2**30
 
 class Loads(NamedTuple):
     """Which tasks are loads, and the positions of all others. `rest` are the others in order,
-    `first` and `last` the positions that use each buffer (-1: none does). `loads` are in order of
+    `seen` the buffers in the order they use them, `first` and `last` the positions that use each
+    buffer (-1: none does). `loads` are in order of
     their `use`; `ready` and `wanted` are positions before which they cannot, and need not, be
     issued. `idle` are loads that nothing uses."""
 
     rest: Ids
+    seen: Ids
     first: Ids
     last: Ids
     loads: Ids
@@ -76,7 +80,7 @@ def find_loads(columns: Columns, copies: Copies, needs: Needs, hardware: Hardwar
     rest = np.empty(tasks, np.int32)
     count = 0
     for task in range(tasks):
-        load = columns.kind[task] == COPY and hardware.home[columns.source[task]] < 0
+        load = columns.kind[task] == COPY and columns.source[task] == hardware.main
         if not load:
             position[task] = count
             rest[count] = task
@@ -84,6 +88,8 @@ def find_loads(columns: Columns, copies: Copies, needs: Needs, hardware: Hardwar
     rest = rest[:count].copy()
     first = np.full(buffers, -1, np.int32)
     last = np.full(buffers, -1, np.int32)
+    seen = np.empty(buffers, np.int32)
+    known = 0
     for place in range(count):
         for access in range(
             columns.access_start[rest[place]], columns.access_start[rest[place] + 1]
@@ -91,6 +97,8 @@ def find_loads(columns: Columns, copies: Copies, needs: Needs, hardware: Hardwar
             buffer = columns.buffer[access]
             if first[buffer] < 0:
                 first[buffer] = place
+                seen[known] = buffer
+                known += 1
             last[buffer] = place
     use = np.full(tasks, -1, np.int32)
     ready = np.zeros(tasks, np.int32)
@@ -123,7 +131,8 @@ def find_loads(columns: Columns, copies: Copies, needs: Needs, hardware: Hardwar
         loads[at_use[use[task]]] = task
         at_use[use[task]] += 1
     wanted = _wanted(columns, copies, needs, hardware, rest, loads, use)
-    return Loads(rest, first, last, loads, use[loads], ready[loads], wanted, idle)
+    seen = seen[:known].copy()
+    return Loads(rest, seen, first, last, loads, use[loads], ready[loads], wanted, idle)
 
 
 @njit()
@@ -316,13 +325,12 @@ def _computed(
         for access in range(columns.access_start[task], columns.access_start[task + 1]):
             if columns.write[access]:
                 loaded[columns.buffer[access]] = True
-    order = np.argsort(loads.first, kind="mergesort")
     mine = np.empty(buffers, np.int64)
+    nothing = np.empty(0, np.int32)
     for memory in range(hardware.home.size):
         count = 0
-        for buffer in order:
-            used = loads.first[buffer] >= 0 and not loaded[buffer]
-            if used and columns.memory[buffer] == memory and memory != hardware.main:
+        for buffer in loads.seen if memory != hardware.main else nothing:
+            if columns.memory[buffer] == memory and not loaded[buffer]:
                 mine[count] = buffer
                 count += 1
         if count == 0:
@@ -344,13 +352,12 @@ def _computed(
                 sum_live += live[place]
                 short[place] = short[place] or sum_live > hardware.usable[memory]
             continue
-        nothing = np.empty(0, np.int64)
         offsets = lowest_offsets(
             begin,
             stop,
             size,
             unit,
-            nothing,
+            np.empty(0, np.int64),
             np.zeros(count, np.int64),
             loads.rest.size + 1,
             least,

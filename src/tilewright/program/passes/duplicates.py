@@ -1,44 +1,44 @@
 """A region that is in a core's memory already is not loaded again, nor twice for two cores."""
 
-from tilewright.machine.machine import Machine
-from tilewright.program.link import rebuilt
-from tilewright.program.program import Program, Task, Transfer, View
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from tilewright.program.columns import COPY
+from tilewright.program.rows import Access, GroupRows, Row
+from tilewright.tiling.group import TiledOp
+
+if TYPE_CHECKING:
+    from tilewright.program.context import Context
 
 
-def remove_duplicate_copies(program: Program, machine: Machine) -> Program:
+@dataclass(frozen=True, slots=True)
+class DuplicateCopies:
     """Within a group, a tile uses what the tile before it on the same core has loaded."""
-    main = machine.main_memory.name
-    renamed: dict[int, int] = {}
-    held: dict[tuple[str, View], tuple[int, int]] = {}
-    last_tile: dict[str, list[int]] = {}
-    tasks: list[Task] = []
-    group = -1
-    for task in program.tasks:
-        if task.group != group:
-            group = task.group
-            held.clear()
-            last_tile.clear()
-        current = _renamed(task, renamed)
-        if isinstance(task.work, Transfer) and task.work.route[0] == main:
-            memory = program.buffers[task.writes[0].buffer].memory
-            turns = last_tile.setdefault(memory, [])
-            if not turns or turns[-1] != task.tile:
-                turns.append(task.tile)
-            key = (memory, task.reads[0])
-            known = held.get(key)
-            if known is not None and known[1] in turns[-2:]:
-                renamed[task.writes[0].buffer] = known[0]
-                held[key] = (known[0], task.tile)
-                continue
-            held[key] = (task.writes[0].buffer, task.tile)
-        tasks.append(current)
-    return rebuilt(program, tasks) if len(tasks) < len(program.tasks) else program
 
+    name: ClassVar[str] = "duplicate-copies"
+    requires: ClassVar[str] = "rows of a group, each tile loading all it reads"
+    ensures: ClassVar[str] = "no tile loads what the one before it has"
 
-def _renamed(task: Task, renamed: dict[int, int]) -> Task:
-    if not any(view.buffer in renamed for view in task.reads):
-        return task
-    reads = tuple(
-        view.at(renamed[view.buffer]) if view.buffer in renamed else view for view in task.reads
-    )
-    return task.linked(reads, task.writes, task.after)
+    def run(self, context: "Context", ops: tuple[TiledOp, ...], made: GroupRows) -> None:
+        """Change the rows of a group."""
+        renamed: dict[int, int] = {}
+        held: dict[tuple[int, Access], tuple[int, int]] = {}
+        turns: dict[int, list[int]] = {}  # by memory: the turns that loaded something into it
+        kept: list[Row] = []
+        for row in made.rows:
+            if renamed:
+                row.reads = [(renamed.get(slot, slot), at, look) for slot, at, look in row.reads]
+            if row.kind == COPY and context.home[row.source] < 0:
+                mine = turns.setdefault(row.target, [])
+                if not mine or mine[-1] != row.turn:
+                    mine.append(row.turn)
+                key = (row.target, row.reads[0])
+                known = held.get(key)
+                target = row.writes[0][0]
+                if known is not None and known[1] in mine[-2:]:
+                    renamed[target] = known[0]
+                    held[key] = (known[0], row.turn)
+                    continue
+                held[key] = (target, row.turn)
+            kept.append(row)
+        made.rows[:] = kept

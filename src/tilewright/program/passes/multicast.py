@@ -1,40 +1,43 @@
 """A region that several cores load at the same time is read once and written to all of them."""
 
-from dataclasses import replace
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
-from tilewright.machine.machine import Machine
-from tilewright.program.link import rebuilt
-from tilewright.program.program import Program, Task, Transfer, View
+from tilewright.program.columns import COPY
+from tilewright.program.rows import Access, GroupRows, Row
+from tilewright.tiling.group import TiledOp
+
+if TYPE_CHECKING:
+    from tilewright.program.context import Context
 
 
-def multicast(program: Program, machine: Machine) -> Program:
+@dataclass(frozen=True, slots=True)
+class Multicast:
     """Join loads of the same region for different cores where the link can write to several."""
-    main = machine.main_memory.name
-    able = {
-        link.name
-        for link in machine.links
-        if all(route.multicast for route in link.routes if route.source == main)
-    }
-    first: dict[tuple[int, View], int] = {}
-    tasks: list[Task | None] = list(program.tasks)
-    for number, task in enumerate(program.tasks):
-        if not isinstance(task.work, Transfer) or task.work.route[0] != main:
-            continue
-        if task.engine not in able:
-            continue
-        key = (task.group, task.reads[0])
-        known = first.setdefault(key, number)
-        earlier = tasks[known]
-        if known == number or earlier is None:
-            continue
-        if task.tile - earlier.tile >= len(machine.cores):
-            first[key] = number  # another turn: joining would hold the region for too long
-            continue
-        memories = {program.buffers[view.buffer].memory for view in earlier.writes}
-        if program.buffers[task.writes[0].buffer].memory in memories:
-            first[key] = number
-            continue
-        tasks[known] = replace(earlier, writes=(*earlier.writes, *task.writes))
-        tasks[number] = None
-    kept = [task for task in tasks if task is not None]
-    return rebuilt(program, kept) if len(kept) < len(tasks) else program
+
+    name: ClassVar[str] = "multicast"
+    requires: ClassVar[str] = "loads of single cores"
+    ensures: ClassVar[str] = "one load for all cores that need a region at once"
+
+    def run(self, context: "Context", ops: tuple[TiledOp, ...], made: GroupRows) -> None:
+        """Change the rows of a group."""
+        cores = len(context.machine.cores)
+        first: dict[Access, int] = {}
+        rows: list[Row | None] = list(made.rows)
+        for number, row in enumerate(made.rows):
+            if row.kind != COPY or context.home[row.source] >= 0:
+                continue
+            if (row.engine, row.source) not in context.tables.multicast:
+                continue
+            known = first.setdefault(row.reads[0], number)
+            earlier = rows[known]
+            if known == number or earlier is None:
+                continue
+            memories = {made.buffers[slot].memory for slot, _, _ in earlier.writes}
+            # Joining with another turn would hold the region for too long.
+            if row.turn - earlier.turn >= cores or row.target in memories:
+                first[row.reads[0]] = number
+                continue
+            earlier.writes = [*earlier.writes, *row.writes]
+            rows[number] = None
+        made.rows[:] = [row for row in rows if row is not None]

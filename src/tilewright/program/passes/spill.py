@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tilewright.cost.base import Copy
-from tilewright.cost.dma import moved_bytes, start_cycles
+from tilewright.cost.dma import cost_of_copy
+from tilewright.graph.ops.views import dense_strides
 from tilewright.machine.machine import Machine
 from tilewright.memory import Misfit
-from tilewright.program.layout import dense_strides
-from tilewright.program.link import rebuilt
 from tilewright.program.overlap import overlaps
 from tilewright.program.place import Spill, fixed_buffers, users_of
 from tilewright.program.program import Buffer, Program, Task, Transfer, View
@@ -138,13 +137,14 @@ class _Rewriting:
         return moved, stored
 
     def finished(self) -> Program:
-        """The program with all that was put in."""
+        """The program with all that was put in; what tasks wait for is found anew when it is
+        placed."""
         tasks: list[Task] = []
         for number, task in enumerate(self.tasks):
             tasks += self.reloads.get(number, ())
             tasks.append(task)
             tasks += self.stores.get(number, ())
-        return rebuilt(replace(self.program, buffers=tuple(self.buffers)), tasks)
+        return replace(self.program, buffers=tuple(self.buffers), tasks=tuple(tasks))
 
     def _needed(self, gap: _Gap) -> list[View]:
         """The regions written before the gap that something reads behind it."""
@@ -191,20 +191,19 @@ class _Rewriting:
 
     def _copy(self, name: str, source: View, target: View) -> Task:
         a, b = self.buffers[source.buffer].memory, self.buffers[target.buffer].memory
-        ways = list(self.machine.routes(a, b))
-        # As the builder does: loads and stores take different ports where there are several.
-        link, route = ways[0 if a == self.machine.main_memory.name else -1]
         copy = max((Copy(*view.runs()) for view in (source, target)), key=lambda c: c.runs)
-        each = self.machine.memory(a).read_pj_per_byte + self.machine.memory(b).write_pj_per_byte
+        cost = cost_of_copy(self.machine, a, b, copy)
+        assert cost is not None  # memories without a way to the main one are not spilled
+        way = cost.ways[cost.first]
         return Task(
             name,
-            link.name,
+            way.link.name,
             Transfer((a, b)),
             (source,),
             (target,),
-            start_cycles(copy, link, route),
-            moved_bytes(copy, route),
-            copy.bytes * each,
+            way.cycles,
+            way.moved,
+            cost.energy_pj,
         )
 
     def _insert(self, where: dict[int, list[Task]], number: int, task: Task) -> None:

@@ -1,0 +1,113 @@
+"""A group's rows as columns, relative to the group: what alike groups of all plans share."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.program.columns import COMPUTE, Columns, gathered
+from tilewright.program.kernels.link import link
+from tilewright.program.kernels.wavefront import wavefront
+from tilewright.program.rows import GroupRows, Local, Outside, Row
+from tilewright.program.tables import Tables
+
+Table = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """`tasks` has a row for each column of a task (`Columns`, kind to tile), `accesses` for slot,
+    offset, look and write, `buffers` for memory, size and alignment; `lengths` are accesses per
+    task. `rows`, `locals` and `outside` say what these stand for."""
+
+    tasks: Table
+    energy: Numbers
+    lengths: Table
+    accesses: Table
+    buffers: Table
+    rows: tuple[Row, ...]
+    locals: tuple[Local, ...]
+    outside: tuple[Outside, ...]
+
+
+def block_of(made: GroupRows, tables: Tables, *, pipelined: bool) -> Block:
+    """The block of a group; where `pipelined`, its engines work on neighbouring tiles."""
+    block = _block(made, tables)
+    if not pipelined or not _alternates(made.rows):
+        return block
+    columns = _alone(block)
+    order = wavefront(columns, link(columns, tables.views), tables.hardware)
+    made.rows[:] = [made.rows[number] for number in order.tolist()]
+    return _block(made, tables)
+
+
+def _alternates(rows: list[Row]) -> bool:
+    """Whether several tiles use more than one engine each."""
+    engines: dict[int, int] = {}
+    several = False
+    for row in rows:
+        if row.kind == COMPUTE:
+            several |= engines.setdefault(row.turn, row.engine) != row.engine
+    return several and len(engines) > 1
+
+
+def _block(made: GroupRows, tables: Tables) -> Block:
+    used = _drop_unused(made)
+    rows = [
+        (
+            row.kind,
+            row.engine,
+            row.source,
+            row.target,
+            row.cycles,
+            row.moved,
+            row.copy,
+            row.choice,
+            row.turn,
+        )
+        for row in made.rows
+    ]
+    accesses = [
+        (slot if slot < 0 else used[slot], offset, look, write)
+        for row in made.rows
+        for write, views in ((0, row.reads), (1, row.writes))
+        for slot, offset, look in views
+    ]
+    alignments = [memory.alignment for memory in tables.machine.memories]
+    kept = [made.buffers[slot] for slot in used]
+    buffers = [(local.memory, local.size, alignments[local.memory]) for local in kept]
+    return Block(
+        np.array(rows, np.int64).reshape(-1, 9).T.copy(),
+        np.array([row.energy for row in made.rows], np.float64),
+        np.array([len(row.reads) + len(row.writes) for row in made.rows], np.int64),
+        np.array(accesses, np.int64).reshape(-1, 4).T.copy(),
+        np.array(buffers, np.int64).reshape(-1, 3).T.copy(),
+        tuple(made.rows),
+        tuple(kept),
+        tuple(made.outside),
+    )
+
+
+def _drop_unused(made: GroupRows) -> dict[int, int]:
+    """Buffers that rows still use, with the numbers they get."""
+    seen = {slot for row in made.rows for views in (row.reads, row.writes) for slot, _, _ in views}
+    return {slot: number for number, slot in enumerate(sorted(s for s in seen if s >= 0))}
+
+
+def _alone(block: Block) -> Columns:
+    """The block as a program of its own: outside buffers come behind its own."""
+    own = block.buffers.shape[1]
+    slots = block.accesses[0]
+    others = np.zeros((3, len(block.outside)), np.int64)
+    buffers = np.concatenate((block.buffers, others), axis=1)
+    groups = np.zeros((1, block.tasks.shape[1]), np.int64)
+    bound: Table = np.where(slots >= 0, slots, own + ~slots)
+    return gathered(
+        np.concatenate((block.tasks, groups)),
+        block.energy,
+        np.concatenate((np.zeros(1, np.int64), np.cumsum(block.lengths))),
+        np.concatenate((bound[None], block.accesses[1:])),
+        buffers,
+        np.zeros(len(buffers[0]), np.bool_),
+    )

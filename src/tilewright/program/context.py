@@ -1,0 +1,233 @@
+"""What all plans of one network on one machine have in common: layouts, costs, signatures, and the
+tables that rows refer to. Worked out once, and kept while plans are compared."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tilewright.cost.base import Workload, views_of
+from tilewright.cost.from_graph import workload_of
+from tilewright.cost.models import models_of
+from tilewright.graph.graph import Graph
+from tilewright.graph.ops.spec import Tile
+from tilewright.graph.ops.views import dense_strides
+from tilewright.machine.machine import Machine
+from tilewright.program.constants import constant_view, immediate, packs_of
+from tilewright.program.layout import Layouts
+from tilewright.program.program import View
+from tilewright.program.signature import Signatures
+from tilewright.program.tables import Look, Tables
+from tilewright.program.tile_tables import Span
+from tilewright.tiling.group import TiledOp
+
+Ints = tuple[int, ...]
+
+
+class Work(NamedTuple):
+    """What tiles that look alike have in common: the operands they read and the outputs they write,
+    by number; the engine, what the work costs there, and its number."""
+
+    number: int
+    operands: Ints
+    results: Ints
+    engine: int
+    cycles: int
+    energy: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lying:
+    """How a value lies in the main memory: in whose buffer, from which byte on."""
+
+    root: str
+    offset: int
+    look: int
+
+
+class Context:
+    """One network on one machine, in one element type."""
+
+    def __init__(self, graph: Graph, machine: Machine, dtype: str) -> None:
+        self.graph, self.machine, self.dtype = graph, machine, dtype
+        self.tables = Tables(machine)
+        self.layouts = Layouts.of(graph, machine, dtype)
+        self.packs = dict(packs_of(graph, self.layouts))
+        self.models = models_of(machine)
+        self.signatures = Signatures(graph, self.layouts, self.packs)
+        self.main = self.tables.hardware.main
+        self.usable: list[int] = self.tables.hardware.usable.tolist()
+        self.home: list[int] = self.tables.hardware.home.tolist()
+        self.works: list[tuple[int, Workload]] = []
+        self._work_numbers: dict[tuple[int, Workload], int] = {}
+        self._works: dict[tuple[int, int, object], Work] = {}
+        self._reshaped: dict[int, tuple[int, int, float]] = {}
+        self._locals: dict[tuple[int, Ints], tuple[int, Ints]] = {}
+        self._kinds = {name: kind.dtype for name, kind in graph.types.items()}
+        self._items: dict[str, int] = {}
+        self._hops: dict[tuple[int, int], Ints] = {}
+        self._lying: dict[str, Lying] = {}
+        self._wholes: dict[str, Span] = {}
+        self._memory_of: dict[tuple[int, bool], int] = {}
+
+    def item(self, name: str) -> int:
+        """Bytes of one element of a value."""
+        known = self._items.get(name)
+        if known is None:
+            known = self._items[name] = self.layouts.item(name)
+        return known
+
+    def look(self, name: str, shape: Ints, strides: Ints) -> int:
+        """The number of views of a value's elements that lie so."""
+        return self.tables.look(shape, strides, self._kinds[name], self.item(name))
+
+    def whole(self, name: str) -> Span:
+        """All positions of a value."""
+        known = self._wholes.get(name)
+        if known is None:
+            shape = self.graph.types[name].shape
+            known = self._wholes[name] = ((0,) * len(shape), shape)
+        return known
+
+    def local(self, name: str, shape: Ints) -> tuple[int, Ints]:
+        """Bytes and strides of a region of a value in a core's memory."""
+        key = (self.signatures.value(name), shape)
+        known = self._locals.get(key)
+        if known is None:
+            known = self._locals[key] = (
+                self.layouts.bytes(name, shape, aligned=True),
+                self.layouts.strides(name, shape, aligned=True),
+            )
+        return known
+
+    def memory_of(self, core: int, name: str) -> int:
+        """The memory of a core that holds a value."""
+        key = (core, name in self.graph.constants)
+        known = self._memory_of.get(key)
+        if known is None:
+            role = "weights" if key[1] else "activations"
+            memory = self.machine.cores[core].holding(role)
+            known = self._memory_of[key] = self.tables.memory_number[memory.name]
+        return known
+
+    def hops(self, source: int, target: int) -> Ints:
+        """The memories that a copy passes on its way, the last of them its target."""
+        known = self._hops.get((source, target))
+        if known is None:
+            names = [memory.name for memory in self.machine.memories]
+            a, b = names[source], names[target]
+            if any(self.machine.routes(a, b)):
+                known = (target,)
+            else:
+                path = self.machine.path(a, b)
+                known = tuple(self.tables.memory_number[route.destination] for _, route in path)
+            self._hops[source, target] = known
+        return known
+
+    def dense(self, look: Look) -> int:
+        """The same elements without gaps, in the order in which they lie."""
+        axes = sorted(range(len(look.shape)), key=lambda axis: -abs(look.strides[axis]))
+        steps = dense_strides(tuple(look.shape[axis] for axis in axes), look.item)
+        strides = [0] * len(axes)
+        for axis, step in zip(axes, steps, strict=True):
+            strides[axis] = step
+        return self.tables.look(look.shape, tuple(strides), look.dtype, look.item)
+
+    def lying(self, name: str) -> Lying:
+        """How a value lies in the main memory where no view says otherwise."""
+        known = self._lying.get(name)
+        if known is None:
+            pack = self.packs.get(name)
+            root = name
+            if pack is not None:
+                root = pack.weights
+                dtypes = (self._kinds[pack.weights], self._kinds[pack.bias])
+                view = pack.views(0, pack.shape[pack.axis], dtypes)[name]
+            elif name in self.graph.constants:
+                view = constant_view(self.graph, self.layouts, name)
+            else:
+                view = self.layouts.main_view(0, name)
+            look = self.tables.look(view.shape, view.strides, view.dtype, view.item)
+            known = self._lying[name] = Lying(root, view.offset, look)
+        return known
+
+    def view(self, lying: Lying, buffer: int = 0) -> View:
+        """A value as it lies, as a view of a buffer."""
+        look = self.tables.looks[lying.look]
+        return View(buffer, lying.offset, *look)
+
+    def root_bytes(self, root: str) -> int:
+        """Bytes of a buffer of the main memory."""
+        pack = self.packs.get(root)
+        if pack is not None:
+            return pack.bytes(pack.shape[pack.axis])
+        if root in self.layouts.images and root not in self.graph.constants:
+            view = self.layouts.main_view(0, root)
+            return view.shape[0] * view.strides[0]
+        look = self.tables.looks[self.lying(root).look]
+        reach = sum((n - 1) * s for n, s in zip(look.shape, look.strides, strict=True))
+        return max(1, reach + look.item)
+
+    def work(self, tiled: TiledOp, tile: Tile, core: int) -> Work:
+        """The work of a tile on a core, found out once for all that look the same."""
+        node = self.signatures.node(self.graph.index[tiled.node.name])
+        key = (node, core, _look(tiled, tile))
+        known = self._works.get(key)
+        if known is None:
+            known = self._works[key] = self._new_work(tiled, tile, core)
+        return known
+
+    def _new_work(self, tiled: TiledOp, tile: Tile, core: int) -> Work:
+        operands = operands_of(self.graph, tiled, tile)
+        results = results_of(tile)
+        work = workload_of(tiled.spec, tiled.op, tile, self.dtype, tiled.access[0])
+        engine, cost = self.models.best(self.machine.cores[core], work)
+        number = self.tables.engine_number[engine.name]
+        return Work(
+            self.work_number(number, work), operands, results, number, cost.cycles, cost.energy_pj
+        )
+
+    def work_number(self, engine: int, work: Workload) -> int:
+        """The number of work on an engine."""
+        known = self._work_numbers.get((engine, work))
+        if known is None:
+            known = self._work_numbers[engine, work] = len(self.works)
+            self.works.append((engine, work))
+        return known
+
+    def reshaped(self, number: int) -> tuple[int, int, float]:
+        """Work seen in the height x width that costs least: its number, cycles and energy."""
+        known = self._reshaped.get(number)
+        if known is None:
+            engine, work = self.works[number]
+            model = self.models.model(self.machine.engines[engine])
+            best = min(views_of(work), key=lambda view: model.cost(view).cycles)
+            cost = model.cost(best)
+            found = (self.work_number(engine, best), cost.cycles, cost.energy_pj)
+            known = self._reshaped[number] = found
+        return known
+
+
+def operands_of(graph: Graph, tiled: TiledOp, tile: Tile) -> Ints:
+    """The inputs that a tile reads from memory; single known numbers are part of the task."""
+    steps = tiled.spec.tile(tiled.op, tile)
+    read = sorted({i for step in steps for i in step.inputs if isinstance(i, int)})
+    return tuple(i for i in read if immediate(graph, tiled.node.inputs[i]) is None)
+
+
+def results_of(tile: Tile) -> Ints:
+    """The outputs that a tile writes."""
+    return tuple(k for k, box in enumerate(tile.outputs) if box is not None and not box.empty)
+
+
+def _look(tiled: TiledOp, tile: Tile) -> object:
+    """What the work of a tile depends on: extents and padding, not where it lies. Data movement is
+    the exception: its steps may say from where they take."""
+    if tiled.spec.family == "layout":
+        return tile
+    outputs = tuple([None if box is None else box.shape for box in tile.outputs])
+    inputs = [
+        None
+        if reaches is None
+        else tuple([(r.interval.stop - r.interval.start, r.before, r.after) for r in reaches])
+        for reaches in tile.inputs
+    ]
+    return outputs, tuple(inputs)

@@ -1,0 +1,114 @@
+"""A group, cut: its tiles, the core of each, and what every core reads and writes of its values."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from tilewright.geometry.box import Box
+from tilewright.geometry.interval import Interval
+from tilewright.plan.plan import GroupPlan
+from tilewright.program.signature import Signature
+from tilewright.tiling.grid import Cut
+from tilewright.tiling.group import GroupTiles, ValueTiles
+
+Index = tuple[int, ...]
+Turn = tuple[Index, int]
+Hulls = dict[int, dict[int, Box]]
+"""Value (by its number in the group) -> core -> region."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCut:
+    """The tiles of a group and of all that look like it; `signature` is the one it was cut for.
+    `turns` are tiles and cores in the order they run; `inner` are the values it computes. `reads`
+    and `writes` are the hulls of what a core's tiles take from outside, and give to it."""
+
+    signature: Signature
+    tiles: GroupTiles
+    cores: tuple[int, ...]
+    turns: tuple[Turn, ...]
+    replicated: bool
+    inner: frozenset[int]
+    reads: Hulls
+    writes: Hulls
+
+
+def cut_of(
+    signature: Signature, tiles: GroupTiles, plan: GroupPlan, cores: Sequence[int]
+) -> GroupCut:
+    """A group's tiles on cores."""
+    spread = None if plan.everywhere else plan.spread
+    number = {name: k for k, name in enumerate(signature.names)}
+    ranges = _ranges(tiles.counts, spread, cores, plan.everywhere)
+    reads: Hulls = {}
+    for name, cuts in tiles.inputs.items():
+        hulls = {core: _hull(cuts, spread, taken) for core, taken in ranges.items()}
+        reads[number[name]] = {core: box for core, box in hulls.items() if not box.empty}
+    writes: Hulls = {}
+    for name, value in tiles.values.items():
+        if value.write is None:
+            continue
+        given = {core: _given(value, spread, taken) for core, taken in ranges.items()}
+        writes[number[name]] = {
+            core: box for core, box in given.items() if box is not None and not box.empty
+        }
+    turns = tuple(_turns(tiles, plan, cores))
+    inner = frozenset(number[name] for name in tiles.values)
+    return GroupCut(signature, tiles, tuple(cores), turns, plan.everywhere, inner, reads, writes)
+
+
+def _ranges(
+    counts: Sequence[int], spread: int | None, cores: Sequence[int], replicated: bool
+) -> dict[int, range]:
+    """Core -> the positions it has along the dimension that is divided among the cores."""
+    if replicated:
+        return {core: range(1) for core in cores}
+    if spread is None:
+        return {cores[0]: range(1)}
+    parts = counts[spread]
+    begins = [-(-turn * parts // len(cores)) for turn in range(len(cores) + 1)]
+    rows = {core: range(begins[k], begins[k + 1]) for k, core in enumerate(cores)}
+    return {core: row for core, row in rows.items() if row}
+
+
+def _hull(cuts: Iterable[Cut], spread: int | None, taken: range) -> Box:
+    """What some tiles touch of a value: cuts are separable, so it is found axis by axis."""
+    found: list[Interval] = []
+    for cut in cuts:
+        some = cut.intervals
+        if cut.dim is not None and cut.dim == spread:
+            some = some[taken.start : taken.stop]
+        hull = Interval(0, 0)
+        for interval in some:
+            hull = hull.hull(interval)
+        found.append(hull)
+    return Box(tuple(found))
+
+
+def _given(value: ValueTiles, spread: int | None, taken: range) -> Box | None:
+    """What a core's tiles give to the outside; along dimensions that do not drive the value, only
+    the first tile gives."""
+    assert value.write is not None
+    driven = {cut.dim for cut in value.have}
+    if spread is not None and spread not in driven and taken.start > 0:
+        return None
+    return _hull(value.write, spread, taken)
+
+
+def _turns(tiles: GroupTiles, plan: GroupPlan, cores: Sequence[int]) -> list[Turn]:
+    """Tiles in the order they run: each core has neighbouring ones, the cores take turns."""
+    if plan.everywhere:
+        return [(index, core) for index in tiles.indices for core in cores]
+    if plan.spread is None:
+        return [(index, cores[0]) for index in tiles.indices]
+    rows: dict[int, list[Index]] = {}
+    for index in tiles.indices:
+        turn = index[plan.spread] * len(cores) // tiles.counts[plan.spread]
+        rows.setdefault(turn, []).append(index)
+    turns = sorted(rows)
+    return [
+        (index, cores[turn])
+        for taken in zip_longest(*(rows[turn] for turn in turns))
+        for turn, index in zip(turns, taken, strict=True)
+        if index is not None
+    ]

@@ -1,0 +1,249 @@
+"""The readable Program of a linked plan: names, views and steps, made from the same columns."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tilewright.graph.graph import Array
+from tilewright.graph.ops import runs_whole
+from tilewright.graph.ops.spec import Step, StepInput
+from tilewright.plan.plan import GroupPlan, Place
+from tilewright.program.columns import COPY, WHOLE, Needs
+from tilewright.program.constants import immediate
+from tilewright.program.context import operands_of, results_of
+from tilewright.program.cut import cut_of
+from tilewright.program.kernels.order import Issued
+from tilewright.program.lowering import Linked, Lowering
+from tilewright.program.program import Buffer, Compute, Program, Task, Transfer, View, Whole
+from tilewright.program.rows import Row, Title
+from tilewright.schedule.problem import Ids
+from tilewright.tiling.group import GroupTiles, TiledOp, cut_ops, typed_group, whole_tile
+
+_WORDS = {
+    Title.LOAD: "load",
+    Title.LOAD_PACK: "load",
+    Title.KEEP: "keep",
+    Title.PASS: "pass",
+    Title.STORE: "store",
+}
+
+
+def program_of(
+    lowering: Lowering,
+    linked: Linked,
+    needs: Needs,
+    order: Ids | None = None,
+    issued: Issued | None = None,
+) -> Program:
+    """The program of a plan, its tasks in another order and on other links where these are given;
+    `needs` are what they wait for in that order."""
+    return _Maker(lowering, linked).program(needs, order, issued)
+
+
+class _Group:
+    """One group of a plan, with its own names: blocks are shared by all that look like it."""
+
+    def __init__(self, lowering: Lowering, plan: GroupPlan, names: tuple[str, ...]) -> None:
+        self.lowering, self.graph, self.names = lowering, lowering.graph, names
+        members = sorted(self.graph.index[name] for name in plan.nodes)
+        self.nodes = [self.graph.nodes[index] for index in members]
+        self.ops: tuple[TiledOp, ...] = ()
+        self.labels: list[str] = [""]
+        self.tiles: GroupTiles | None = None
+        signature = lowering.context.signatures.group(members)
+        if plan.place is Place.CORES:
+            self.ops = typed_group(self.graph, members)
+            exported = {signature.names[k]: inside for k, inside in signature.exported}
+            self.tiles = cut_ops(self.graph, self.ops, exported, plan.splits)
+            cut = cut_of(signature, self.tiles, plan, lowering.cores_of(plan))
+            cores = lowering.machine.cores
+            self.labels = [
+                (".".join(map(str, index)) or "0")
+                + (f"/{cores[core].name}" if plan.everywhere else "")
+                for index, core in cut.turns
+            ]
+            self.turns = cut.turns
+        elif not any(runs_whole(self.graph, node) for node in self.nodes):
+            self.ops = typed_group(self.graph, members)
+        self._steps: dict[tuple[int, int], tuple[tuple[Step, ...], int]] = {}
+
+    def steps(self, op: int, turn: int) -> tuple[tuple[Step, ...], int]:
+        """The steps of an operator's tile on the reads and writes of its task, and how many of the
+        first."""
+        known = self._steps.get((op, turn))
+        if known is None:
+            tiled = self.ops[op]
+            if self.tiles is None:
+                tile = whole_tile(tiled)
+                steps = tiled.spec.tile(tiled.op, tile)
+                read = sorted({i for s in steps for i in s.inputs if isinstance(i, int)})
+                numbers: dict[int, int | Array] = {operand: n for n, operand in enumerate(read)}
+            else:
+                found = self.tiles.tile(tiled, self.turns[turn][0])
+                assert found is not None
+                tile, steps = found, tiled.spec.tile(tiled.op, found)
+                read = operands_of(self.graph, tiled, tile)
+                numbers = {operand: n for n, operand in enumerate(read)}
+                for operand, name in enumerate(tiled.node.inputs):
+                    number = immediate(self.graph, name)
+                    if operand not in numbers and number is not None:
+                        numbers[operand] = number
+            places = {position: n for n, position in enumerate(results_of(tile))}
+            made = tuple(_renumbered(step, numbers, places) for step in steps)
+            known = self._steps[op, turn] = (made, len(read))
+        return known
+
+    def compute(self, row: Row) -> tuple[Compute, str]:
+        """What a task computes, and the kinds that are folded into it."""
+        first, *others = row.ops
+        steps, reads = self.steps(first, row.turn)
+        folded = ""
+        for op in others:
+            (last,), more = self.steps(op, row.turn)
+            inner = f"inner{len(steps)}"
+            steps = tuple(
+                replace(step, outputs=tuple(inner if o == 0 else o for o in step.outputs))
+                for step in steps
+            )
+            shift = reads - 1
+            inputs: tuple[StepInput, ...] = tuple(
+                (i + shift if i else inner) if isinstance(i, int) else i for i in last.inputs
+            )
+            steps = (*steps, Step(last.kind, last.attributes, inputs, last.outputs))
+            reads += more - 1
+            folded += f"+{last.kind}"
+        return Compute(steps, self.lowering.context.works[row.work][1]), folded
+
+    def whole(self) -> Whole:
+        """An operator that runs in one piece."""
+        (node,) = self.nodes
+        main = self.lowering.machine.main_memory.name
+        numbers = iter(range(len(node.inputs) + len(node.captures)))
+        results = iter(range(len(node.outputs)))
+        return Whole(
+            node.kind,
+            node.domain,
+            dict(node.attributes),
+            tuple(next(numbers) if name else None for name in node.inputs),
+            tuple(next(results) if name else None for name in node.outputs),
+            tuple((name, next(numbers)) for name in node.captures),
+            (main, main),
+        )
+
+
+class _Maker:
+    """Makes one program."""
+
+    def __init__(self, lowering: Lowering, linked: Linked) -> None:
+        self.lowering, self.linked = lowering, linked
+        self.columns, self.tables = linked.columns, lowering.context.tables
+        self.memories = [memory.name for memory in lowering.machine.memories]
+        self.groups = [
+            _Group(lowering, linked.plan.groups[number], names)
+            for number, _, names in linked.groups
+        ]
+
+    def program(self, needs: Needs, order: Ids | None, issued: Issued | None) -> Program:
+        """All tasks in order."""
+        rows = [
+            (place, row)
+            for place, (_, block, _) in enumerate(self.linked.groups)
+            for row in block.rows
+        ]
+        numbers: Sequence[int] = range(len(rows)) if order is None else order.tolist()
+        starts, waits = needs.start.tolist(), needs.needs.tolist()
+        tasks: list[Task] = []
+        for new, number in enumerate(numbers):
+            after = tuple(waits[starts[new] : starts[new + 1]])
+            choice = -1 if issued is None else int(issued.choice[new])
+            tasks.append(self._task(number, *rows[number], after, choice))
+        graph = self.lowering.graph
+        return Program(
+            self.lowering.machine.name,
+            tuple(tasks),
+            self._buffers(),
+            tuple((name, self._main_view(name)) for name in graph.inputs),
+            tuple((name, self._main_view(name)) for name in graph.constants),
+            tuple((name, self._main_view(name)) for name in graph.outputs),
+        )
+
+    def _main_view(self, name: str) -> View:
+        lying = self.lowering.lying(self.linked.main, name)
+        return self.lowering.context.view(lying, self.linked.root(lying.root))
+
+    def _buffers(self) -> tuple[Buffer, ...]:
+        columns, found = self.columns, list[Buffer]()
+
+        def add(name: str, value: str) -> None:
+            number = len(found)
+            memory = self.memories[int(columns.memory[number])]
+            size, alignment = int(columns.size[number]), int(columns.alignment[number])
+            found.append(Buffer(name, memory, size, alignment, value))
+
+        for owner in self.linked.owners:
+            add(owner.name, owner.name)
+        for group, (_, block, names) in zip(self.groups, self.linked.groups, strict=True):
+            for local in block.locals:
+                add(f"{names[local.value]}@{group.labels[local.turn]}", names[local.value])
+        return tuple(found)
+
+    def _views(self, number: int) -> tuple[tuple[View, ...], tuple[View, ...]]:
+        columns = self.columns
+        reads: list[View] = []
+        writes: list[View] = []
+        for access in range(columns.access_start[number], columns.access_start[number + 1]):
+            look = self.tables.looks[int(columns.look[access])]
+            view = View(int(columns.buffer[access]), int(columns.offset[access]), *look)
+            (writes if columns.write[access] else reads).append(view)
+        return tuple(reads), tuple(writes)
+
+    def _task(self, number: int, place: int, row: Row, after: tuple[int, ...], choice: int) -> Task:
+        group, (plan_number, _, names) = self.groups[place], self.linked.groups[place]
+        reads, writes = self._views(number)
+        node = group.nodes[row.ops[-1]].name
+        engine, cycles, moved = self.tables.engines[row.engine], row.cycles, row.moved
+        work: Compute | Transfer | Whole
+        if row.kind == COPY:
+            work = Transfer((self.memories[row.source], self.memories[row.target]))
+            label = group.labels[row.turn]
+            value = names[row.value]
+            if row.title is Title.LOAD_PACK:
+                value += f"+{self.lowering.context.packs[value].bias}"
+            name = f"{_WORDS[row.title]} {value}@{label}"
+            if row.title is Title.PASS:
+                home = self.lowering.context.home[row.target]
+                name += f">{self.lowering.machine.cores[home].name}"
+            if choice >= 0:
+                way = self.tables.costs[row.copy].ways[choice]
+                engine, cycles, moved = way.link.name, way.cycles, way.moved
+            node = group.nodes[row.ops[0]].name
+        elif row.kind == WHOLE:
+            work, name = group.whole(), f"whole {node}"
+        elif row.title is Title.MOVE:
+            (work, _), name = group.compute(row), f"move {node}"
+        else:
+            work, folded = group.compute(row)
+            node = group.nodes[row.ops[0]].name
+            name = f"{node}@{group.labels[row.turn]}{folded}"
+        return Task(
+            name,
+            engine,
+            work,
+            reads,
+            writes,
+            cycles,
+            moved,
+            row.energy,
+            after,
+            node,
+            plan_number,
+            row.turn,
+        )
+
+
+def _renumbered(step: Step, reads: dict[int, int | Array], writes: dict[int, int]) -> Step:
+    """The step with the operands of the task instead of those of the operator."""
+    inputs: tuple[StepInput, ...] = tuple(
+        reads[i] if isinstance(i, int) else i for i in step.inputs
+    )
+    outputs = tuple(writes[o] if isinstance(o, int) else o for o in step.outputs)
+    return Step(step.kind, step.attributes, inputs, outputs, step.local_shape)

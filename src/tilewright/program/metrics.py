@@ -1,0 +1,83 @@
+"""What a placed program costs, and what a search wants least of: the same figures for both."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from math import fsum
+
+import numpy as np
+
+from tilewright.program.place import Placed
+from tilewright.program.tables import Tables
+from tilewright.program.timed import Timed
+
+
+class Objective(StrEnum):
+    """What a plan should have least of."""
+
+    LATENCY = "latency"
+    ENERGY = "energy"
+    TRAFFIC = "traffic"
+    MEMORY = "memory"
+    EDP = "edp"
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """Time, bytes from and to the main memory, energy, and the most that the fullest scratchpad
+    holds."""
+
+    cycles: int
+    read_bytes: int
+    write_bytes: int
+    energy_pj: float
+    peak_bytes: int
+    tasks: int
+
+    @property
+    def dram_bytes(self) -> int:
+        """Bytes from and to the main memory."""
+        return self.read_bytes + self.write_bytes
+
+
+def score(metrics: Metrics, objective: Objective) -> float:
+    """What a search compares."""
+    if objective is Objective.LATENCY:
+        return float(metrics.cycles)
+    if objective is Objective.ENERGY:
+        return metrics.energy_pj
+    if objective is Objective.TRAFFIC:
+        return float(metrics.dram_bytes)
+    if objective is Objective.MEMORY:
+        return float(metrics.peak_bytes)
+    return metrics.energy_pj * metrics.cycles
+
+
+def metrics_of(timed: Timed, tables: Tables) -> Metrics:
+    """The figures of a program as columns."""
+    columns, main = timed.columns, tables.hardware.main
+    there = columns.memory[columns.buffer] == main
+    moved = tables.views.bytes[columns.look[there]]
+    written = columns.write[there] != 0
+    others = np.arange(timed.peaks.size) != main
+    return Metrics(
+        timed.makespan,
+        int(moved[~written].sum()),
+        int(moved[written].sum()),
+        float(columns.energy.sum()),
+        int(timed.peaks[others].max(initial=0)),
+        columns.tasks,
+    )
+
+
+def metrics_of_placed(placed: Placed, main: str) -> Metrics:
+    """The same of a placed program."""
+    program = placed.program
+    inside = [buffer.memory == main for buffer in program.buffers]
+    return Metrics(
+        placed.schedule.makespan,
+        sum(v.bytes for task in program.tasks for v in task.reads if inside[v.buffer]),
+        sum(v.bytes for task in program.tasks for v in task.writes if inside[v.buffer]),
+        fsum(task.energy_pj for task in program.tasks),
+        max((peak for memory, peak in placed.peaks if memory != main), default=0),
+        len(program.tasks),
+    )
