@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from support.golden import check_golden
-from tilewright.cost import from_graph
+from tilewright.graph.ops import SPECS
 from tilewright.machine import list_machines, load_machine
 from tilewright.machine.classes import OPERATOR_CLASSES
 from tilewright.machine.load import merged_tree
@@ -53,8 +53,7 @@ def test_the_examples_show_what_they_say() -> None:
 
 
 def test_every_operator_class_that_is_costed_is_known() -> None:
-    used = {*from_graph._VECTOR_CLASS.values(), *from_graph._VECTOR_CLASS_OF_FAMILY.values()}
-    assert used <= set(OPERATOR_CLASSES)
+    assert {spec.vector_class for spec in SPECS.values()} <= set(OPERATOR_CLASSES)
 
 
 @pytest.mark.parametrize("name", list_machines())
