@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from support.mutation import mutated
+from support.mutation import mutated_machine
 from support.soak import SOAK
 from tilewright.errors import TilewrightError
 from tilewright.frontend import zoo
@@ -59,8 +59,8 @@ def test_a_mutated_machine_works_or_is_refused_in_one_line(
     first = SystemRandom().randrange(10**9) if SOAK else 0
     counts = Counter[str]()
     for seed in range(first, first + EACH):
-        text, done = mutated(Random(seed))
-        case = f"mutated(Random({seed})): {done}"
+        text, done = mutated_machine(Random(seed))
+        case = f"mutated_machine(Random({seed})): {done}"
         file.write_text(text)
         with within(SECONDS, case):
             try:
