@@ -128,3 +128,13 @@ def test_keys_and_schema_are_shown(succeeds) -> None:
     schema = json.loads(succeeds("show", "schema").out)
     assert "MachineFile" in schema["$defs"]
     assert all(name in succeeds("show", "machines").out for name in list_machines())
+
+
+@pytest.mark.parametrize("name", ["1-minimal", "2-second-core", "6-energy", "7-roles"])
+def test_the_machines_of_the_page_run(succeeds, name: str) -> None:
+    file = ROOT / "examples" / "machines" / f"{name}.yaml"
+    planned = succeeds("plan", "four_convs@16x16", "--on", file, "--layer-by-layer", "--json").json
+    assert planned["verified"]["tasks_executed"] > 0
+    assert (planned["energy_pj"] > 0) == (name[0] in "67")
+    shown = succeeds("plan", "four_convs@16x16", "--on", file, "--layer-by-layer", "--no-verify")
+    assert ("not counted: the machine has no figures" in shown.out) == (name[0] in "12")
