@@ -98,56 +98,63 @@ def judged(outcome: Any, case: str) -> str:
     return "not planned"
 
 
+def tried(
+    make: Callable[[Random], tuple[str, str]], file: Path, attempt: Callable[[str], str]
+) -> Counter[str]:
+    """How often each thing became of the files that are made, none of which may take long."""
+    counts = Counter[str]()
+    for seed in seeds():
+        text, done = make(Random(seed))
+        case = f"{make.__qualname__} of Random({seed}): {done}"
+        file.write_text(text)
+        with within(SECONDS, case):
+            counts[attempt(case)] += 1
+    return counts
+
+
 @pytest.mark.parametrize("number", range(TESTS))
 def test_a_mutated_machine(command: Command, model: Path, tmp_path: Path, number: int) -> None:
     file = tmp_path / "mine.yaml"
-    counts = Counter[str]()
-    for seed in seeds():
-        text, done = mutated_machine(Random(seed))
-        case = f"mutated_machine(Random({seed})): {done}"
-        file.write_text(text)
-        with within(SECONDS, case):
-            try:
-                machine = load_machine(file)
-            except TilewrightError as error:
-                assert str(file) in str(error) and "\n" not in str(error), case
-                counts["refused"] += 1
-                continue
-            if not directly_linked(machine):
-                continue  # lowered by issue 9's program level
-            search = "--fast" if SOAK and seed % 10 == 0 else "--layer-by-layer"
-            arguments = ("--on", file, search, "--no-verify", "--json")
-            counts[judged(command("plan", model, *arguments), case)] += 1
+
+    def attempt(case: str) -> str:
+        try:
+            machine = load_machine(file)
+        except TilewrightError as error:
+            assert str(file) in str(error) and "\n" not in str(error), case
+            return "refused"
+        if not directly_linked(machine):
+            return "several hops"  # lowered by issue 9's program level
+        search = "--fast" if SOAK and len(case) % 10 == 0 else "--layer-by-layer"
+        return judged(command("plan", model, "--on", file, search, "--no-verify", "--json"), case)
+
+    counts = tried(mutated_machine, file, attempt)
     assert counts["refused"] > EACH // 10 and counts["planned"] > EACH // 20, counts
 
 
 @pytest.mark.parametrize("number", range(TESTS))
 def test_a_mutated_plan(command: Command, model: Path, tmp_path: Path, number: int) -> None:
     file = tmp_path / "plan.yaml"
-    counts = Counter[str]()
-    for seed in seeds():
-        text, done = mutated(PLAN, Random(seed))
-        case = f"mutated(PLAN, Random({seed})): {done}"
-        file.write_text(text)
-        with within(SECONDS, case):
-            arguments = ("--on", "npu-2.7", "--plan", file, "--no-verify", "--json")
-            counts[judged(command("plan", model, *arguments), case)] += 1
+    arguments = ("--on", "npu-2.7", "--plan", file, "--no-verify", "--json")
+
+    def a_plan(random: Random) -> tuple[str, str]:
+        return mutated(PLAN, random)
+
+    counts = tried(a_plan, file, lambda case: judged(command("plan", model, *arguments), case))
     assert counts["planned"] > EACH // 20 and counts["not planned"] > EACH // 10, counts
 
 
 @pytest.mark.parametrize("number", range(TESTS))
 def test_mutated_patterns(command: Command, model: Path, tmp_path: Path, number: int) -> None:
     file = tmp_path / "patterns.yaml"
-    counts = Counter[str]()
-    for seed in seeds():
-        text, done = mutated(PATTERNS, Random(seed))
-        case = f"mutated(PATTERNS, Random({seed})): {done}"
-        file.write_text(text)
-        with within(SECONDS, case):
-            checked = command("check", file, "--json")
-            assert checked.code == (0 if checked.json["files"][0]["ok"] else 2), case
-            counts["refused"] += checked.code != 0
-            if checked.code == 0:
-                arguments = ("--on", "mcu", "--patterns", file, "--fast", "--no-verify", "--json")
-                counts[judged(command("plan", model, *arguments), case)] += 1
+    arguments = ("--on", "mcu", "--patterns", file, "--fast", "--no-verify", "--json")
+
+    def patterns(random: Random) -> tuple[str, str]:
+        return mutated(PATTERNS, random)
+
+    def attempt(case: str) -> str:
+        checked = command("check", file, "--json")
+        assert checked.code == (0 if checked.json["files"][0]["ok"] else 2), case
+        return judged(command("plan", model, *arguments), case) if not checked.code else "refused"
+
+    counts = tried(patterns, file, attempt)
     assert counts["planned"] > EACH // 20 and counts["refused"] > EACH // 10, counts
