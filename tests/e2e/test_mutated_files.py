@@ -128,7 +128,7 @@ def test_a_mutated_machine(command: Command, model: Path, tmp_path: Path, number
         return judged(command("plan", model, "--on", file, search, "--no-verify", "--json"), case)
 
     counts = tried(mutated_machine, file, attempt)
-    assert counts["refused"] > EACH // 10 and counts["planned"] > EACH // 20, counts
+    assert counts["refused"] > 5 and counts["planned"] > 5, counts
 
 
 @pytest.mark.parametrize("number", range(TESTS))
@@ -140,7 +140,7 @@ def test_a_mutated_plan(command: Command, model: Path, tmp_path: Path, number: i
         return mutated(PLAN, random)
 
     counts = tried(a_plan, file, lambda case: judged(command("plan", model, *arguments), case))
-    assert counts["planned"] > EACH // 20 and counts["not planned"] > EACH // 10, counts
+    assert counts["not planned"] > 5 and counts["planned"] > 5, counts
 
 
 @pytest.mark.parametrize("number", range(TESTS))
@@ -157,4 +157,4 @@ def test_mutated_patterns(command: Command, model: Path, tmp_path: Path, number:
         return judged(command("plan", model, *arguments), case) if not checked.code else "refused"
 
     counts = tried(patterns, file, attempt)
-    assert counts["planned"] > EACH // 20 and counts["refused"] > EACH // 10, counts
+    assert counts["refused"] > 5 and counts["planned"] > 5, counts

@@ -136,6 +136,14 @@ def _places(tree: Any, keys: Keys) -> Iterator[Keys]:
             yield from _places(value, (*keys, key))
 
 
+def _leaves(tree: Any) -> Iterator[Any]:
+    if isinstance(tree, dict | list):
+        for value in tree.values() if isinstance(tree, dict) else tree:
+            yield from _leaves(value)
+    else:
+        yield tree
+
+
 def _change(tree: Any, keys: Keys, random: Random) -> str:
     parent = tree
     for key in keys[:-1]:
@@ -153,7 +161,12 @@ def _change(tree: Any, keys: Keys, random: Random) -> str:
         other = random.choice(list(parent))
         parent[key] = deepcopy(parent[other])
         return f"{where} = {other}"
-    parent[key] = new = _value(old, random)
+    words = [word for word in _leaves(tree) if isinstance(word, str)]
+    if isinstance(old, str) and random.random() < 0.4:
+        new = random.choice(words)  # what may well stand elsewhere
+    else:
+        new = _value(old, random)
+    parent[key] = new
     return f"{where}: {str(old)[:40]} -> {str(new)[:40]}"
 
 
