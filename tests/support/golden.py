@@ -1,4 +1,5 @@
-"""Texts compared with the files of tests/golden; `make golden` writes all of them anew."""
+"""Texts compared with files, those of tests/golden and generated pages of docs/; `make golden`
+writes all of them anew."""
 
 import os
 from pathlib import Path
@@ -6,8 +7,9 @@ from pathlib import Path
 FOLDER = Path(__file__).parents[1] / "golden"
 
 
-def check_golden(name: str, text: str) -> None:
-    """The text is the golden file's; with TILEWRIGHT_GOLDEN=write it becomes so."""
+def check_golden(name: str | Path, text: str) -> None:
+    """The text is the golden file's (by name, or a path); with TILEWRIGHT_GOLDEN=write it becomes
+    so."""
     path = FOLDER / name
     if os.environ.get("TILEWRIGHT_GOLDEN") == "write":
         path.write_text(text)

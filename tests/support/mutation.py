@@ -1,5 +1,5 @@
-"""Machine files as a careless or curious person would write them: shipped ones with a few values
-changed to what nobody expects."""
+"""YAML files as a careless or curious person would write them: sound ones with a few values changed
+to what nobody expects, or a few characters of the text."""
 
 import re
 from collections.abc import Iterator
@@ -74,18 +74,50 @@ UNITS = (
 _WITH_UNIT = re.compile(r"([0-9.]+) ?([A-Za-z/]+)")
 
 
-def mutated(random: Random) -> tuple[str, str]:
+def mutated_machine(random: Random) -> tuple[str, str]:
     """The text of a machine file, and what was done to the shipped one it was made from."""
     name = random.choice(list_machines())
-    tree = deepcopy(_shipped(name))
-    done = [name]
+    text, done = mutated(_shipped(name), random)
+    return text, f"{name}; {done}"
+
+
+def mutated(tree: Any, random: Random) -> tuple[str, str]:
+    """The text of a file with a few changes, and what these were."""
+    tree = deepcopy(tree)
+    done: list[str] = []
+    if random.random() < 0.1:
+        text, change = _misspelt(_text(tree), random)
+        return text, change
     for _ in range(random.choice((1, 1, 1, 2, 3))):
         places = list(_places(tree, ()))
-        keys = random.choice(places)
-        done.append(_change(tree, keys, random))
+        if places:
+            done.append(_change(tree, random.choice(places), random))
+    return _text(tree), "; ".join(done)
+
+
+def _text(tree: Any) -> str:
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    text = yaml.dump(tree, Dumper=dumper, sort_keys=False, allow_unicode=True)
-    return text, "; ".join(done)
+    return yaml.dump(tree, Dumper=dumper, sort_keys=False, allow_unicode=True)
+
+
+def _misspelt(text: str, random: Random) -> tuple[str, str]:
+    """Lines taken away, doubled or moved in, or characters that do not belong there."""
+    lines = text.splitlines()
+    number = random.randrange(len(lines))
+    line = lines[number]
+    place = random.randrange(len(line) + 1)
+    changed = random.choice(
+        (
+            [],
+            [line, line],
+            [f"  {line}"],
+            [line[1:]],
+            [line[:place] + random.choice(":{}[]-#&*!|>'\"%@`\t0.,") + line[place:]],
+            [line[:place]],
+        )
+    )
+    lines[number : number + 1] = changed
+    return "\n".join(lines) + "\n", f"line {number + 1}: {line!r} -> {changed!r}"
 
 
 @cache
@@ -102,6 +134,14 @@ def _places(tree: Any, keys: Keys) -> Iterator[Keys]:
         yield (*keys, key)
         if isinstance(value, dict | list):
             yield from _places(value, (*keys, key))
+
+
+def _leaves(tree: Any) -> Iterator[Any]:
+    if isinstance(tree, dict | list):
+        for value in tree.values() if isinstance(tree, dict) else tree:
+            yield from _leaves(value)
+    else:
+        yield tree
 
 
 def _change(tree: Any, keys: Keys, random: Random) -> str:
@@ -121,7 +161,12 @@ def _change(tree: Any, keys: Keys, random: Random) -> str:
         other = random.choice(list(parent))
         parent[key] = deepcopy(parent[other])
         return f"{where} = {other}"
-    parent[key] = new = _value(old, random)
+    words = [word for word in _leaves(tree) if isinstance(word, str)]
+    if isinstance(old, str) and random.random() < 0.4:
+        new = random.choice(words)  # what may well stand elsewhere
+    else:
+        new = _value(old, random)
+    parent[key] = new
     return f"{where}: {str(old)[:40]} -> {str(new)[:40]}"
 
 

@@ -19,7 +19,7 @@ from tilewright.report.machines import machine_json
 from tilewright.units import format_bytes, format_count, format_frequency, noun
 
 app = typer.Typer(
-    help="Show operators, zoo models, machines, passes, or what is in a model.",
+    help="Show operators, zoo models, machines, the keys of machine files, passes, or a model.",
     no_args_is_help=True,
 )
 
@@ -91,6 +91,22 @@ def show_machines(
         print_json(machine_json(machine))
         return
     out.print(machine_text(machine, sources=True), end="", soft_wrap=True)
+
+
+@app.command("keys")
+def show_keys() -> None:
+    """Every key of a machine file: what it is, what may stand there, what holds if left out."""
+    from tilewright.machine.reference import reference_page
+
+    out.print(reference_page(), end="", soft_wrap=True)
+
+
+@app.command("schema")
+def show_schema() -> None:
+    """A JSON schema of machine files, for editors that check YAML while it is written."""
+    from tilewright.machine.reference import editor_schema
+
+    print_json(editor_schema())
 
 
 @app.command("passes")

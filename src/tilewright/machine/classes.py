@@ -10,7 +10,7 @@ OPERATOR_CLASSES: Mapping[str, str] = {
     "sigmoid": "Sigmoid",
     "erf": "Erf",
     "gelu": "Gelu",
-    "swish": "HardSwish, Mish",
+    "swish": "Swish (SiLU), HardSwish, Mish",
     "add": "element-wise arithmetic and comparison",
     "reduce": "sums, means, largest and smallest along axes",
     "pool": "pooling, an element per window position",

@@ -47,6 +47,8 @@ def complaints(error: ValidationError, tree: Tree) -> list[tuple[Keys, str]]:
     found: dict[Keys, str] = {}
     for problem in error.errors(include_url=False):
         keys = tuple(_keys(problem["loc"]))
+        if problem["loc"][-2:] == ("source", "str") and isinstance(problem["input"], Mapping):
+            continue  # a source per parameter, of which something else is said
         if problem["type"].startswith("union_tag"):
             keys = (*keys, "model")  # what tells the kinds of engines apart
         found.setdefault(keys, _complaint(problem, keys, tree))

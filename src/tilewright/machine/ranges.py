@@ -4,9 +4,9 @@ The limits lie far beyond any machine. Within them a network of 10^12 multiply-a
 below the 2^53 cycles that every part of Tilewright counts exactly.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from tilewright.errors import TilewrightError
 from tilewright.machine.classes import OPERATOR_CLASSES
@@ -44,20 +44,31 @@ def _operator_class(value: str) -> str:
     return value
 
 
-_Number = Annotated[float, BeforeValidator(_no_truth), Field(allow_inf_nan=False)]
-_Whole = Annotated[int, BeforeValidator(_no_truth)]
+def _number(least: float, most: float) -> tuple[Any, ...]:
+    return Field(ge=least, le=most, allow_inf_nan=False), BeforeValidator(_no_truth)
 
-Count = Annotated[_Whole, Field(ge=1, le=1 << 20)]
-CoreCount = Annotated[_Whole, Field(ge=1, le=MOST_CORES)]
-LinkCount = Annotated[_Whole, Field(ge=1, le=MOST_LINKS)]
-Length = Annotated[_Whole, Field(ge=1, le=1 << 31)]
-Levels = Annotated[_Whole, Field(ge=1, le=16)]
-ChannelCount = Annotated[_Whole, Field(ge=1, le=4096)]
-Cycles = Annotated[_Number, Field(ge=0, le=1e9)]
-CyclesEach = Annotated[_Number, Field(ge=0, le=1e6)]
-Factor = Annotated[_Number, Field(ge=1e-6, le=1e6)]
-BytesPerCycle = Annotated[_Number, Field(ge=1e-6, le=1e12)]
-Sharpness = Annotated[_Number, Field(ge=1, le=1000)]
-Picojoules = Annotated[_Number, Field(ge=0, le=1e9)]
-Dtype = Annotated[str, BeforeValidator(_dtype)]
-OperatorClass = Annotated[str, AfterValidator(_operator_class)]
+
+def _whole(least: int, most: int) -> tuple[Any, ...]:
+    return Field(ge=least, le=most), BeforeValidator(_no_truth)
+
+
+Count = Annotated[int, *_whole(1, 1 << 20)]
+CoreCount = Annotated[int, *_whole(1, MOST_CORES)]
+LinkCount = Annotated[int, *_whole(1, MOST_LINKS)]
+Length = Annotated[int, *_whole(1, 1 << 31)]
+Levels = Annotated[int, *_whole(1, 16)]
+ChannelCount = Annotated[int, *_whole(1, 4096)]
+Cycles = Annotated[float, *_number(0, 1e9)]
+CyclesEach = Annotated[float, *_number(0, 1e6)]
+Factor = Annotated[float, *_number(1e-6, 1e6)]
+BytesPerCycle = Annotated[float, *_number(1e-6, 1e12)]
+Sharpness = Annotated[float, *_number(1, 1000)]
+Picojoules = Annotated[float, *_number(0, 1e9)]
+Dtype = Annotated[
+    str, BeforeValidator(_dtype), WithJsonSchema({"type": "string", "examples": ["int8", "fp16"]})
+]
+OperatorClass = Annotated[
+    str,
+    AfterValidator(_operator_class),
+    WithJsonSchema({"type": "string", "enum": [*OPERATOR_CLASSES]}),
+]

@@ -90,16 +90,16 @@ def _parsed(parse: Any, value: object, wanted: str, unit: str = "") -> Any:
         raise ValueError(f"has to be {wanted}, is '{value}'") from None
 
 
-_TEXT_OR_NUMBER: dict[str, Any] = {"type": ["string", "integer"]}
-Bytes = Annotated[
-    int, BeforeValidator(_bytes), Field(ge=1, le=1 << 50), WithJsonSchema(_TEXT_OR_NUMBER)
-]
-Grain = Annotated[
-    int, BeforeValidator(_bytes), Field(ge=1, le=1 << 20), WithJsonSchema(_TEXT_OR_NUMBER)
-]
-TableBytes = Annotated[
-    int, BeforeValidator(_bytes), Field(ge=0, le=1 << 16), WithJsonSchema(_TEXT_OR_NUMBER)
-]
+def _size(least: int, most: int, example: str) -> tuple[Any, ...]:
+    """What a number of bytes has to be, and what editors are told of it."""
+    shown = {"type": ["string", "integer"], "examples": [example], "minimum": least}
+    bounds = Field(ge=least, le=most)
+    return bounds, BeforeValidator(_bytes), WithJsonSchema({**shown, "maximum": most})
+
+
+Bytes = Annotated[int, *_size(1, 1 << 50, "64 KiB")]
+Grain = Annotated[int, *_size(1, 1 << 20, "64 B")]
+TableBytes = Annotated[int, *_size(0, 1 << 16, "16 B")]
 Hertz = Annotated[
     float,
     BeforeValidator(_frequency),

@@ -131,8 +131,7 @@ def summary_lines(planned: Planned) -> list[str]:
         f"traffic      {machine.main_memory.name} read {format_bytes(account.dram_read_bytes)}, "
         f"written {format_bytes(account.dram_write_bytes)}; "
         f"at least {format_bytes(least)} have to move{times}",
-        f"energy       {account.energy_pj / 1e6:.4g} uJ"
-        + (" (estimate)" if machine.energy.estimate else ""),
+        f"energy       {_energy(account.energy_pj, machine.energy.estimate)}",
         *_spilled(planned),
         *_legalised(planned),
     ]
@@ -203,6 +202,12 @@ def _spill_reasons(planned: Planned) -> dict[str, int]:
     """How many spills there are for each reason."""
     reasons = sorted(spill.reason for spill in planned.placed.spills)
     return {reason: reasons.count(reason) for reason in dict.fromkeys(reasons)}
+
+
+def _energy(picojoules: float, estimate: bool) -> str:
+    if not picojoules:
+        return "not counted: the machine has no figures for it"
+    return f"{picojoules / 1e6:.4g} uJ{' (estimate)' if estimate else ''}"
 
 
 def _spilled(planned: Planned) -> list[str]:

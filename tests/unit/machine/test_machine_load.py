@@ -154,10 +154,27 @@ WRONG = {
     "extends: npu-9": "extends: no machine 'npu-9'",
     "[1, 2]": "a machine file is a mapping",
     "a: [": "not YAML",
+    "limits: {source: {kernel: 3}}": "limits.source.kernel: has to be text, is '3'$",
+    "cores: &c {cluster: *c}": "cores.cluster.cluster: no such key",
+    "clock: 2024-99-99": "not YAML: month must be",
+    "clock: 1 MHz\nclock: 2 MHz": "mine.yaml:3: clock: is given twice$",
+    "x: !!python/object:os.system {}": "mine.yaml:2: not YAML: could not determine a constructor",
+    f"limits: {{kernel: {'9' * 6000}}}": "not YAML: Exceeds the limit",
+    "memories: {ddr: {capacity: 10000000000000000000000}}": "capacity: has to be at most 11258",
+    "memories: {ddr: {alignment: .nan}}": "alignment: has to be .*, is 'nan'",
+    "memories: {ddr: {bandwidth: .inf B/cycle}}": "ddr.bandwidth: has to be a bandwidth",
+    "memories: {ddr: {bandwidth: 1 B/s}}": (
+        "memories.ddr.bandwidth: has to be 0.015625 to 1e[+]09 bytes per cycle"
+    ),
+    "links: {dma: {routes: {ddr: {latency: -1 cycles}}}}": "latency: has to be a time such as",
+    "links: {dma: {routes: {ddr: {latency: 99999 s}}}}": "latency: has to be at most 1e",
+    "cores: {cluster: {count: true}}": "count: has to be a number, is 'true'",
+    "cores: {cluster0: {count: null}, cluster: {count: 1}}": "cores.cluster0.memories: is missing",
+    "groups: {ddr: {bandwidth: 1 GB/s, source: x}}": "groups.ddr: is the bandwidth of a memory",
 }
 
 
-@pytest.mark.parametrize("text", WRONG)
+@pytest.mark.parametrize("text", WRONG, ids=lambda text: text[:80])
 def test_a_wrong_file_is_one_line_that_names_file_and_key(tmp_path: Path, text: str) -> None:
     head = "extends: npu-2.7\n" if ":" in text and "extends" not in text else ""
     path = write(tmp_path, head + text)

@@ -1,0 +1,135 @@
+"""`tilewright check`: whether a file is as it should be, before anything is run with it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, cast
+
+import typer
+
+from tilewright.cli.common import JsonOption, out, print_json
+from tilewright.errors import TilewrightError
+from tilewright.units import noun
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A file, what it is taken for, what is in it, and what is wrong with it."""
+
+    file: Path
+    kind: str
+    content: str
+    faults: tuple[tuple[int | None, str, str], ...] = ()  # line, key, text
+
+
+def check(
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="Machine files, plan.yaml files, pattern files."),
+    ],
+    as_json: JsonOption = False,
+) -> None:
+    """Check files without running anything: machines, plans, patterns.
+
+    What a file is, is seen from its content. All faults of a machine file are named at once, each
+    with its line and key. Exit code 2 if there is any. `tilewright show keys` lists the keys of
+    machine files, `tilewright show schema` is a JSON schema of them for editors.
+
+    Example:
+
+      tilewright check my-npu.yaml run/plan.yaml examples/patterns/attention.yaml
+    """
+    results = [check_file(path) for path in files]
+    if as_json:
+        print_json({"files": [_row(result) for result in results]})
+    else:
+        for result in results:
+            for line in _lines(result):
+                out.print(line, soft_wrap=True)
+    if any(result.faults for result in results):
+        raise typer.Exit(2)
+
+
+def check_file(path: Path) -> Checked:
+    """One file, checked as what it looks like."""
+    kind, content = _kind(path)
+    try:
+        return Checked(path, kind, content(path))
+    except TilewrightError as error:
+        return Checked(path, kind, "", _faults(error, path))
+
+
+def _faults(error: TilewrightError, path: Path) -> tuple[tuple[int | None, str, str], ...]:
+    from tilewright.machine.faults import FileError
+
+    if isinstance(error, FileError):
+        return tuple(
+            (fault.line, fault.key, fault.text if fault.file == str(path) else str(fault))
+            for fault in error.faults
+        )
+    text = str(error).removeprefix(f"'{path}'").removeprefix(f"{path}").removeprefix(": ")
+    return ((None, "", text.strip()),)
+
+
+def _kind(path: Path) -> tuple[str, Callable[[Path], str]]:
+    """What a file is taken for: a list holds patterns, a mapping with a list of groups is a plan,
+    anything else has to be a machine."""
+    import yaml
+
+    try:
+        document: object = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError, yaml.YAMLError):
+        return "machine", _machine  # which says what is wrong with it
+    if isinstance(document, list):
+        return "patterns", _patterns
+    if isinstance(document, dict):
+        top = cast("dict[object, object]", document)
+        if isinstance(top.get("groups"), list) or ("model" in top and "cores" not in top):
+            return "plan", _plan
+    return "machine", _machine
+
+
+def _machine(path: Path) -> str:
+    from tilewright.machine.load import load_machine
+
+    machine = load_machine(path)
+    count = len(machine.cores)
+    return f"{machine.title}: {count} {noun(count, 'core')}, {len(machine.links)} links"
+
+
+def _plan(path: Path) -> str:
+    from tilewright.machine.dtypes import rate_class
+    from tilewright.plan.plan import read_plan
+
+    plan = read_plan(path)
+    rate_class(plan.dtype)
+    count = len(plan.groups)
+    return f"{count} {noun(count, 'group')} of {plan.model} for {plan.machine}"
+
+
+def _patterns(path: Path) -> str:
+    from tilewright.search.patterns import read_patterns
+
+    count = len(read_patterns(path))
+    return f"{count} {noun(count, 'pattern')}"
+
+
+def _lines(result: Checked) -> list[str]:
+    if not result.faults:
+        return [f"{result.file}: {result.kind}, no faults: {result.content}"]
+    lines: list[str] = []
+    for line, key, text in result.faults:
+        place = f"{result.file}:{line}" if line is not None else str(result.file)
+        lines.append(f"{place}: {key}: {text}" if key else f"{place}: {text}")
+    count = len(result.faults)
+    return [*lines, f"{result.file}: {result.kind}, {count} {noun(count, 'fault')}"]
+
+
+def _row(result: Checked) -> dict[str, object]:
+    return {
+        "file": str(result.file),
+        "kind": result.kind,
+        "ok": not result.faults,
+        "content": result.content,
+        "faults": [{"line": line, "key": key, "text": text} for line, key, text in result.faults],
+    }

@@ -1,0 +1,140 @@
+"""`tilewright check`: all faults of a file, each with its line and key."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tilewright.machine import list_machines
+
+ROOT = Path(__file__).parents[2]
+BROKEN = """\
+title: Broken
+clock: 0 MHz
+dtype: int8
+source: mine
+cores:
+  core:
+    memories:
+      sram: {capacity: lots}
+    engines:
+      array:
+        kind: matrix
+        model: array
+        parameters:
+          modes: {plain: {unroll: {width: 0}}}
+          rates: {int8: {conv: {overhead: .nan}}}
+      simd:
+        kind: vector
+        model: vector
+        parameters:
+          rates:
+            sofmax: {per_element: 1}
+memories:
+  dram: {capacity: 1 GiB, colour: red}
+links:
+  dma:
+    kind: tube
+    routes:
+      dram: {from: dram, to: core.sram, latency: 1 ns, bandwidth: 1 GB/s}
+"""
+EXPECTED = {
+    2: "clock",
+    8: "cores.core.memories.sram.capacity",
+    14: "cores.core.engines.array.parameters.modes.plain.unroll.width",
+    15: "cores.core.engines.array.parameters.rates.int8.conv.overhead",
+    21: "cores.core.engines.simd.parameters.rates.sofmax",
+    23: "memories.dram.colour",
+    26: "links.dma.kind",
+}
+PLAN = """\
+model: resnet18
+machine: npu-2.7
+dtype: fp16
+groups:
+- nodes: [conv1]
+  splits: [{axis: 2, parts: 4}]
+"""
+
+
+def test_all_faults_of_a_machine_file_at_once(command, tmp_path: Path) -> None:
+    path = tmp_path / "broken.yaml"
+    path.write_text(BROKEN)
+    outcome = command("check", path, "--json")
+    (result,) = outcome.json["files"]
+    assert outcome.code == 2 and result["kind"] == "machine" and not result["ok"]
+    assert {fault["line"]: fault["key"] for fault in result["faults"]} == EXPECTED
+    shown = command("check", path)
+    assert shown.code == 2 and shown.err == ""
+    for line, key in EXPECTED.items():
+        assert f"{path}:{line}: {key}: " in shown.out
+    assert "no such operator class: known are softmax" in shown.out
+    assert f"{path}: machine, 7 faults" in shown.out
+
+
+def test_faults_between_keys_come_at_once_too(command, tmp_path: Path) -> None:
+    path = tmp_path / "broken.yaml"
+    path.write_text(
+        "extends: three-core-bus\n"
+        "links:\n"
+        "  bus: {clock: 900 GHz, routes: {cores: {to: moon}}}\n"
+        "  offchip:\n"
+        "    routes:\n"
+        "      dram: {bandwidth: 1 B/s, groups: [noc]}\n"
+    )
+    result = command("check", path, "--json").json["files"][0]
+    found = [(fault["line"], fault["key"]) for fault in result["faults"]]
+    assert found == [
+        (3, "links.bus.clock"),
+        (3, "links.bus.routes.cores"),
+        (6, "links.offchip.routes.dram.bandwidth"),
+        (6, "links.offchip.routes.dram.groups"),
+    ]
+
+
+def test_a_fault_of_a_plan_command_points_to_check(refused, tmp_path: Path) -> None:
+    path = tmp_path / "broken.yaml"
+    path.write_text(BROKEN)
+    line = refused("plan", "four_convs@12x12", "--on", path, "--layer-by-layer")
+    assert line.startswith(f"{path}:2: clock: ")
+    assert line.endswith(f"(and 6 more: tilewright check {path})")
+
+
+def test_plans_and_patterns(command, succeeds, tmp_path: Path) -> None:
+    plan, patterns = tmp_path / "plan.yaml", ROOT / "examples" / "patterns" / "attention.yaml"
+    plan.write_text(PLAN)
+    shown = succeeds("check", plan, patterns, ROOT / "examples" / "machines" / "3-l2.yaml").out
+    assert f"{plan}: plan, no faults: 1 group of resnet18 for npu-2.7" in shown
+    assert f"{patterns}: patterns, no faults" in shown
+    assert "machine, no faults: My machine, two cores behind an L2" in shown
+    plan.write_text(PLAN.replace("parts: 4", "parts: 0"))
+    wrong = command("check", plan, patterns)
+    assert wrong.code == 2 and f"{plan}: groups[0].splits[0] needs axis and parts" in wrong.out
+    plan.write_text("- {name: x, operators: [Conv, Rilu], action: fuse}\n")
+    assert "there is no operator 'Rilu'" in command("check", plan).out
+
+
+@pytest.mark.parametrize("text", [None, "", "a: [", "3", "\x00"])
+def test_what_is_no_such_file_is_said(command, tmp_path: Path, text: str | None) -> None:
+    path = tmp_path / "none.yaml"
+    if text is not None:
+        path.write_text(text)
+    outcome = command("check", path)
+    assert outcome.code == 2 and outcome.err == "" and str(path) in outcome.out
+
+
+def test_keys_and_schema_are_shown(succeeds) -> None:
+    assert "| `read_pj_per_byte` |" in succeeds("show", "keys").out
+    schema = json.loads(succeeds("show", "schema").out)
+    assert "MachineFile" in schema["$defs"]
+    assert all(name in succeeds("show", "machines").out for name in list_machines())
+
+
+@pytest.mark.parametrize("name", ["1-minimal", "2-second-core", "6-energy", "7-roles"])
+def test_the_machines_of_the_page_run(succeeds, name: str) -> None:
+    file = ROOT / "examples" / "machines" / f"{name}.yaml"
+    planned = succeeds("plan", "four_convs@16x16", "--on", file, "--layer-by-layer", "--json").json
+    assert planned["verified"]["tasks_executed"] > 0
+    assert (planned["energy_pj"] > 0) == (name[0] in "67")
+    shown = succeeds("plan", "four_convs@16x16", "--on", file, "--layer-by-layer", "--no-verify")
+    assert ("not counted: the machine has no figures" in shown.out) == (name[0] in "12")
