@@ -152,7 +152,8 @@ class Flow:
     ) -> int | None:
         """The larger of two states on the other side of a reshape of which all is needed: by axes
         that stay, or by how the elements lie in a row."""
-        if not SPECS[self.graph.nodes[edge.node].kind].keeps_order:
+        spec = SPECS.get(self.graph.nodes[edge.node].kind)
+        if spec is None or not spec.keeps_order:
             return found
         before, after = self.graph.types[here].shape, self.graph.types[there].shape
         if self.counts[here] != before or self.counts.get(there) != after:

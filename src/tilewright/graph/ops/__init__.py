@@ -4,12 +4,20 @@ from collections.abc import Mapping
 
 from tilewright.geometry.box import Box
 from tilewright.graph.graph import Graph, Node
-from tilewright.graph.ops import elementwise, layout, matmul, reduction, resample, windows
+from tilewright.graph.ops import (
+    elementwise,
+    layout,
+    matmul,
+    quantised,
+    reduction,
+    resample,
+    windows,
+)
 from tilewright.graph.ops.spec import Op, OpSpec, op_of
 
 SPECS: Mapping[str, OpSpec] = {
     spec.kind: spec
-    for family in (windows, elementwise, matmul, reduction, layout, resample)
+    for family in (windows, elementwise, matmul, reduction, layout, resample, quantised)
     for spec in family.SPECS
 }
 
