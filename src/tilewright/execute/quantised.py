@@ -113,5 +113,8 @@ def _values(
             results = run_node(node, read)
         else:
             raise ModelError(f"there is no kernel for operator {node.kind}")
-        made |= {n: array for n, array in zip(node.outputs, results, strict=True) if n}
+        if len(results) == len(node.outputs):
+            made |= {n: array for n, array in zip(node.outputs, results, strict=True) if n}
+        else:  # a runtime gives only those that are wanted
+            made |= dict(zip(node.writes, results, strict=True))
     return made
