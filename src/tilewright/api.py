@@ -28,9 +28,8 @@ from tilewright.frontend.idioms import Idiom, recognise
 from tilewright.frontend.load import load_onnx
 from tilewright.frontend.save import save_onnx
 from tilewright.frontend.weights import seeded, seeded_inputs
-from tilewright.geometry.box import Box
 from tilewright.graph.graph import Array, Graph
-from tilewright.graph.ops import spec_of
+from tilewright.graph.ops import costed_by_bytes, macs_of, spec_of
 from tilewright.shrink.choose import silent
 from tilewright.shrink.measure import Measured
 from tilewright.shrink.measure import measure as measure_models
@@ -113,33 +112,36 @@ class Coverage:
     macs: int
     tileable_macs: int
     whole_kinds: tuple[str, ...]
+    costed_by_bytes: tuple[str, ...] = ()  # kinds of which nothing is known but their bytes
 
     @property
-    def tileable_share(self) -> float:
-        """Share of multiply-accumulates in operators that can be cut."""
-        return self.tileable_macs / self.macs if self.macs else 1.0
+    def tileable_share(self) -> float | None:
+        """Share of multiply-accumulates in operators that can be cut; None where there are none."""
+        return self.tileable_macs / self.macs if self.macs else None
 
 
 def coverage(graph: Graph) -> Coverage:
     """Which operators can be cut, by count and by multiply-accumulates."""
     macs = tileable_macs = tileable_nodes = 0
     whole: dict[str, None] = {}
+    by_bytes: dict[str, None] = {}
     for node in graph.nodes:
-        known = spec_of(graph, node)
-        if known is None:
-            whole[node.kind] = None
-            continue
-        spec, op = known
-        access = spec.access(op, 0) if op.outputs and op.outputs[0] is not None else None
-        work = spec.macs(op, Box.whole(op.result().shape)) if access is not None else 0
+        work = macs_of(graph, node)
         macs += work
-        if access is None or not access.tileable():
-            if access is None:
-                whole[node.kind] = None
-            continue
-        tileable_nodes += 1
-        tileable_macs += work
-    return Coverage(len(graph.nodes), tileable_nodes, macs, tileable_macs, tuple(whole))
+        if costed_by_bytes(graph, node):
+            by_bytes[node.kind] = None
+        known = spec_of(graph, node)
+        access = None
+        if known is not None and known[1].outputs and known[1].outputs[0] is not None:
+            access = known[0].access(known[1], 0)
+        if access is None:
+            whole[node.kind] = None
+        elif access.tileable():
+            tileable_nodes += 1
+            tileable_macs += work
+    return Coverage(
+        len(graph.nodes), tileable_nodes, macs, tileable_macs, tuple(whole), tuple(by_bytes)
+    )
 
 
 @dataclass(frozen=True, slots=True)

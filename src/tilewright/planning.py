@@ -31,6 +31,7 @@ from tilewright.program.metrics import Objective
 from tilewright.program.place import Placed
 from tilewright.program.program import Whole
 from tilewright.program.verify import verify_placed, verify_program
+from tilewright.proving import proven
 from tilewright.search.ablation import Ablation, ablate
 from tilewright.search.bounds import Bounds, bounds_of
 from tilewright.search.fusion import Found, Fusion
@@ -202,11 +203,16 @@ def plan_model(
     numbers = _numbers(model, numbered, graph, seed)
     progress(f"executing {len(placed.program.tasks)} tasks on the virtual machine")
     done = run_tasks(placed, machine, graph.opsets, account, numbers)
-    try:
-        difference = compare(numbers.expected, done.outputs, TOLERANCE)
-    except VerificationError:
-        # onnxruntime rounds quantised operators elsewhere once it has fused them, and a saturated
-        # output can magnify other orders of summation: the operators as they are written decide.
+    inputs, weights = numbers.inputs, numbers.weights
+    outcome = proven(numbered, graph, numbers.expected, done.outputs, inputs, weights, TOLERANCE)
+    difference = outcome.difference
+    if outcome.same and outcome.rounded:
+        # A saved run is verified later without the original: against what was judged here.
+        numbers = replace(numbers, expected=done.outputs)
+        planned = replace(planned, notes=(*notes, f"verified by steps: {outcome.told()}"))
+    elif not outcome.same:
+        # A saturated output can magnify other orders of summation: the operators as they are
+        # written decide.
         progress("running the original in onnxruntime, its optimiser off")
         expected = _reference(model, numbered, numbers.inputs, optimise=False)
         numbers = replace(numbers, expected=expected, as_written=True)

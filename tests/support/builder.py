@@ -37,6 +37,7 @@ class GraphBuilder(TypedNodes):
         *inputs: str,
         outputs: int = 1,
         name: str | None = None,
+        domain: str = "",
         **attributes: object,
     ) -> str:
         """A node; gives the name of its first result (the others are `NAME.1`, ...)."""
@@ -48,7 +49,7 @@ class GraphBuilder(TypedNodes):
             for key, value in attributes.items()
             if value is not None
         }
-        self.append(Node(f"{kind}_{first}", kind, inputs, results, given))
+        self.append(Node(f"{kind}_{first}", kind, inputs, results, given, domain))
         return first
 
     def unread(self) -> list[str]:

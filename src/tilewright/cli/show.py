@@ -148,8 +148,10 @@ def show_model(
                 "nodes": covered.nodes,
                 "tileable_nodes": covered.tileable_nodes,
                 "macs": covered.macs,
+                "tileable_macs": covered.tileable_macs,
                 "tileable_macs_share": covered.tileable_share,
                 "whole_operators": list(covered.whole_kinds),
+                "costed_by_bytes": list(covered.costed_by_bytes),
                 "idioms": dict(sorted(Counter(i.kind for i in api.idioms(graph)).items())),
                 "weight_bytes": graph.weight_bytes,
                 "weightless": graph.weightless,
@@ -164,14 +166,17 @@ def show_model(
         macs = macs_of(graph, node)
         table.add_row(node.name, node.kind, results, format_count(macs) if macs else "")
     out.print(table)
+    share = "0 of 0" if covered.tileable_share is None else f"{covered.tileable_share:.1%}"
     out.print(
         f"{covered.nodes} {noun(covered.nodes, 'node')}, {format_count(covered.macs)} MACs, "
-        f"{covered.tileable_share:.1%} of them in operators that can be cut; "
+        f"{share} of them in operators that can be cut; "
         f"weights {format_bytes(graph.weight_bytes)}"
         + (" (numbers not in the file)" if graph.weightless else "")
     )
     found = Counter(idiom.kind for idiom in api.idioms(graph))
     if found:
         out.print("Recognised: " + ", ".join(f"{kind} {n}" for kind, n in sorted(found.items())))
+    if covered.costed_by_bytes:
+        out.print(f"Costed by their bytes alone: {', '.join(covered.costed_by_bytes)}")
     if covered.whole_kinds:
         out.print(f"Run whole: {', '.join(covered.whole_kinds)}")

@@ -6,6 +6,7 @@ from math import prod
 from tilewright.cost.base import WorkKind, Workload, matrix_product
 from tilewright.geometry.access import Access, AxisRule, Scaled, TransposedWindow, Whole, Window
 from tilewright.graph.ops.spec import Engine, Op, OpSpec, Pool, Tile
+from tilewright.graph.types import FLOATS, QUANTISED
 
 _FIRST_SPATIAL = 2
 _MANY = 16  # channels that no array packs any more; below it the machine's own limit decides
@@ -32,7 +33,7 @@ def workload_of(
 ) -> Workload:
     """The work of one tile, in the planned element type where it differs from the graph's. Who has
     the first output's access relation at hand saves the time to derive it."""
-    element = dtype or op.result().dtype
+    element = _element(op, dtype)
     access = access or spec.access(op, 0)
     rules = access.inputs[0] if access is not None and access.inputs else None
     if rules is None or tile.input_box(0) is None:
@@ -42,6 +43,17 @@ def workload_of(
     if spec.engine is Engine.MATRIX:
         return _product(tile, rules, element)
     return _vector(spec, tile, element)
+
+
+def _element(op: Op, planned: str | None) -> str:
+    """The element type that an operator computes with: the planned one, unless it reads and writes
+    quantised numbers alone."""
+    if planned is None:
+        return op.result().dtype
+    data = [o.type.dtype for o in op.inputs if o is not None and not o.constant]
+    made = [kind.dtype for kind in op.outputs if kind is not None]
+    quantised = data and data[0] in QUANTISED and not any(d in FLOATS for d in (*data, *made))
+    return data[0] if quantised else planned
 
 
 def _has_window(spec: OpSpec, rules: tuple[AxisRule, ...]) -> bool:
@@ -123,9 +135,12 @@ def _product(tile: Tile, rules: tuple[AxisRule, ...], dtype: str) -> Workload:
 
 def _vector(spec: OpSpec, tile: Tile, dtype: str) -> Workload:
     shape = tile.output.shape
-    inputs = [tile.input_box(index) for index in range(len(tile.inputs))]
-    full = [box for box in inputs if box is not None and box.size == tile.output.size]
-    largest = max((box.size for box in inputs if box is not None), default=tile.output.size)
+    boxes = [tile.input_box(index) for index in range(len(tile.inputs))]
+    inputs = [box for box in boxes if box is not None]
+    largest = max((box.size for box in inputs), default=tile.output.size)
+    # Scales and zero points are part of the instruction.
+    inputs = [box for box in inputs if box.size > 1 or tile.output.size == 1]
+    full = [box for box in inputs if box.size == tile.output.size]
     operator = spec.vector_class
     if spec.pairs and len(full) == len(inputs) == 2 and len(shape) == 4:
         image = _Image.of(shape)

@@ -9,6 +9,7 @@ from tilewright.errors import VerificationError
 from tilewright.graph.graph import Array
 
 TOLERANCE = 1e-5  # of the largest magnitude of an output
+SMALL = 1e-2  # of it: what another order of sums can explain
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,38 +20,124 @@ class Difference:
     max_rel_error: float
 
 
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What came out of comparing two sets of numbers.
+
+    `tensor` and `place` are where they differ most, or where something is wrong that is no
+    difference of numbers; `fault` says what is wrong there and `cause` what the reason may be. For
+    quantised networks, `rounded` of `elements` integers are one step apart, which is the same.
+    """
+
+    difference: Difference
+    fault: str = ""
+    tensor: str = ""
+    place: tuple[int, ...] = ()
+    expected: float | None = None
+    actual: float | None = None
+    cause: str = ""
+    rounded: int = 0
+    elements: int = 0
+
+    @property
+    def same(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.fault
+
+    def told(self) -> str:
+        """The outcome in a line."""
+        if self.fault:
+            where = f" at {list(self.place)}" if self.place else ""
+            numbers = ""
+            if self.expected is not None and self.actual is not None:
+                numbers = f" ({self.actual:.6g} instead of {self.expected:.6g}{where})"
+            cause = f"; likely cause: {self.cause}" if self.cause else ""
+            return f"{self.fault}{numbers}{cause}"
+        error = f"largest difference {self.difference.max_rel_error:.1e} of the largest value"
+        if not self.rounded:
+            return error
+        return (
+            f"{self.rounded} of {self.elements} quantised numbers are one step apart, where a "
+            f"result lies between two; {error}"
+        )
+
+
+def compared(
+    expected: Mapping[str, Array], actual: Mapping[str, Array], tolerance: float = TOLERANCE
+) -> Comparison:
+    """Compare outputs: integers must be equal, floats within the tolerance."""
+    worst = Comparison(Difference(0.0, 0.0))
+    for name, reference in expected.items():
+        found = _compared(name, reference, actual.get(name), tolerance)
+        if not found.same:
+            return found
+        if found.difference.max_rel_error >= worst.difference.max_rel_error:
+            absolute = max(found.difference.max_abs_error, worst.difference.max_abs_error)
+            worst = Comparison(
+                Difference(absolute, found.difference.max_rel_error), "", name, found.place
+            )
+    return worst
+
+
 def compare(
     expected: Mapping[str, Array], actual: Mapping[str, Array], tolerance: float = TOLERANCE
 ) -> Difference:
     """Compare outputs: integers must be equal, floats within the tolerance. Raises if not."""
-    worst_abs = worst_rel = 0.0
-    for name, reference in expected.items():
-        result = actual.get(name)
-        if result is None:
-            raise VerificationError(f"output '{name}' of the original is not there")
-        if result.shape != reference.shape:
-            raise VerificationError(
-                f"output '{name}' has shape {result.shape}, the original's is {reference.shape}"
-            )
-        if reference.size == 0:
-            continue
-        if not np.issubdtype(reference.dtype, np.floating):
-            if not np.array_equal(reference, result):
-                raise VerificationError(f"output '{name}' differs from the original's")
-            continue
-        a, b = result.astype(np.float64), reference.astype(np.float64)
-        finite = np.isfinite(b)
-        if not np.array_equal(np.isfinite(a), finite):
-            raise VerificationError(f"output '{name}' is not finite where the original's is")
-        if not np.array_equal(a[~finite], b[~finite], equal_nan=True):
-            raise VerificationError(f"output '{name}' has other infinities than the original's")
-        absolute = float(np.max(np.abs(a[finite] - b[finite]), initial=0.0))
-        largest = float(np.max(np.abs(b), where=finite, initial=0.0))
-        relative = absolute / largest if largest else absolute
-        if relative > tolerance:
-            raise VerificationError(
-                f"output '{name}' differs by {relative:.1e} of its largest value, "
-                f"more than {tolerance:.0e}"
-            )
-        worst_abs, worst_rel = max(worst_abs, absolute), max(worst_rel, relative)
-    return Difference(worst_abs, worst_rel)
+    found = compared(expected, actual, tolerance)
+    if not found.same:
+        raise VerificationError(found.told())
+    return found.difference
+
+
+def _compared(name: str, reference: Array, result: Array | None, tolerance: float) -> Comparison:
+    nothing = Difference(0.0, 0.0)
+    if result is None:
+        return Comparison(nothing, f"output '{name}' of the original is not there", name)
+    if result.shape != reference.shape:
+        fault = f"output '{name}' has shape {result.shape}, the original's is {reference.shape}"
+        return Comparison(nothing, fault, name)
+    if reference.size == 0:
+        return Comparison(nothing, tensor=name)
+    if not np.issubdtype(reference.dtype, np.floating):
+        wrong = np.asarray(reference != result)
+        if not wrong.any():
+            return Comparison(nothing, tensor=name)
+        return _faulty(
+            name, reference, result, wrong, f"output '{name}' differs from the original's"
+        )
+    a, b = result.astype(np.float64), reference.astype(np.float64)
+    finite = np.isfinite(b)
+    wrong = np.isfinite(a) != finite
+    if wrong.any():
+        fault = f"output '{name}' is not finite where the original's is"
+        cause = "a task read bytes that nothing had written, or numbers beyond float32"
+        return _faulty(name, b, a, wrong, fault, cause)
+    other = ~finite & ~((a == b) | (np.isnan(a) & np.isnan(b)))
+    if other.any():
+        fault = f"output '{name}' has other infinities than the original's"
+        return _faulty(name, b, a, other, fault)
+    distance = np.abs(np.where(finite, a, 0.0) - np.where(finite, b, 0.0))
+    absolute = float(distance.max(initial=0.0))
+    largest = float(np.max(np.abs(b), where=finite, initial=0.0))
+    relative = absolute / largest if largest else absolute
+    difference = Difference(absolute, relative)
+    place = tuple(int(i) for i in np.unravel_index(int(distance.argmax()), distance.shape))
+    if relative <= tolerance:
+        return Comparison(difference, tensor=name, place=place)
+    share = f"{int(np.count_nonzero(distance > tolerance * largest))} of {distance.size} elements"
+    cause = f"a fault of the program: {share} differ"
+    if relative <= SMALL:
+        cause = f"sums in another order, magnified on the way ({share} differ)"
+    fault = (
+        f"output '{name}' differs by {relative:.1e} of its largest value, more than {tolerance:.0e}"
+    )
+    return Comparison(difference, fault, name, place, float(b[place]), float(a[place]), cause)
+
+
+def _faulty(
+    name: str, expected: Array, actual: Array, wrong: Array, fault: str, cause: str = ""
+) -> Comparison:
+    """A comparison that failed at the first place that is wrong."""
+    place = tuple(int(i) for i in np.unravel_index(int(wrong.argmax()), wrong.shape))
+    pair = float(expected[place]), float(actual[place])
+    return Comparison(Difference(0.0, 0.0), fault, name, place, *pair, cause)

@@ -1,6 +1,7 @@
 """Shapes and constants in one walk: each node is folded if it can be, else its types inferred."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -11,7 +12,8 @@ from tilewright.graph.graph import Array, Constant, Node, constant_of
 from tilewright.graph.kernels.call import Call
 from tilewright.graph.kernels.geometry import LEADING
 from tilewright.graph.kernels.pooling import pool_window
-from tilewright.graph.types import TensorType
+from tilewright.graph.ops.quantised import PLANNED, RUNTIME, data_inputs
+from tilewright.graph.types import QUANTISED, TensorType
 
 FOLD_BYTES = 65536  # a folded constant may be this large, or as large as what it is made from
 UNFOLDED = frozenset(
@@ -45,7 +47,7 @@ class Inference:
                     self.constant(name, _folded(array))
             return False
         self._check_parameters(node)
-        found = {} if node.domain else self._corrected(node)
+        found = self._quantised(node) if node.domain else self._corrected(node)
         found = found or proto.infer_types(node, self.types, self.constants, self.opsets)
         found |= {} if node.domain else self._as_run(node)
         for name in node.writes:
@@ -77,6 +79,32 @@ class Inference:
         if node.kind == "Slice" and any(kind and len(kind.shape) != 1 for kind in parameters):
             return "starts, ends, axes and steps are lists"
         return ""
+
+    def _quantised(self, node: Node) -> dict[str, TensorType]:
+        """Results of quantised operators that only onnxruntime has: in the shape of the float one
+        inside, in the type of the zero point that comes last."""
+        known = (
+            data_inputs(node.kind, len(node.inputs)) if node.domain in (RUNTIME, PLANNED) else None
+        )
+        inputs = [node.inputs[k] for k in known[1] if k < len(node.inputs)] if known else []
+        kinds = [self.types.get(name) for name in inputs]
+        if known is None or not kinds or any(kind is None for kind in kinds):
+            return {}
+        real = {
+            name: TensorType("float32", kind.shape)
+            for name, kind in zip(inputs, kinds, strict=True)
+            if kind is not None
+        }
+        plain = replace(node, kind=known[0], inputs=tuple(inputs), domain="")
+        own = {k: v for k, v in plain.attributes.items() if k not in ("opset", "channels_last")}
+        found = dict.fromkeys(node.outputs, real[inputs[0]])  # planned ones: element by element
+        if node.domain == RUNTIME:
+            found = proto.infer_types(replace(plain, attributes=own), real, {}, self.opsets)
+        zero = self.types.get(node.inputs[1] if known[1][0] else node.inputs[-1])
+        if zero is None or node.attributes.get("channels_last", 0):
+            return {}
+        dtype = zero.dtype if zero.dtype in QUANTISED else "float32"
+        return {name: TensorType(dtype, kind.shape) for name, kind in found.items()}
 
     def _corrected(self, node: Node) -> dict[str, TensorType]:
         """Results that onnx does not infer, or infers wrongly."""

@@ -100,9 +100,11 @@ class Writer:
         inputs: Iterable[str],
         outputs: Mapping[str, TensorType | None],
         attributes: Mapping[str, Attribute] | None = None,
+        domain: str = "",
     ) -> None:
         """A new node; its results' types are made known."""
-        self.nodes.append(Node(name, kind, tuple(inputs), tuple(outputs), attributes or {}))
+        node = Node(name, kind, tuple(inputs), tuple(outputs), attributes or {}, domain)
+        self.nodes.append(node)
         for value, result in outputs.items():
             if value and result is not None:
                 self.types[value] = result

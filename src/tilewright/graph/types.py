@@ -31,6 +31,8 @@ BITS = {
     "uint2": 2,
     "string": 256,  # the size of a std::string; text is never tiled
 }
+# Integers that stand for real numbers, by a scale and a zero point.
+QUANTISED = frozenset({"int8", "uint8", "int4", "uint4", "int2", "uint2"})
 FLOATS = frozenset({"float64", "float32", "float16", "bfloat16"})
 
 

@@ -100,8 +100,8 @@ def cascade_maxima(draft: Draft, limits: Limits) -> str | None:
 
 def _too_large(draft: Draft, limits: Limits) -> WindowParameters | None:
     """The window of a pool whose kernel is beyond the limit."""
-    if draft.spec.pool not in _STAGE or len(draft.old.outputs) > 1:
-        return None
+    if draft.spec.pool not in _STAGE or len(draft.old.outputs) > 1 or draft.old.domain:
+        return None  # a quantised one would round twice
     window = pool_window(draft.op)
     if window is None or not any(too_long(k, limits.kernel) for k in window.kernel):
         return None

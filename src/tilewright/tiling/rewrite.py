@@ -91,10 +91,11 @@ class _Writer(Writer):
         attributes: Mapping[str, Attribute],
         inputs: Iterable[str],
         outputs: Mapping[str, TensorType | None],
+        domain: str = "",
     ) -> None:
         """A new node, called after its first result."""
         label = next(name for name in outputs if name)
-        self.node(self.names.take(f"{label}:{kind}"), kind, inputs, outputs, attributes)
+        self.node(self.names.take(f"{label}:{kind}"), kind, inputs, outputs, attributes, domain)
 
     def integers(self, label: str, values: Iterable[int]) -> str:
         """A list of integers; equal ones share a constant."""
@@ -188,7 +189,8 @@ class _GroupWriter:
             for output in step.outputs:
                 name, kind = self._step_output(tiled, tile, step, output, index, label, local)
                 outputs[name] = kind
-            self.writer.add(step.kind, step.attributes, inputs, outputs)
+            domain = tiled.node.domain if step.kind == tiled.node.kind else ""
+            self.writer.add(step.kind, step.attributes, inputs, outputs, domain)
 
     def _step_input(
         self, value: StepInput, operands: Mapping[int, str], local: Mapping[str, str]

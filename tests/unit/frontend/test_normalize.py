@@ -682,6 +682,7 @@ def test_every_pass_says_what_it_does() -> None:
         "collapse_idioms",
         "move_scales",
         "fold_channel_affine",
+        "fold_quantisation",
         "constants_last",
     ]
     assert all(run_pass.__doc__ for run_pass in PASSES)

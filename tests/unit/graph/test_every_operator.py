@@ -15,6 +15,7 @@ from tilewright.errors import TilingError
 from tilewright.graph.graph import Array, Graph
 from tilewright.graph.ops import SPECS
 from tilewright.graph.ops.elementwise import BROADCAST, UNARY
+from tilewright.graph.ops.quantised import PLANNED, PLANNED_UNARY, RUNTIME
 from tilewright.graph.ops.reduction import REDUCE
 from tilewright.tiling.grid import Halo, Split
 from tilewright.tiling.group import cut_group, typed_group
@@ -28,7 +29,7 @@ class Example:
     """One node (the last that `build` adds) and the axes of its result that can be cut.
 
     `axes` None: this node runs whole. `no_kernel`: onnxruntime cannot run it, so that only its
-    tiles are derived.
+    tiles are derived. `steps`: how far off it may be where it rounds quantised results.
     """
 
     kind: str
@@ -37,6 +38,7 @@ class Example:
     label: str = ""
     opset: int = 21
     no_kernel: str = ""
+    steps: int = 0
     feeds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
@@ -116,6 +118,35 @@ def dequantise(b: GraphBuilder) -> str:
     return b.add("DequantizeLinear", image(b, "uint8"), scales, zeros, axis=1)
 
 
+def steps(b: GraphBuilder, scale: float = 0.5, zero: int = 3) -> tuple[str, str]:
+    """A scale and a zero point."""
+    return b.constant(scale, "float32"), b.constant(zero, "uint8")
+
+
+def quantised(kind: str, inputs: int = 1, domain: str = RUNTIME, **attributes: object) -> Build:
+    """An operator on quantised images, its result in other steps."""
+
+    def build(b: GraphBuilder) -> str:
+        given = [name for _ in range(inputs) for name in (image(b, "uint8"), *steps(b))]
+        return b.add(kind, *given, *steps(b, 0.03, 5), domain=domain, **attributes)
+
+    return build
+
+
+def quantised_gemm(b: GraphBuilder) -> str:
+    scales, zeros = b.constant(np.linspace(0.1, 0.4, 4), "float32"), b.constant([0] * 4, "int8")
+    weight, bias = b.weight(4, 5, dtype="int8"), b.weight(4, dtype="int32")
+    x = b.input(6, 5, dtype="uint8")
+    return b.add(
+        "QGemm", x, *steps(b), weight, scales, zeros, bias, *steps(b), domain=RUNTIME, transB=1
+    )
+
+
+def quantised_concat(b: GraphBuilder) -> str:
+    parts = [name for k in range(2) for name in (image(b, "uint8"), *steps(b, 0.25 * (k + 1)))]
+    return b.add("QLinearConcat", *steps(b, 0.25), *parts, domain=RUNTIME, axis=1)
+
+
 def blocks(b: GraphBuilder) -> str:
     scales = b.constant(np.full((2, 2, 6, 5), 0.5), "float32")
     return b.add("DequantizeLinear", image(b, "uint8"), scales, axis=1, block_size=2)
@@ -156,6 +187,27 @@ EXAMPLES = [
     *(Example(kind, node(kind), ALL) for kind in PLAIN_UNARY),
     Example("Swish", node("Swish"), ALL, opset=24),
     Example("Swish", node("Swish", alpha=1.702), ALL, "quick GELU", opset=24),
+    *(
+        Example(f"QLinear{kind}", quantised(f"QLinear{kind}"), ALL)
+        for kind in ("LeakyRelu", "Sigmoid")
+    ),
+    *(Example(f"QLinear{kind}", quantised(f"QLinear{kind}", 2), ALL) for kind in ("Add", "Mul")),
+    *(
+        Example(f"QLinear{kind}", quantised(f"QLinear{kind}", 1, PLANNED), ALL, no_kernel="planned")
+        for kind in PLANNED_UNARY
+    ),
+    Example("QLinearSoftmax", quantised("QLinearSoftmax", axis=-1, opset=13), (0, 1, 2), steps=1),
+    Example(
+        "QLinearSoftmax", quantised("QLinearSoftmax", axis=1, opset=12), None, "of old", steps=1
+    ),
+    Example(
+        "QLinearAveragePool",
+        quantised("QLinearAveragePool", kernel_shape=[2, 3], pads=[1, 1, 0, 1], strides=[2, 1]),
+        ALL,
+    ),
+    Example("QLinearGlobalAveragePool", quantised("QLinearGlobalAveragePool"), (0, 1)),
+    Example("QLinearConcat", quantised_concat, ALL),
+    Example("QGemm", quantised_gemm, (0, 1)),
     Example("BitwiseNot", lambda b: b.add("BitwiseNot", image(b, "int32")), ALL),
     Example("Not", lambda b: b.add("Not", image(b, "bool")), ALL),
     Example("Cast", node("Cast", to=6), ALL),

@@ -12,6 +12,7 @@ from tilewright.frontend.idioms import recognise
 from tilewright.frontend.idioms.matching import Matcher
 from tilewright.frontend.normalize.collapse import collapse_idioms
 from tilewright.frontend.normalize.fold import fold_channel_affine
+from tilewright.frontend.normalize.quantise import fold_quantisation
 from tilewright.frontend.normalize.scale import move_scales
 from tilewright.graph.edit import Names, hidden_values, rebuilt
 from tilewright.graph.graph import Constant, Graph, Node, constant_of
@@ -109,6 +110,7 @@ PASSES: tuple[Pass, ...] = (
     collapse_idioms,
     move_scales,  # on what a convolution makes, a scale is folded next
     fold_channel_affine,
+    fold_quantisation,  # activations are single operators by now
     constants_last,
 )
 

@@ -4,12 +4,21 @@ from collections.abc import Mapping
 
 from tilewright.geometry.box import Box
 from tilewright.graph.graph import Graph, Node
-from tilewright.graph.ops import elementwise, layout, matmul, reduction, resample, windows
-from tilewright.graph.ops.spec import Op, OpSpec, op_of
+from tilewright.graph.ops import (
+    elementwise,
+    layout,
+    matmul,
+    quantised,
+    reduction,
+    resample,
+    windows,
+)
+from tilewright.graph.ops.spec import Engine, Op, OpSpec, op_of
+from tilewright.graph.ops.whole import PRODUCTS, Product
 
 SPECS: Mapping[str, OpSpec] = {
     spec.kind: spec
-    for family in (windows, elementwise, matmul, reduction, layout, resample)
+    for family in (windows, elementwise, matmul, reduction, layout, resample, quantised)
     for spec in family.SPECS
 }
 
@@ -33,10 +42,29 @@ def runs_whole(graph: Graph, node: Node) -> bool:
     return any(spec.access(op, k) is None for k in there)
 
 
+def products_of(graph: Graph, node: Node) -> tuple[Product, ...]:
+    """The matrix products inside an operator that has no spec, as far as they are known."""
+    rule = PRODUCTS.get(node.kind) if not node.domain else None
+    op = op_of(graph, node) if rule is not None else None
+    return rule(op) if rule is not None and op is not None else ()
+
+
 def macs_of(graph: Graph, node: Node) -> int:
     """Multiply-accumulates of a whole node; 0 where it has none or they are not known."""
     known = spec_of(graph, node)
     if known is None:
-        return 0
+        return sum(product.macs for product in products_of(graph, node))
     spec, op = known
-    return spec.macs(op, Box.whole(op.result().shape))
+    there = next((kind for kind in op.outputs if kind is not None), None)
+    return 0 if there is None else spec.macs(op, Box.whole(there.shape))
+
+
+def costed_by_bytes(graph: Graph, node: Node) -> bool:
+    """Whether all that is known of an operator's work is the bytes that it moves: it runs whole,
+    is no data movement, and nothing is known of what it computes."""
+    if not runs_whole(graph, node):
+        return False
+    known = spec_of(graph, node)
+    if known is not None and known[0].engine is Engine.MOVE:
+        return False
+    return macs_of(graph, node) == 0

@@ -16,7 +16,10 @@ from tilewright.graph.ops.spec import (
 )
 
 
-def _matmul_access(op: Op, output: int, left: int = 0, right: int = 1) -> Access | None:
+def _matmul_access(
+    op: Op, output: int, left: int = 0, right: int = 1, of_right: tuple[int, ...] = (3,)
+) -> Access | None:
+    """`of_right` are the right matrix's scale and zero point, which may be one per column."""
     a, b, result = op.shape(left), op.shape(right), op.result().shape
     rank = len(result)
     columns = len(b) > 1
@@ -39,8 +42,10 @@ def _matmul_access(op: Op, output: int, left: int = 0, right: int = 1) -> Access
             rules.append(b_rules)
         elif operand.type.size == 1:
             rules.append(whole_rules(operand.type.shape))
+        elif index in of_right and operand.type.shape == result[-1:] and columns:
+            rules.append((Same(column_axis),))
         else:
-            return None  # zero points per row or column
+            return None  # scales or zero points per row
     return Access(result, free(result), tuple(rules))
 
 
@@ -48,7 +53,8 @@ def _matmul_macs(op: Op, box: Box, left: int = 0) -> int:
     return box.size * op.shape(left)[-1]
 
 
-def _gemm_access(op: Op, output: int) -> Access | None:
+def gemm_access(op: Op, output: int) -> Access | None:
+    """Rows of the first matrix, columns of the second; either may be stored transposed."""
     a, b, result = op.shape(0), op.shape(1), op.result().shape
     a_rules: tuple[AxisRule, ...] = (Same(0), Whole(a[1]))
     if op.int_of("transA", 0):
@@ -60,7 +66,8 @@ def _gemm_access(op: Op, output: int) -> Access | None:
     return Access(result, free(result), (a_rules, b_rules, *bias))
 
 
-def _gemm_macs(op: Op, box: Box) -> int:
+def gemm_macs(op: Op, box: Box) -> int:
+    """The reduction, for every element."""
     return box.size * op.shape(0)[0 if op.int_of("transA", 0) else 1]
 
 
@@ -79,6 +86,8 @@ _AXES = "batch, rows, columns"
 SPECS = (
     _product("MatMul", _AXES, _matmul_access, _matmul_macs, adds_up=True),
     _product("MatMulInteger", _AXES, _matmul_access, _matmul_macs),
-    _product("QLinearMatMul", _AXES, partial(_matmul_access, left=0, right=3), _matmul_macs),
-    _product("Gemm", "rows, columns", _gemm_access, _gemm_macs, adds_up=True),
+    _product(
+        "QLinearMatMul", _AXES, partial(_matmul_access, right=3, of_right=(4, 5)), _matmul_macs
+    ),
+    _product("Gemm", "rows, columns", gemm_access, gemm_macs, adds_up=True),
 )

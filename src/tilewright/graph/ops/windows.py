@@ -338,6 +338,7 @@ SPECS = (
 )
 _FILTERS = {spec.kind: spec.filter for spec in SPECS if spec.filter is not None}
 _POOLS = {spec.kind for spec in SPECS if spec.pool is not None and spec.access is _pool_access}
+_POOLS.add("QLinearAveragePool")  # its attributes are the float one's
 
 
 def window_of(op: Op) -> WindowParameters | None:

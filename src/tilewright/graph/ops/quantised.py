@@ -1,0 +1,190 @@
+"""Operators on quantised numbers, with their scales and zero points beside the data.
+
+Each is a float operator between a dequantisation of its inputs and a quantisation of its result:
+it is cut as that operator is, and runs on integers. onnxruntime has most of them in its own
+domain; those that it lacks exist only in planned networks.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from tilewright.geometry.access import Access, AxisRule, Same
+from tilewright.geometry.box import Box
+from tilewright.graph.ops.elementwise import SPECS as ELEMENTWISE
+from tilewright.graph.ops.layout import SPECS as LAYOUT
+from tilewright.graph.ops.matmul import gemm_access, gemm_macs
+from tilewright.graph.ops.reduction import SPECS as REDUCTION
+from tilewright.graph.ops.spec import (
+    Engine,
+    Op,
+    Operand,
+    OpSpec,
+    Step,
+    Tile,
+    same_operator,
+    whole_rules,
+)
+from tilewright.graph.ops.windows import SPECS as WINDOWS
+from tilewright.graph.types import TensorType
+
+RUNTIME = "com.microsoft"
+PLANNED = "tilewright"
+PREFIX = "QLinear"
+
+Rules = tuple[AxisRule, ...]
+Positions = Callable[[Op], tuple[int, ...]]
+
+_FLOAT = {spec.kind: spec for spec in (*ELEMENTWISE, *LAYOUT, *REDUCTION, *WINDOWS)}
+# Float kinds with one input, or two: each input with its scale and zero point, then the result's.
+UNARY = ("Sigmoid", "LeakyRelu", "Softmax", "AveragePool", "GlobalAveragePool")
+BINARY = ("Add", "Mul")
+_GEMM_DATA = (0, 3)
+PLANNED_UNARY = ("Gelu", "HardSigmoid", "HardSwish", "Mish", "Swish", "Tanh")
+
+
+def data_inputs(kind: str, count: int) -> tuple[str, tuple[int, ...]] | None:
+    """The float kind inside a quantised one of so many inputs, and which of these are its data."""
+    if kind == "QGemm":
+        return "Gemm", _GEMM_DATA
+    inner = kind.removeprefix(PREFIX)
+    if kind == inner:
+        return None
+    if inner == "Concat":
+        return inner, tuple(range(2, count, 3))
+    return (inner, (0, 3) if inner in BINARY else (0,)) if inner in _FLOAT else None
+
+
+def _plain(op: Op, kind: str, data: tuple[int, ...]) -> Op:
+    """The float operator inside."""
+    inputs = tuple(
+        None if (o := op.inputs[k]) is None else Operand(_real(o.type), o.constant, None, o.given)
+        for k in data
+    )
+    outputs = tuple(None if kind is None else _real(kind) for kind in op.outputs)
+    return Op(kind, op.attributes, inputs, outputs, op.opset)
+
+
+def _real(kind: TensorType) -> TensorType:
+    return TensorType("float32", kind.shape)
+
+
+def _parameter(op: Op, index: int, channel: AxisRule | None = None) -> Rules | None:
+    """Rules of a scale or zero point: one for all, or (where there is an axis) one per channel."""
+    shape = op.shape(index)
+    single = all(extent == 1 for extent in shape)
+    if single or (channel is not None and len(shape) == 1):
+        return whole_rules(shape) if single or channel is None else (channel,)
+    return None
+
+
+def _access(op: Op, output: int, inner: OpSpec, positions: Positions) -> Access | None:
+    data = positions(op)
+    if op.int_of("channels_last", 0) or not all(op.has(k) for k in data):
+        return None
+    if inner.rate == "softmax" and op.int_of("opset", 13) < 13:
+        return None  # it took all axes from its own as one
+    plain = inner.access(_plain(op, inner.kind, data), output)
+    if plain is None:
+        return None
+    rules: list[Rules | None] = []
+    for index in range(len(op.inputs)):
+        if index in data:
+            rules.append(plain.inputs[data.index(index)])
+            continue
+        found = _parameter(op, index) if op.has(index) else None
+        if op.has(index) and found is None:
+            return None
+        rules.append(found)
+    return Access(plain.shape, plain.grain, tuple(rules))
+
+
+def _tile(op: Op, tile: Tile, inner: OpSpec, positions: Positions) -> tuple[Step, ...]:
+    """The operator with the attributes that the float one's tile has."""
+    data = positions(op)
+    plain = Tile(tile.outputs, tuple(tile.inputs[k] for k in data))
+    (step,) = inner.tile(_plain(op, inner.kind, data), plain)
+    (own,) = same_operator(op, tile)
+    return (Step(op.kind, step.attributes, own.inputs, own.outputs),)
+
+
+def _quantised(kind: str, inputs: int, domain: str) -> OpSpec:
+    inner = _FLOAT[kind]
+    positions: Positions = lambda op: tuple(3 * k for k in range(inputs))  # noqa: E731
+    return replace(
+        inner,
+        kind=PREFIX + kind,
+        access=partial(_access, inner=inner, positions=positions),
+        tile=partial(_tile, inner=inner, positions=positions),
+        domains=(domain,),
+        folds=False,
+        adds=False,
+        view=None,
+    )
+
+
+def _joined_parts(op: Op) -> tuple[int, ...]:
+    """Inputs of a concat that are data: the result's scale and zero point come first."""
+    return tuple(range(2, len(op.inputs), 3))
+
+
+def _concat_tile(op: Op, tile: Tile) -> tuple[Step, ...]:
+    """The parts that the tile reads, each with its scale and zero point."""
+    axis = op.int_of("axis", 0) % len(op.result().shape)
+    inputs: list[int] = [0, 1]
+    for index in _joined_parts(op):
+        reaches = tile.inputs[index]
+        if reaches is not None and not reaches[axis].interval.empty:
+            inputs += [index, index + 1, index + 2]
+    return (Step(op.kind, {"axis": axis}, tuple(inputs)),)
+
+
+def _gemm(op: Op) -> Op:
+    """The float product inside, without its bias."""
+    return _plain(op, "Gemm", _GEMM_DATA)
+
+
+def _gemm_access(op: Op, output: int) -> Access | None:
+    plain = gemm_access(_gemm(op), output)
+    if plain is None:
+        return None
+    rules: list[Rules | None] = []
+    for index in range(len(op.inputs)):
+        if index in _GEMM_DATA or not op.has(index):
+            rules.append(plain.inputs[_GEMM_DATA.index(index)] if op.has(index) else None)
+            continue
+        # Scales and zero points of the second matrix, and the bias, may be per column.
+        found = _parameter(op, index, Same(1) if index in (4, 5, 6) else None)
+        if found is None:
+            return None
+        rules.append(found)
+    return Access(plain.shape, plain.grain, tuple(rules))
+
+
+def _gemm_macs(op: Op, box: Box) -> int:
+    return gemm_macs(_gemm(op), box)
+
+
+SPECS = (
+    *(_quantised(kind, 1, RUNTIME) for kind in UNARY),
+    *(_quantised(kind, 2, RUNTIME) for kind in BINARY),
+    *(_quantised(kind, 1, PLANNED) for kind in PLANNED_UNARY),
+    replace(
+        _FLOAT["Concat"],
+        kind=PREFIX + "Concat",
+        engine=Engine.VECTOR,
+        access=partial(_access, inner=_FLOAT["Concat"], positions=_joined_parts),
+        tile=_concat_tile,
+        domains=(RUNTIME,),
+        parts=None,
+    ),
+    OpSpec(
+        "QGemm",
+        "matrix product",
+        Engine.MATRIX,
+        "rows, columns",
+        _gemm_access,
+        macs=_gemm_macs,
+        domains=(RUNTIME,),
+    ),
+)
