@@ -12,7 +12,7 @@ from tilewright.errors import TilewrightError
 from tilewright.tiling.grid import Halo, Split
 
 _PLAN_KEYS = frozenset({"model", "machine", "dtype", "groups", "resident", "reloaded"})
-_GROUP_KEYS = frozenset({"nodes", "splits", "spread", "place", "everywhere"})
+_GROUP_KEYS = frozenset({"nodes", "splits", "spread", "place", "everywhere", "cores"})
 _SPLIT_KEYS = frozenset({"axis", "parts", "halo"})
 
 
@@ -33,7 +33,9 @@ class Place(StrEnum):
 class GroupPlan:
     """Operators that run tile by tile. The first dimension of the grid is the outermost loop;
     `spread` is the dimension whose tiles go to the cores in turn (None: all to the first). Where
-    `everywhere`, every core computes all tiles, so that each has all of the result."""
+    `everywhere`, every core computes all tiles, so that each has all of the result. `cores` are the
+    names of those that it runs on (none: all of them); groups on different ones run side by side
+    where nothing else orders them."""
 
     nodes: tuple[str, ...]
     splits: tuple[Split, ...]
@@ -76,6 +78,8 @@ def plan_text(plan: Plan) -> str:
             entry["spread"] = group.spread
         if group.everywhere:
             entry["everywhere"] = True
+        if group.cores:
+            entry["cores"] = list(group.cores)
         if group.place is not Place.CORES:
             entry["place"] = group.place.value
         groups.append(entry)
@@ -193,4 +197,5 @@ def _group(entry: Mapping[str, Any], path: Path, where: str) -> GroupPlan:
     everywhere = entry.get("everywhere", False)
     if not isinstance(everywhere, bool) or (everywhere and spread is not None):
         raise PlanError(f"'{path}': {where}.everywhere is true or false, and goes without spread")
-    return GroupPlan(names, tuple(splits), spread, place, everywhere)
+    cores = tuple(str(core) for core in _items(entry, "cores", path, where))
+    return GroupPlan(names, tuple(splits), spread, place, everywhere, cores)

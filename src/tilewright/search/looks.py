@@ -118,9 +118,13 @@ class Looks:
     def __init__(self, network: Network) -> None:
         self.network, self.machine = network, network.machine
         main, core = self.machine.main_memory, self.machine.cores[0]
-        self.link, self.route = next(self.machine.routes(main.name, core.memory.name))
-        self.queues = max(1, len(list(self.machine.routes(main.name, core.memory.name))))
-        self.rate = self.machine.alone_bytes_per_cycle(self.route)
+        hops = self.machine.path(main.name, core.memory.name)
+        rates = [self.machine.alone_bytes_per_cycle(route) for _, route in hops]
+        self.rate = min(rates)  # the slowest hop counts, and the latency of all others
+        self.link, self.route = hops[rates.index(self.rate)]
+        self.latency = sum(route.latency for _, route in hops) - self.route.latency
+        ends = (self.route.source, self.route.destination)
+        self.queues = max(1, sum(1 for _ in self.machine.routes(*ends)))
         self._values: dict[str, Value] = {}
         self._value_looks: dict[object, Value] = {}
         self._nodes: dict[str, Node] = {}
@@ -195,7 +199,7 @@ class Looks:
 
     def cycles(self, copy: Copy) -> float:
         """A copy from the main memory; the links there are share the latencies."""
-        start = start_cycles(copy, self.link, self.route) / self.queues
+        start = (start_cycles(copy, self.link, self.route) + self.latency) / self.queues
         return start + moved_bytes(copy, self.route) / self.rate
 
     def cost(self, work: Workload) -> tuple[str, int, float]:

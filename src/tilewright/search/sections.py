@@ -62,10 +62,11 @@ class Sections:
         self.pass_rate = self.pass_latency = 0.0
         if len(machine.cores) > 1:
             one, other = machine.cores[0].memory.name, machine.cores[1].memory.name
-            way = next(machine.routes(one, other), None)
-            if way is not None:
-                self.pass_rate = machine.alone_bytes_per_cycle(way[1])
-                self.pass_latency = float(way[1].latency)
+            hops = machine.find_path(one, other)
+            main = machine.main_memory.name
+            if hops is not None and all(route.destination != main for _, route in hops):
+                self.pass_rate = min(machine.alone_bytes_per_cycle(route) for _, route in hops)
+                self.pass_latency = float(sum(route.latency for _, route in hops))
 
     def leaning(self, holding: float = 0.0, room: float = ROOM) -> "Sections":
         """The same, with more care for the room that constants take, or with less room."""

@@ -1,0 +1,108 @@
+"""Groups that name their cores, cores that differ, and memories between the main one and the
+cores: lowered, validated, executed."""
+
+import numpy as np
+import pytest
+
+from tilewright import api
+from tilewright.execute.runtime import run
+from tilewright.execute.vm import VirtualMachine
+from tilewright.frontend.builder import Builder
+from tilewright.frontend.normalize import normalize
+from tilewright.frontend.save import serialize
+from tilewright.frontend.weights import seeded, seeded_inputs
+from tilewright.graph.graph import Graph
+from tilewright.machine.load import load_machine
+from tilewright.machine.machine import Machine
+from tilewright.plan.plan import GroupPlan, Plan
+from tilewright.planning import plan_model
+from tilewright.program.lower import lowered
+from tilewright.program.place import Placed
+from tilewright.program.rows import LoweringError
+from tilewright.program.verify import verify_placed, verify_program
+from tilewright.search.bounds import bounds_of
+from tilewright.tiling.grid import Split
+
+MACHINES = ("npu-2.7", "three-core-bus", "mixed-cores", "eight-core-l2")
+
+
+def two_branches() -> Graph:
+    """Two convolutions of the same input: nothing orders them."""
+    b = Builder("net")
+    x = b.input("x", (1, 16, 32, 32))
+    left = b.conv(x, 32, 3, pads=1, bias=True, name="left")
+    right = b.conv(x, 32, 3, pads=1, bias=True, name="right")
+    return seeded(b.finish(left, right), 0)
+
+
+def plan_on(graph: Graph, machine: Machine, *cores: tuple[str, ...]) -> Plan:
+    groups = tuple(
+        GroupPlan((node.name,), (Split(2, 2),), 0, cores=some)
+        for node, some in zip(graph.nodes, cores, strict=True)
+    )
+    return Plan(graph.name, machine.name, machine.dtype, groups)
+
+
+def check(original: Graph, graph: Graph, machine: Machine, placed: Placed) -> None:
+    """Validate, execute, compare."""
+    verify_program(placed.program, machine)
+    verify_placed(placed, machine)
+    feeds = seeded_inputs(original, 0)
+    weights = {name: c.data for name, c in graph.constants.items() if c.data is not None}
+    got = VirtualMachine(placed, machine, graph.opset).run(feeds, weights).outputs
+    for name, expected in run(serialize(original), feeds).items():
+        assert np.allclose(got[name], expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_groups_run_on_the_cores_they_name(name: str) -> None:
+    original, machine = two_branches(), load_machine(name)
+    graph = normalize(original)
+    one, other = (core.name for core in machine.cores[:2])
+    placed = lowered(graph, machine, plan_on(graph, machine, (one,), (other,)))
+    check(original, graph, machine, placed)
+    home = {engine.name: engine.core for engine in machine.engines}
+    cores = [
+        {home[t.engine] for t in placed.program.tasks if t.engine in home and t.group == g}
+        for g in (0, 1)
+    ]
+    assert cores == [{one}, {other}]
+    assert placed.schedule.makespan >= bounds_of(graph, machine, machine.dtype).cycles
+
+
+def test_groups_on_different_cores_run_side_by_side() -> None:
+    original, machine = two_branches(), load_machine("three-core-bus")
+    graph = normalize(original)
+    cores = [core.name for core in machine.cores]
+    behind = lowered(graph, machine, plan_on(graph, machine, (cores[0],), (cores[0],)))
+    beside = lowered(graph, machine, plan_on(graph, machine, (cores[0],), (cores[1],)))
+    assert beside.schedule.makespan < 0.8 * behind.schedule.makespan
+    spans = []
+    for group in (0, 1):
+        inside = [n for n, t in enumerate(beside.program.tasks) if t.group == group]
+        spans.append((beside.schedule.start[inside].min(), beside.schedule.end[inside].max()))
+    assert spans[0][0] < spans[1][1] and spans[1][0] < spans[0][1]
+
+
+def test_a_core_that_is_not_there_is_named() -> None:
+    machine = load_machine("npu-2.7")
+    graph = normalize(two_branches())
+    with pytest.raises(LoweringError, match="cluster9"):
+        lowered(graph, machine, plan_on(graph, machine, ("cluster9",), ()))
+
+
+@pytest.mark.parametrize("name", ["eight-core-l2", "mixed-cores", "three-core-bus"])
+def test_machines_with_levels_and_unlike_cores_are_searched_and_executed(name: str) -> None:
+    machine = load_machine(name)
+    planned = plan_model(api.load("four_convs@32x32"), machine, fast=True)
+    assert planned.verified is not None and planned.verified.tasks > 0
+    assert planned.account.latency_cycles >= planned.bounds.cycles
+
+
+def test_copies_pass_the_memory_between() -> None:
+    """No link leads from DRAM to a core: everything goes through the L2, which holds it."""
+    original, machine = two_branches(), load_machine("eight-core-l2")
+    graph = normalize(original)
+    placed = lowered(graph, machine, plan_on(graph, machine, (), ()))
+    peaks = dict(placed.peaks)
+    assert 0 < peaks["l2"] <= machine.memory("l2").usable
