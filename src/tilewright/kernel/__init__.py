@@ -1,0 +1,1 @@
+"""Fused kernels: loop nests as data."""

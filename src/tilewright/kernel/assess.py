@@ -1,0 +1,339 @@
+"""Assess: everything that can be said about a nest without running it.
+
+Parts of a nest that depend on few of its choices are worked out once and kept, so that a search can
+look at many nests.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, TypeVar
+
+from tilewright.kernel.ledger import (
+    Held,
+    Ledger,
+    input_buffers,
+    psum_banks,
+    result_buffers,
+    weight_buffers,
+)
+from tilewright.kernel.nest import Nest
+from tilewright.kernel.problem import KernelError, Problem
+from tilewright.kernel.rules import Violation, broken_hardware, broken_structure
+from tilewright.kernel.space import Space
+from tilewright.kernel.target import Target
+from tilewright.kernel.transfers import (
+    Transfers,
+    bias_transfers,
+    input_transfers,
+    result_transfers,
+    weight_transfers,
+)
+from tilewright.kernel.work import (
+    TENSOR,
+    Work,
+    copy_work,
+    finishing_steps,
+    finishing_work,
+    product_work,
+    step_seconds,
+    weight_work,
+)
+
+ENGINE_ORDER = (TENSOR, "vector", "scalar", "gpsimd", "dma")
+SHORT_RUN = 512  # bytes: below, a queue spends more time on packets than on bytes
+_TILES = ("tile_in", "tile_out", "tile_rows", "tile_cols", "block_rows")
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Lint:
+    """A remark that is no error: what is slow, and what helps."""
+
+    operand: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """A nest, costed. Times are seconds; `low` is the time if a compiler removes every load that
+    SBUF could have kept, `high` the nest as it is written."""
+
+    problem: Problem
+    nest: Nest
+    target: Target
+    violations: tuple[Violation, ...]
+    ledger: Ledger
+    transfers: tuple[Transfers, ...]
+    work: tuple[Work, ...]
+    engines: tuple[tuple[str, float], ...]
+    seconds: float
+    low: float
+    high: float
+    lints: tuple[Lint, ...]
+
+    @property
+    def legal(self) -> bool:
+        """Whether no rule is broken."""
+        return not self.violations
+
+    @property
+    def ranked(self) -> tuple[tuple[str, float], ...]:
+        """Engines, the busiest first."""
+        return tuple(sorted(self.engines, key=lambda item: -item[1]))
+
+    @property
+    def binding(self) -> str:
+        """The engine that takes longest."""
+        return self.ranked[0][0]
+
+    @property
+    def dma_count(self) -> int:
+        """All DMAs."""
+        return sum(transfers.count for transfers in self.transfers)
+
+    @property
+    def dma_bytes(self) -> int:
+        """All bytes that DMAs move."""
+        return sum(transfers.bytes for transfers in self.transfers)
+
+    @property
+    def floor(self) -> float:
+        """What the tensor engine needs for the multiply-accumulates in the operands' type."""
+        return self.target.floor_seconds(self.problem.macs, self.nest.compute)
+
+    def count(self, what: str) -> int:
+        """How many instructions of a kind there are."""
+        return sum(work.count for work in self.work if work.what == what)
+
+
+class Model:
+    """Assesses nests of one problem on one target."""
+
+    def __init__(self, problem: Problem, target: Target) -> None:
+        self.problem = problem
+        self.target = target
+        self._known: dict[tuple[Any, ...], Any] = {}
+
+    def violations(self, nest: Nest) -> tuple[Violation, ...]:
+        """The rules that a nest breaks."""
+        structure = broken_structure(self.problem, nest)
+        if structure:
+            return tuple(structure)
+        space = self._space(nest)
+        ledger = self._ledger(nest, space)
+        return tuple(broken_hardware(self.problem, space, nest, self.target, ledger))
+
+    def literal_seconds(self, nest: Nest) -> float:
+        """The time of a legal nest as it is written: what a search compares."""
+        space = self._space(nest)
+        return self._times(nest, space)[3]
+
+    def assess(self, nest: Nest) -> Assessment:
+        """All there is to say. A nest whose loops are no loops cannot be assessed."""
+        structure = broken_structure(self.problem, nest)
+        if structure:
+            first = structure[0]
+            raise KernelError(f"nest '{nest.name}' breaks the rule {first.rule}: {first.text}")
+        space = self._space(nest)
+        ledger = self._ledger(nest, space)
+        violations = broken_hardware(self.problem, space, nest, self.target, ledger)
+        if nest.compute not in self.target.passes:
+            raise KernelError(violations[0].text)
+        transfers = self._transfers(nest, space)
+        engines, low, seconds, high = self._times(nest, space)
+        return Assessment(
+            self.problem,
+            nest,
+            self.target,
+            tuple(violations),
+            ledger,
+            transfers,
+            tuple(work for part in self._work(nest, space) for work in part),
+            engines,
+            seconds,
+            low,
+            high,
+            tuple(_lints(self.target, transfers, engines)),
+        )
+
+    def _space(self, nest: Nest) -> Space:
+        return self._once("space", nest, _TILES, lambda: Space.of(self.problem, nest))
+
+    def _once(
+        self, part: str, nest: Nest, fields: tuple[str, ...], make: Callable[[], _Result]
+    ) -> _Result:
+        key = (part, *attrgetter(*fields)(nest))
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = make()
+        return found
+
+    def _ledger(self, nest: Nest, space: Space) -> Ledger:
+        problem, target = self.problem, self.target
+        inputs = self._once(
+            "x held",
+            nest,
+            (*_TILES, "order", "x_at", "x_copy_at", "compute", "x_buffers"),
+            lambda: input_buffers(problem, space, nest),
+        )
+        weights = self._once(
+            "w held",
+            nest,
+            (*_TILES, "order", "w_at", "w_cast_at", "w_transpose_at", "compute", "w_buffers"),
+            lambda: weight_buffers(problem, space, nest),
+        )
+        results = self._once(
+            "out held",
+            nest,
+            (*_TILES, "order", "store", "bias", "pool_first", "flush_at", "out_buffers", "psum"),
+            lambda: result_buffers(problem, space, nest),
+        )
+        banks = self._once(
+            "banks",
+            nest,
+            (*_TILES, "order", "psum", "psum_buffers", "flush_at", "w_transpose_at"),
+            lambda: psum_banks(space, nest, target),
+        )
+        held: tuple[Held, ...] = (*inputs, *weights, *results)
+        return Ledger(held, tuple(banks))
+
+    def _transfers(self, nest: Nest, space: Space) -> tuple[Transfers, ...]:
+        problem = self.problem
+        tiles = (*_TILES, "order")
+        found = [
+            self._once("x", nest, (*tiles, "x_at"), lambda: input_transfers(problem, space, nest)),
+            self._once("w", nest, (*tiles, "w_at"), lambda: weight_transfers(problem, space, nest)),
+            self._once("out", nest, (*_TILES, "store"), lambda: result_transfers(problem, space, nest)),
+        ]
+        if problem.bias:
+            found.append(self._once("bias", nest, _TILES, lambda: bias_transfers(problem, space)))
+        return tuple(found)
+
+    def _work(self, nest: Nest, space: Space) -> tuple[list[Work], ...]:
+        problem, target, tiles = self.problem, self.target, (*_TILES, "order")
+        return (
+            self._once(
+                "products", nest, (*_TILES, "compute"),
+                lambda: product_work(problem, space, nest, target),
+            ),
+            self._once(
+                "x work", nest, (*tiles, "x_at", "x_copy_at", "compute", "x_copy_engine"),
+                lambda: copy_work(problem, space, nest, target),
+            ),
+            self._once(
+                "w work", nest, (*tiles, "w_cast_at", "w_transpose_at", "compute", "w_engine"),
+                lambda: weight_work(problem, space, nest, target),
+            ),
+            self._once(
+                "finish", nest,
+                (*tiles, "flush_at", "flush_engine", "bias", "pool_first", "psum"),
+                lambda: finishing_work(problem, space, nest, target),
+            ),
+        )  # fmt: skip
+
+    def _dma(self, nest: Nest, space: Space) -> tuple[float, float, dict[str, float]]:
+        """The queues' time: at least (removable loads removed), as written, and by operand."""
+        low = high = 0.0
+        each: dict[str, float] = {}
+        free = self.target.sbuf_bytes
+        for transfers in self._transfers(nest, space):
+            key = ("seconds", transfers)
+            found = self._known.get(key)
+            if found is None:
+                found = sum(self.target.dma_seconds(*kind) for kind in transfers.kinds)
+                self._known[key] = found
+            seconds: float = found
+            each[transfers.operand] = seconds
+            high += seconds
+            kept = transfers.repeats > 1 and transfers.kept_bytes <= free
+            low += seconds / transfers.repeats if kept else seconds
+        return low, high, each
+
+    def _times(
+        self, nest: Nest, space: Space
+    ) -> tuple[tuple[tuple[str, float], ...], float, float, float]:
+        """Busy times of the engines, and the kernel's time: with all removable loads removed, with
+        the share left that compilers leave, and as written."""
+        busy = dict.fromkeys(ENGINE_ORDER, 0.0)
+        finishing = 0.0
+        parts = self._work(nest, space)
+        for part in parts:
+            for work in part:
+                busy[work.engine] += work.seconds
+        if nest.psum_buffers < 2:
+            finishing = sum(work.seconds for work in parts[3])
+        low, high, each = self._dma(nest, space)
+        waits = finishing
+        waits += each["x"] if nest.x_buffers < 2 and nest.around(nest.x_at) else 0.0
+        waits += each["w"] if nest.w_buffers < 2 and nest.around(nest.w_at) else 0.0
+        waits += each["out"] if nest.out_buffers < 2 else 0.0
+        busy[TENSOR] += waits
+        rest = max(busy.values())
+        busy["dma"] = high
+        ends = self._ends(nest, space)
+        likely = low + self.target.fitted["kept_share"] * (high - low)
+        low, likely, high = (ends + max(rest, dma) for dma in (low, likely, high))
+        return tuple(busy.items()), low, likely, high
+
+    def _ends(self, nest: Nest, space: Space) -> float:
+        """Launch and tail, the loads before the first product, and the store of the last tile."""
+        key = ("ends", *attrgetter(*_ENDS)(nest))
+        found: float | None = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._work_out_ends(nest, space)
+        return found
+
+    def _work_out_ends(self, nest: Nest, space: Space) -> float:
+        target, fitted = self.target, self.target.fitted
+        transfers = {each.operand: each for each in self._transfers(nest, space)}
+        total = fitted["launch"] + fitted["tail"] + 2 * target.dma_latency
+        for operand in ("x", "w", "out"):
+            _, runs, size = max(transfers[operand].kinds, key=lambda kind: kind[1] * kind[2])
+            total += runs * target.run_seconds(size) / target.queues
+        outs = max(space.out_sizes)
+        total += target.matmul_seconds(outs, nest.compute)
+        total += target.vectors[nest.w_engine].seconds(outs, psum=True)
+        tile = max(rows * cols for rows, cols in space.tile_shapes)
+        for step in finishing_steps(self.problem, nest, tile):
+            total += step_seconds(step, target.vectors[step.engine])
+        return total
+
+
+_ENDS = (
+    *_TILES,
+    *("order", "x_at", "w_at", "store", "compute", "w_engine", "bias", "pool_first", "psum"),
+    *("flush_at",),
+)
+
+
+def _lints(
+    target: Target, transfers: tuple[Transfers, ...], engines: tuple[tuple[str, float], ...]
+) -> list[Lint]:
+    found: list[Lint] = []
+    total = dict(engines)["dma"]
+    for each in transfers:
+        if each.operand == "bias" or each.run_bytes >= SHORT_RUN:
+            continue
+        seconds = sum(target.dma_seconds(*kind) for kind in each.kinds)
+        share = seconds / total if total else 0.0
+        rate = each.run_bytes / target.run_seconds(each.run_bytes) * target.queues
+        found.append(
+            Lint(
+                each.operand,
+                f"runs of {each.run_bytes} B move at {rate / 1e9:.0f} GB/s of "
+                f"{target.queue_rate * target.queues / 1e9:.0f}; they are {share:.0%} of the queues' "
+                f"time. Load whole rows or whole filters: runs of 2 KiB and more",
+            )
+        )
+    return found
+
+
+def floor_check(problem: Problem, target: Target, compute: str, seconds: float) -> None:
+    """Raise where a claimed time is below what the tensor engine needs for such operands."""
+    floor = target.floor_seconds(problem.macs, compute)
+    if seconds < floor:
+        raise KernelError(
+            f"{seconds * 1e6:.0f} us cannot be: {compute} operands need at least "
+            f"{floor * 1e6:.0f} us on the tensor engine of {target.name}"
+        )

@@ -1,0 +1,486 @@
+"""Runs a nest in numpy, loop for loop, counting every transfer and instruction as it happens.
+
+Numbers are held in float32 and rounded to their element type wherever they are written. Tiles are
+full of NaN until something is put into them. Runs are counted from the strides of what is copied,
+not from the loops: the ledger has to agree.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import product
+
+import numpy as np
+
+from tilewright.graph.graph import Array
+from tilewright.graph.kernels import run_step
+from tilewright.kernel.assess import Assessment
+from tilewright.kernel.nest import KERNEL, Nest
+from tilewright.kernel.problem import KernelError, Problem, element_size, parts
+
+Key = tuple[int, int, int, int]  # image, output tile, block, row tile
+
+
+@dataclass
+class Counts:
+    """What happened: DMAs by (operand, runs, bytes of a run), instructions by name, and the most
+    accumulators that were live in PSUM."""
+
+    dmas: Counter[tuple[str, int, int]] = field(default_factory=Counter[tuple[str, int, int]])
+    instructions: Counter[str] = field(default_factory=Counter[str])
+    psum_tiles: int = 0
+
+    @property
+    def dma_count(self) -> int:
+        """All DMAs."""
+        return self.dmas.total()
+
+    @property
+    def dma_bytes(self) -> int:
+        """All bytes that were moved."""
+        return sum(n * runs * size for (_, runs, size), n in self.dmas.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Tensors:
+    """The arrays of a problem, in float32."""
+
+    x: Array
+    weights: Array
+    bias: Array | None
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """A run: its result, what was counted, and the largest difference from the reference, as a
+    share of the largest number."""
+
+    result: Array
+    counts: Counts
+    difference: float
+    tolerance: float
+
+
+def rounded(array: Array, dtype: str) -> Array:
+    """Numbers as an element type holds them, in float32."""
+    if dtype == "fp16":
+        return array.astype(np.float16).astype(np.float32)
+    if dtype == "bf16":
+        bits = np.ascontiguousarray(array, dtype=np.float32).view(np.uint32)
+        nearest = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) & np.uint32(
+            0xFFFF0000
+        )
+        return nearest.view(np.float32)
+    return array.astype(np.float32)
+
+
+def seeded_tensors(problem: Problem, seed: int = 0) -> Tensors:
+    """Numbers for a problem: the same for a seed."""
+    generator = np.random.default_rng(seed)
+
+    def numbers(*shape: int, scale: float = 1.0) -> Array:
+        drawn = generator.standard_normal(shape, dtype=np.float32) * np.float32(scale)
+        return rounded(drawn, problem.dtype)
+
+    depth = problem.in_channels * problem.taps
+    return Tensors(
+        numbers(problem.batch, problem.in_channels, problem.height, problem.width),
+        numbers(problem.out_channels, problem.in_channels, *problem.kernel, scale=depth**-0.5),
+        numbers(problem.out_channels) if problem.bias else None,
+    )
+
+
+def reference(problem: Problem, tensors: Tensors) -> Array:
+    """The result by whole operators."""
+    pads = tuple(problem.pads)
+    given = (tensors.x, tensors.weights, tensors.bias)
+    (result,) = run_step("Conv", {"pads": pads}, given, 13)
+    if problem.relu:
+        result = np.maximum(result, 0)
+    if problem.pool > 1:
+        window = (problem.pool, problem.pool)
+        (result,) = run_step(
+            "MaxPool", {"kernel_shape": window, "strides": window}, (result,), 13
+        )
+    return result
+
+
+def execute(assessment: Assessment, tensors: Tensors | None = None, seed: int = 0) -> Executed:
+    """Run a nest and compare with the reference; raise where results or counts differ."""
+    problem, nest = assessment.problem, assessment.nest
+    if not assessment.legal:
+        first = assessment.violations[0]
+        raise KernelError(f"nest '{nest.name}' breaks the rule {first.rule}: {first.text}")
+    tensors = tensors or seeded_tensors(problem, seed)
+    machine = _Run(problem, nest, tensors)
+    machine.run()
+    difference_in_counts = count_difference(assessment, machine.counts)
+    if difference_in_counts:
+        raise KernelError(f"nest '{nest.name}': executed and counted differ: {difference_in_counts}")
+    expected = reference(problem, tensors)
+    scale = float(np.abs(expected).max(initial=0.0)) or 1.0
+    difference = float(np.abs(machine.result - expected).max(initial=0.0)) / scale
+    limit = tolerance(problem, nest)
+    if not difference <= limit:
+        raise KernelError(
+            f"nest '{nest.name}' computes other numbers: they differ by {difference:.2e} of the "
+            f"largest, {limit:.0e} is allowed"
+        )
+    return Executed(machine.result, machine.counts, difference, limit)
+
+
+def count(problem: Problem, nest: Nest) -> Counts:
+    """Walk through the loops without numbers."""
+    empty = Tensors(
+        np.empty((problem.batch, problem.in_channels, problem.height, problem.width), np.float32),
+        np.empty((problem.out_channels, problem.in_channels, *problem.kernel), np.float32),
+        np.empty(problem.out_channels, np.float32) if problem.bias else None,
+    )
+    machine = _Run(problem, nest, empty, numbers=False)
+    machine.run()
+    return machine.counts
+
+
+def tolerance(problem: Problem, nest: Nest) -> float:
+    """The difference that rounding may make: of the written type, and of accumulators that are
+    rounded after every product."""
+    unit = {"fp32": 2e-6, "fp16": 1e-3, "bf16": 8e-3}
+    sums = 1 + problem.taps * -(-problem.in_channels // nest.tile_in)
+    return max(unit[problem.dtype] * 2, unit[nest.psum] * sums, 1e-5)
+
+
+def count_difference(assessment: Assessment, counts: Counts) -> str:
+    """What was counted otherwise than the ledger says; empty where all agrees."""
+    for transfers in assessment.transfers:
+        said = Counter({(runs, size): n for n, runs, size in transfers.kinds})
+        seen = Counter(
+            {(r, s): n for (name, r, s), n in counts.dmas.items() if name == transfers.operand}
+        )
+        if said != seen:
+            return f"DMAs of {transfers.operand}: {dict(seen)} instead of {dict(said)}"
+    said_work: Counter[str] = Counter()
+    for work in assessment.work:
+        said_work[work.what] += work.count
+    for what in sorted({*said_work, *counts.instructions}):
+        if said_work[what] != counts.instructions[what]:
+            return f"{what}: {counts.instructions[what]} instead of {said_work[what]}"
+    banks = next(held for held in assessment.ledger.banks if held.name == "accumulators")
+    if counts.psum_tiles > banks.bytes:
+        return f"{counts.psum_tiles} accumulators live in PSUM instead of {banks.bytes}"
+    return ""
+
+
+def contiguous_run(source: Array, target: Array) -> int:
+    """Elements that lie one after the other in both arrays, within one partition (axis 0)."""
+    run = 1
+    for axis in range(source.ndim - 1, 0, -1):
+        if source.shape[axis] == 1:
+            continue
+        step = run * source.itemsize
+        if source.strides[axis] != step or target.strides[axis] != run * target.itemsize:
+            return run
+        run *= source.shape[axis]
+    return run
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """A tile of the input: its numbers, and the input row and column of the first of them."""
+
+    data: Array
+    row: int
+    col: int
+
+
+class _Run:
+    """The state of a run: indices of the loops, and what is in SBUF and PSUM."""
+
+    def __init__(
+        self, problem: Problem, nest: Nest, tensors: Tensors, *, numbers: bool = True
+    ) -> None:
+        self.problem, self.nest, self.tensors, self.numbers = problem, nest, tensors, numbers
+        self.counts = Counts()
+        self.result = np.full(problem.result_shape, np.nan, dtype=np.float32)
+        self.ins = parts(problem.in_channels, nest.tile_in)
+        self.outs = parts(problem.out_channels, nest.tile_out)
+        rows = parts(problem.rows, nest.block_rows)
+        self.blocks = tuple(product(rows, parts(problem.cols, nest.tile_cols)))
+        self.at: dict[str, int] = {}
+        self.windows: dict[tuple[int, int], _Window] = {}
+        self.copies: dict[tuple[int, int], _Window] = {}
+        self.raw: dict[tuple[int, int], tuple[Array, int, int]] = {}
+        self.cast: dict[tuple[int, int], tuple[Array, int, int]] = {}
+        self.stationary: dict[tuple[int, int, int, int], Array] = {}
+        self.bias: dict[int, Array] = {}
+        self.psum: dict[Key, Array] = {}
+        self.sums: dict[Key, Array] = {}
+        self.finished: dict[tuple[int, int, int], dict[int, Array]] = {}
+
+    def run(self) -> None:
+        """The whole kernel."""
+        self._load_bias()
+        self._begin(KERNEL)
+        self._loop(0)
+        self._end(KERNEL)
+
+    # ---- loops
+
+    def _values(self, loop: str) -> range:
+        counts = {
+            "image": self.problem.batch,
+            "out": len(self.outs),
+            "block": len(self.blocks),
+            "in": len(self.ins),
+            "fh": self.problem.kernel[0],
+            "fw": self.problem.kernel[1],
+        }
+        if loop == "row":
+            return range(len(self._tiles(self.at["block"])))
+        return range(counts[loop])
+
+    def _tiles(self, block: int) -> tuple[tuple[int, int], ...]:
+        (start, stop), _ = self.blocks[block]
+        return tuple(
+            (start + a, start + b) for a, b in parts(stop - start, self.nest.tile_rows)
+        )
+
+    def _loop(self, depth: int) -> None:
+        if depth == len(self.nest.order):
+            self._multiply()
+            return
+        loop = self.nest.order[depth]
+        for value in self._values(loop):
+            self.at[loop] = value
+            self._begin(loop)
+            self._loop(depth + 1)
+            self._end(loop)
+        del self.at[loop]
+
+    def _begin(self, place: str) -> None:
+        nest = self.nest
+        if place == nest.x_at:
+            self._load_input()
+        if place == nest.x_copy_at:
+            self._copy_input()
+        if place == nest.w_at:
+            self._load_weights()
+        if place == nest.w_cast_at:
+            self._cast_weights()
+        if place == nest.w_transpose_at:
+            self._transpose_weights()
+
+    def _end(self, place: str) -> None:
+        if place == self.nest.flush_at:
+            self._flush()
+        if place == self.nest.finished_at:
+            self._finish()
+
+    def _chosen(self, loop: str, count: int) -> range:
+        """The iteration a loop is in, or all of them where it runs further inside."""
+        now = self.at.get(loop)
+        return range(count) if now is None else range(now, now + 1)
+
+    # ---- transfers
+
+    def _dma(self, operand: str, source: Array, target: Array) -> None:
+        if source.size == 0:
+            return
+        run = contiguous_run(source, target)
+        size = element_size(self.problem.dtype)
+        self.counts.dmas[operand, source.size // run, run * size] += 1
+        if self.numbers:
+            target[...] = source
+
+    def _load_bias(self) -> None:
+        if self.tensors.bias is None:
+            return
+        for number, (a, b) in enumerate(self.outs):
+            tile = np.full((b - a, 1), np.nan, dtype=np.float32)
+            self._dma("bias", self.tensors.bias[a:b, None], tile)
+            self.bias[number] = tile
+
+    def _extent(self, axis: int) -> tuple[int, int]:
+        """Rows (axis 0) or columns of the input that the loops from here on need."""
+        block = self.at.get("block")
+        span = (0, (self.problem.rows, self.problem.cols)[axis])
+        if block is not None:
+            span = self.blocks[block][axis]
+            row = self.at.get("row")
+            if row is not None and axis == 0:
+                span = self._tiles(block)[row]
+        tap = self.at.get(("fh", "fw")[axis])
+        before, taps = self.problem.pads[axis], self.problem.kernel[axis]
+        if tap is None:
+            return span[0] - before, span[1] + taps - 1 - before
+        return span[0] + tap - before, span[1] + tap - before
+
+    def _load_input(self) -> None:
+        problem = self.problem
+        (top, bottom), (left, right) = self._extent(0), self._extent(1)
+        rows = slice(max(top, 0), max(0, min(bottom, problem.height)))
+        cols = slice(max(left, 0), max(0, min(right, problem.width)))
+        full = (bottom - top, right - left)
+        self.windows.clear()
+        for image in self._chosen("image", problem.batch):
+            for number in self._chosen("in", len(self.ins)):
+                a, b = self.ins[number]
+                data = np.full((b - a, *full), np.nan, dtype=np.float32)
+                source = self.tensors.x[image, a:b, rows, cols]
+                if source.shape[1:] != full:
+                    data[...] = 0
+                    self.counts.instructions["zero borders"] += 1
+                inside = data[
+                    :,
+                    rows.start - top : rows.start - top + source.shape[1],
+                    cols.start - left : cols.start - left + source.shape[2],
+                ]
+                self._dma("x", source, inside)
+                self.windows[image, number] = _Window(data, top, left)
+
+    def _load_weights(self) -> None:
+        high, wide = self._taps()
+        self.raw.clear()
+        for out in self._chosen("out", len(self.outs)):
+            for number in self._chosen("in", len(self.ins)):
+                (a, b), (c, d) = self.outs[out], self.ins[number]
+                rows, cols = slice(high.start, high.stop), slice(wide.start, wide.stop)
+                source = self.tensors.weights[a:b, c:d, rows, cols]
+                tile = np.full(source.shape, np.nan, dtype=np.float32)
+                self._dma("w", source, tile)
+                self.raw[out, number] = (tile, high.start, wide.start)
+
+    def _taps(self) -> tuple[range, range]:
+        kernel = self.problem.kernel
+        return self._chosen("fh", kernel[0]), self._chosen("fw", kernel[1])
+
+    # ---- instructions
+
+    def _copy_input(self) -> None:
+        kind = "input slices" if self.problem.dtype == self.nest.compute else "input casts"
+        (top, bottom), (left, right) = self._extent(0), self._extent(1)
+        self.copies.clear()
+        for image in self._chosen("image", self.problem.batch):
+            for number in self._chosen("in", len(self.ins)):
+                self.counts.instructions[kind] += 1
+                window = self.windows[image, number]
+                part = _cut(window, (top, bottom), (left, right))
+                if self.numbers:
+                    part = rounded(part, self.nest.compute)
+                self.copies[image, number] = _Window(part, top, left)
+
+    def _cast_weights(self) -> None:
+        high, wide = self._taps()
+        self.cast.clear()
+        for out in self._chosen("out", len(self.outs)):
+            for number in self._chosen("in", len(self.ins)):
+                self.counts.instructions["weight casts"] += 1
+                tile, row, col = self.raw[out, number]
+                part = tile[
+                    :, :, high.start - row : high.stop - row, wide.start - col : wide.stop - col
+                ]
+                if self.numbers:
+                    part = rounded(part, self.nest.compute)
+                self.cast[out, number] = (part, high.start, wide.start)
+
+    def _transpose_weights(self) -> None:
+        high, wide = self._taps()
+        given = self.raw if self.nest.w_cast_at is None else self.cast
+        self.stationary.clear()
+        for out in self._chosen("out", len(self.outs)):
+            for number in self._chosen("in", len(self.ins)):
+                tile, row, col = given[out, number]
+                for fh, fw in product(high, wide):
+                    self.counts.instructions["weight transposes"] += 1
+                    self.counts.instructions["transposed weights to SBUF"] += 1
+                    if self.numbers:
+                        turned = np.ascontiguousarray(tile[:, :, fh - row, fw - col])
+                        self.stationary[out, number, fh, fw] = rounded(turned, self.nest.compute)
+
+    def _key(self) -> Key:
+        return self.at["image"], self.at["out"], self.at["block"], self.at["row"]
+
+    def _multiply(self) -> None:
+        self.counts.instructions["products"] += 1
+        key = self._key()
+        fresh = key not in self.psum
+        if fresh:
+            self.psum[key] = np.empty(0, dtype=np.float32)
+            self.counts.psum_tiles = max(self.counts.psum_tiles, len(self.psum))
+        if not self.numbers:
+            return
+        image, out, _, _ = key
+        source = self.windows if self.nest.x_copy_at is None else self.copies
+        window = source[image, self.at["in"]]
+        moving = _cut(window, self._extent(0), self._extent(1))
+        weights = self.stationary[out, self.at["in"], self.at["fh"], self.at["fw"]]
+        made = weights @ moving.reshape(moving.shape[0], -1)
+        total = made if fresh else self.psum[key] + made
+        self.psum[key] = rounded(total, self.nest.psum)
+
+    def _flush(self) -> None:
+        for key, tile in self.psum.items():
+            self.counts.instructions["PSUM added up in SBUF"] += 1
+            if self.numbers:
+                self.sums[key] = self.sums[key] + tile if key in self.sums else tile
+            else:
+                self.sums[key] = tile
+        self.psum.clear()
+
+    def _finish(self) -> None:
+        """Bias, ReLU and pool of all complete tiles, and the stores of what is complete."""
+        source = self.psum if self.nest.flush_at is None else self.sums
+        for key in sorted(source):
+            image, out, block, row = key
+            done = self.finished.setdefault((image, out, block), {})
+            done[row] = self._finished_tile(key, source[key])
+            if self.nest.store == "tile":
+                self._store((image, out, block), {row: done[row]})
+            elif len(done) == len(self._tiles(block)):
+                self._store((image, out, block), done)
+        source.clear()
+
+    def _finished_tile(self, key: Key, tile: Array) -> Array:
+        problem, nest = self.problem, self.nest
+        (rows, (left, right)) = self._tiles(key[2])[key[3]], self.blocks[key[2]][1]
+        high, wide, pool = rows[1] - rows[0], right - left, problem.pool
+        outs = self.outs[key[1]][1] - self.outs[key[1]][0]
+        seen = self.counts.instructions
+        if problem.bias:
+            seen["bias"] += 1
+        if problem.relu and (not problem.bias or nest.bias == "tensor_tensor"):
+            seen["relu"] += 1
+        if pool > 1:
+            seen["max-pool"] += 1
+        if not problem.bias and not problem.relu and pool == 1:
+            seen["copy"] += 1
+        if not self.numbers:
+            return np.empty((outs, high // pool, wide // pool), dtype=np.float32)
+        image = tile.reshape(outs, high, wide)
+        if nest.pool_first:
+            image = _pooled(image, pool)
+        if problem.bias:
+            image = image + self.bias[key[1]][:, :, None]
+        if problem.relu:
+            image = np.maximum(image, 0)
+        if not nest.pool_first:
+            image = _pooled(image, pool)
+        return rounded(image, problem.dtype)
+
+    def _store(self, place: tuple[int, int, int], tiles: dict[int, Array]) -> None:
+        image, out, block = place
+        spans, pool = self._tiles(block), self.problem.pool
+        first, last = spans[min(tiles)][0] // pool, spans[max(tiles)][1] // pool
+        left, right = (col // pool for col in self.blocks[block][1])
+        whole = np.concatenate([tiles[row] for row in sorted(tiles)], axis=1)
+        a, b = self.outs[out]
+        self._dma("out", whole, self.result[image, a:b, first:last, left:right])
+
+
+def _cut(window: _Window, rows: tuple[int, int], cols: tuple[int, int]) -> Array:
+    return window.data[
+        :, rows[0] - window.row : rows[1] - window.row, cols[0] - window.col : cols[1] - window.col
+    ]
+
+
+def _pooled(image: Array, pool: int) -> Array:
+    outs, high, wide = image.shape
+    return image.reshape(outs, high // pool, pool, wide // pool, pool).max(axis=(2, 4))

@@ -1,0 +1,159 @@
+"""The problem of a fused kernel: a stride-1 convolution with its bias, ReLU and max-pool.
+
+A matrix product A (M x K) times B (K x N) is the 1x1 convolution of an image with K channels,
+N rows and one column: rows are what a tile holds many of.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from tilewright.errors import TilewrightError
+from tilewright.machine.dtypes import element_bits, rate_class
+
+ELEMENTS = ("fp32", "fp16", "bf16")
+
+
+class KernelError(TilewrightError):
+    """A kernel that was asked for does not exist: its text says what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is computed. `pads` are rows above, columns left, rows below, columns right.
+
+    Pooling windows do not overlap and need no part of a window: rows and columns left over are
+    not computed.
+    """
+
+    in_channels: int
+    height: int
+    width: int
+    out_channels: int
+    kernel: tuple[int, int] = (3, 3)
+    batch: int = 1
+    pool: int = 1
+    dtype: str = "fp16"
+    bias: bool = True
+    relu: bool = False
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0)
+    kind: str = "conv2d"
+
+    def __post_init__(self) -> None:
+        sizes = {
+            "input channels": self.in_channels,
+            "height": self.height,
+            "width": self.width,
+            "output channels": self.out_channels,
+            "kernel height": self.kernel[0],
+            "kernel width": self.kernel[1],
+            "batch": self.batch,
+            "pool": self.pool,
+        }
+        for name, size in sizes.items():
+            if size < 1:
+                raise KernelError(f"the {name} has to be at least 1, is {size}")
+        if min(self.pads) < 0:
+            raise KernelError(f"a padding cannot be negative, is {min(self.pads)}")
+        if self.out_height < 1 or self.out_width < 1:
+            raise KernelError(
+                f"the kernel {self.kernel[0]}x{self.kernel[1]} is larger than the image "
+                f"{self.height}x{self.width} with its padding"
+            )
+        if self.rows < 1 or self.cols < 1:
+            raise KernelError(
+                f"the pool {self.pool}x{self.pool} is larger than the result "
+                f"{self.out_height}x{self.out_width}"
+            )
+
+    @property
+    def out_height(self) -> int:
+        """Rows of the convolution."""
+        return self.height + self.pads[0] + self.pads[2] - self.kernel[0] + 1
+
+    @property
+    def out_width(self) -> int:
+        """Columns of the convolution."""
+        return self.width + self.pads[1] + self.pads[3] - self.kernel[1] + 1
+
+    @property
+    def rows(self) -> int:
+        """Rows of the convolution that reach the result."""
+        return self.out_height // self.pool * self.pool
+
+    @property
+    def cols(self) -> int:
+        """Columns of the convolution that reach the result."""
+        return self.out_width // self.pool * self.pool
+
+    @property
+    def taps(self) -> int:
+        """Positions of the filter."""
+        return self.kernel[0] * self.kernel[1]
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of what reaches the result."""
+        per_position = self.in_channels * self.out_channels * self.taps
+        return self.batch * per_position * self.rows * self.cols
+
+    @property
+    def result_shape(self) -> tuple[int, int, int, int]:
+        """Shape of what is written."""
+        rows, cols = self.rows // self.pool, self.cols // self.pool
+        return self.batch, self.out_channels, rows, cols
+
+    @property
+    def image(self) -> str:
+        """The image's size as text."""
+        return f"{self.height}x{self.width}"
+
+    def text(self) -> str:
+        """The problem in a line."""
+        if self.kind == "matmul":
+            return (
+                f"matmul {self.out_channels}x{self.in_channels} times "
+                f"{self.in_channels}x{self.height}, {self.dtype}"
+            )
+        parts = [
+            f"conv2d {self.in_channels}x{self.image} -> {self.out_channels} channels",
+            f"{self.kernel[0]}x{self.kernel[1]}",
+            *([f"pads {self.pads}"] if any(self.pads) else []),
+            *(["bias"] if self.bias else []),
+            *(["relu"] if self.relu else []),
+            *([f"max-pool {self.pool}"] if self.pool > 1 else []),
+            f"batch {self.batch}",
+            self.dtype,
+        ]
+        return ", ".join(parts)
+
+
+def element_type(text: str) -> str:
+    """An element type that kernels are planned for."""
+    try:
+        found = rate_class(text)
+    except TilewrightError:
+        found = ""
+    if found not in ELEMENTS:
+        raise KernelError(f"no kernels of element type '{text}': give one of {', '.join(ELEMENTS)}")
+    return found
+
+
+def element_size(dtype: str) -> int:
+    """Bytes of one element."""
+    return element_bits(dtype) // 8
+
+
+def matmul_problem(rows: int, depth: int, cols: int, dtype: str = "fp16") -> Problem:
+    """A product of (rows x depth) and (depth x cols) as a convolution."""
+    for name, size in (("rows", rows), ("depth", depth), ("columns", cols)):
+        if size < 1:
+            raise KernelError(f"the number of {name} has to be at least 1, is {size}")
+    return Problem(
+        depth, cols, 1, rows, (1, 1), dtype=element_type(dtype), bias=False, kind="matmul"
+    )
+
+
+def parts(extent: int, size: int) -> tuple[tuple[int, int], ...]:
+    """Half-open intervals of `size` that cover an extent; the last may be shorter."""
+    cuts = [*range(0, extent, size), extent]
+    return tuple(pairwise(cuts))
