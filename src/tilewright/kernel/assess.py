@@ -129,6 +129,14 @@ class Model:
         space = self._space(nest)
         return self._times(nest, space)[3]
 
+    def sizes(self, nest: Nest) -> tuple[int, int, int, int]:
+        """Bytes moved, products, DMAs, and bytes of a partition that a nest holds."""
+        space = self._space(nest)
+        transfers = self._transfers(nest, space)
+        products = sum(work.count for work in self._work(nest, space)[0])
+        moved, count = sum(part.bytes for part in transfers), sum(part.count for part in transfers)
+        return moved, products, count, self._ledger(nest, space).sbuf_bytes
+
     def assess(self, nest: Nest) -> Assessment:
         """All there is to say. A nest whose loops are no loops cannot be assessed."""
         structure = broken_structure(self.problem, nest)
@@ -269,40 +277,43 @@ class Model:
         waits += each["w"] if nest.w_buffers < 2 and nest.around(nest.w_at) else 0.0
         waits += each["out"] if nest.out_buffers < 2 else 0.0
         busy[TENSOR] += waits
-        rest = max(busy.values())
+        around, beside = self._ends(nest, space)
+        rest = around + max(busy.values())
         busy["dma"] = high
-        ends = self._ends(nest, space)
         likely = low + self.target.fitted["kept_share"] * (high - low)
-        low, likely, high = (ends + max(rest, dma) for dma in (low, likely, high))
+        low, likely, high = (max(rest, beside + dma) for dma in (low, likely, high))
         return tuple(busy.items()), low, likely, high
 
-    def _ends(self, nest: Nest, space: Space) -> float:
-        """Launch and tail, the loads before the first product, and the store of the last tile."""
+    def _ends(self, nest: Nest, space: Space) -> tuple[float, float]:
+        """What is not overlapped: beside the work of the engines, and beside that of the queues."""
         key = ("ends", *attrgetter(*_ENDS)(nest))
-        found: float | None = self._known.get(key)
+        found: tuple[float, float] | None = self._known.get(key)
         if found is None:
             found = self._known[key] = self._work_out_ends(nest, space)
         return found
 
-    def _work_out_ends(self, nest: Nest, space: Space) -> float:
+    def _work_out_ends(self, nest: Nest, space: Space) -> tuple[float, float]:
+        """Engines wait for the first loads, and the kernel for the last store; queues wait for the
+        last tile to be computed. Launch and tail come on top of both."""
         target, fitted = self.target, self.target.fitted
-        transfers = {each.operand: each for each in self._transfers(nest, space)}
-        total = fitted["launch"] + fitted["tail"] + 2 * target.dma_latency
-        for operand in ("x", "w", "out"):
-            _, runs, size = max(transfers[operand].kinds, key=lambda kind: kind[1] * kind[2])
-            total += runs * target.run_seconds(size) / target.queues
-        outs = max(space.out_sizes)
-        total += target.matmul_seconds(outs, nest.compute)
-        total += target.vectors[nest.w_engine].seconds(outs, psum=True)
+        always = fitted["launch"] + fitted["tail"] + 2 * target.dma_latency
+        moved = 0.0
+        for transfers in self._transfers(nest, space):
+            _, runs, size = max(transfers.kinds, key=lambda kind: kind[1] * kind[2])
+            moved += runs * target.run_seconds(size) / target.queues
         tile = max(rows * cols for rows, cols in space.tile_shapes)
-        for step in finishing_steps(self.problem, nest, tile):
-            total += step_seconds(step, target.vectors[step.engine])
-        return total
+        finishing = sum(
+            step_seconds(step, target.vectors[step.engine])
+            for step in finishing_steps(self.problem, nest, tile)
+        )
+        products = space.in_sizes.total() * self.problem.taps
+        last = products * target.matmul_seconds(tile, nest.compute)
+        return always + moved + finishing, always + last + finishing
 
 
 _ENDS = (
     *_TILES,
-    *("order", "x_at", "w_at", "store", "compute", "w_engine", "bias", "pool_first", "psum"),
+    *("order", "x_at", "w_at", "store", "compute", "bias", "pool_first", "psum"),
     *("flush_at",),
 )
 

@@ -14,10 +14,9 @@ import numpy as np
 from tilewright.graph.graph import Array
 from tilewright.graph.kernels import run_step
 from tilewright.kernel.assess import Assessment
-from tilewright.kernel.nest import KERNEL, Nest
-from tilewright.kernel.problem import KernelError, Problem, element_size, parts
-
-Key = tuple[int, int, int, int]  # image, output tile, block, row tile
+from tilewright.kernel.nest import Nest
+from tilewright.kernel.problem import KernelError, Problem, element_size
+from tilewright.kernel.walk import Key, Span, Walk
 
 
 @dataclass
@@ -191,93 +190,34 @@ class _Window:
     col: int
 
 
-class _Run:
-    """The state of a run: indices of the loops, and what is in SBUF and PSUM."""
+@dataclass(frozen=True, slots=True)
+class _Filters:
+    """A tile of weights: its numbers, and the filter row and column of the first of them."""
+
+    data: Array
+    row: int
+    col: int
+
+
+class _Run(Walk):
+    """The state of a run: what is in SBUF and PSUM."""
 
     def __init__(
         self, problem: Problem, nest: Nest, tensors: Tensors, *, numbers: bool = True
     ) -> None:
-        self.problem, self.nest, self.tensors, self.numbers = problem, nest, tensors, numbers
+        super().__init__(problem, nest)
+        self.tensors, self.numbers = tensors, numbers
         self.counts = Counts()
         self.result = np.full(problem.result_shape, np.nan, dtype=np.float32)
-        self.ins = parts(problem.in_channels, nest.tile_in)
-        self.outs = parts(problem.out_channels, nest.tile_out)
-        rows = parts(problem.rows, nest.block_rows)
-        self.blocks = tuple(product(rows, parts(problem.cols, nest.tile_cols)))
-        self.at: dict[str, int] = {}
         self.windows: dict[tuple[int, int], _Window] = {}
         self.copies: dict[tuple[int, int], _Window] = {}
-        self.raw: dict[tuple[int, int], tuple[Array, int, int]] = {}
-        self.cast: dict[tuple[int, int], tuple[Array, int, int]] = {}
+        self.raw: dict[tuple[int, int], _Filters] = {}
+        self.cast: dict[tuple[int, int], _Filters] = {}
         self.stationary: dict[tuple[int, int, int, int], Array] = {}
         self.bias: dict[int, Array] = {}
         self.psum: dict[Key, Array] = {}
         self.sums: dict[Key, Array] = {}
         self.finished: dict[tuple[int, int, int], dict[int, Array]] = {}
-
-    def run(self) -> None:
-        """The whole kernel."""
-        self._load_bias()
-        self._begin(KERNEL)
-        self._loop(0)
-        self._end(KERNEL)
-
-    # ---- loops
-
-    def _values(self, loop: str) -> range:
-        counts = {
-            "image": self.problem.batch,
-            "out": len(self.outs),
-            "block": len(self.blocks),
-            "in": len(self.ins),
-            "fh": self.problem.kernel[0],
-            "fw": self.problem.kernel[1],
-        }
-        if loop == "row":
-            return range(len(self._tiles(self.at["block"])))
-        return range(counts[loop])
-
-    def _tiles(self, block: int) -> tuple[tuple[int, int], ...]:
-        (start, stop), _ = self.blocks[block]
-        return tuple(
-            (start + a, start + b) for a, b in parts(stop - start, self.nest.tile_rows)
-        )
-
-    def _loop(self, depth: int) -> None:
-        if depth == len(self.nest.order):
-            self._multiply()
-            return
-        loop = self.nest.order[depth]
-        for value in self._values(loop):
-            self.at[loop] = value
-            self._begin(loop)
-            self._loop(depth + 1)
-            self._end(loop)
-        del self.at[loop]
-
-    def _begin(self, place: str) -> None:
-        nest = self.nest
-        if place == nest.x_at:
-            self._load_input()
-        if place == nest.x_copy_at:
-            self._copy_input()
-        if place == nest.w_at:
-            self._load_weights()
-        if place == nest.w_cast_at:
-            self._cast_weights()
-        if place == nest.w_transpose_at:
-            self._transpose_weights()
-
-    def _end(self, place: str) -> None:
-        if place == self.nest.flush_at:
-            self._flush()
-        if place == self.nest.finished_at:
-            self._finish()
-
-    def _chosen(self, loop: str, count: int) -> range:
-        """The iteration a loop is in, or all of them where it runs further inside."""
-        now = self.at.get(loop)
-        return range(count) if now is None else range(now, now + 1)
 
     # ---- transfers
 
@@ -290,117 +230,84 @@ class _Run:
         if self.numbers:
             target[...] = source
 
-    def _load_bias(self) -> None:
-        if self.tensors.bias is None:
-            return
+    def load_bias(self) -> None:
+        assert self.tensors.bias is not None
         for number, (a, b) in enumerate(self.outs):
             tile = np.full((b - a, 1), np.nan, dtype=np.float32)
             self._dma("bias", self.tensors.bias[a:b, None], tile)
             self.bias[number] = tile
 
-    def _extent(self, axis: int) -> tuple[int, int]:
-        """Rows (axis 0) or columns of the input that the loops from here on need."""
-        block = self.at.get("block")
-        span = (0, (self.problem.rows, self.problem.cols)[axis])
-        if block is not None:
-            span = self.blocks[block][axis]
-            row = self.at.get("row")
-            if row is not None and axis == 0:
-                span = self._tiles(block)[row]
-        tap = self.at.get(("fh", "fw")[axis])
-        before, taps = self.problem.pads[axis], self.problem.kernel[axis]
-        if tap is None:
-            return span[0] - before, span[1] + taps - 1 - before
-        return span[0] + tap - before, span[1] + tap - before
-
-    def _load_input(self) -> None:
-        problem = self.problem
-        (top, bottom), (left, right) = self._extent(0), self._extent(1)
-        rows = slice(max(top, 0), max(0, min(bottom, problem.height)))
-        cols = slice(max(left, 0), max(0, min(right, problem.width)))
+    def load_input(self) -> None:
+        (top, bottom), (left, right) = self.extent(0), self.extent(1)
+        rows, cols = slice(*self.inside(0)), slice(*self.inside(1))
         full = (bottom - top, right - left)
         self.windows.clear()
-        for image in self._chosen("image", problem.batch):
-            for number in self._chosen("in", len(self.ins)):
-                a, b = self.ins[number]
-                data = np.full((b - a, *full), np.nan, dtype=np.float32)
-                source = self.tensors.x[image, a:b, rows, cols]
-                if source.shape[1:] != full:
-                    data[...] = 0
-                    self.counts.instructions["zero borders"] += 1
-                inside = data[
-                    :,
-                    rows.start - top : rows.start - top + source.shape[1],
-                    cols.start - left : cols.start - left + source.shape[2],
-                ]
-                self._dma("x", source, inside)
-                self.windows[image, number] = _Window(data, top, left)
+        for image, number in self.chosen_inputs():
+            a, b = self.ins[number]
+            data = np.full((b - a, *full), np.nan, dtype=np.float32)
+            source = self.tensors.x[image, a:b, rows, cols]
+            if source.shape[1:] != full:
+                data[...] = 0
+                self.counts.instructions["zero borders"] += 1
+            high, wide = source.shape[1:]
+            below, right_of = rows.start - top, cols.start - left
+            self._dma("x", source, data[:, below : below + high, right_of : right_of + wide])
+            self.windows[image, number] = _Window(data, top, left)
 
-    def _load_weights(self) -> None:
-        high, wide = self._taps()
+    def load_weights(self) -> None:
+        high, wide = self.taps()
         self.raw.clear()
-        for out in self._chosen("out", len(self.outs)):
-            for number in self._chosen("in", len(self.ins)):
-                (a, b), (c, d) = self.outs[out], self.ins[number]
-                rows, cols = slice(high.start, high.stop), slice(wide.start, wide.stop)
-                source = self.tensors.weights[a:b, c:d, rows, cols]
-                tile = np.full(source.shape, np.nan, dtype=np.float32)
-                self._dma("w", source, tile)
-                self.raw[out, number] = (tile, high.start, wide.start)
-
-    def _taps(self) -> tuple[range, range]:
-        kernel = self.problem.kernel
-        return self._chosen("fh", kernel[0]), self._chosen("fw", kernel[1])
+        for out, number in self.chosen_weights():
+            (a, b), (c, d) = self.outs[out], self.ins[number]
+            source = self.tensors.weights[
+                a:b, c:d, high.start : high.stop, wide.start : wide.stop
+            ]
+            tile = np.full(source.shape, np.nan, dtype=np.float32)
+            self._dma("w", source, tile)
+            self.raw[out, number] = _Filters(tile, high.start, wide.start)
 
     # ---- instructions
 
-    def _copy_input(self) -> None:
+    def copy_input(self) -> None:
         kind = "input slices" if self.problem.dtype == self.nest.compute else "input casts"
-        (top, bottom), (left, right) = self._extent(0), self._extent(1)
+        rows, cols = self.extent(0), self.extent(1)
         self.copies.clear()
-        for image in self._chosen("image", self.problem.batch):
-            for number in self._chosen("in", len(self.ins)):
-                self.counts.instructions[kind] += 1
-                window = self.windows[image, number]
-                part = _cut(window, (top, bottom), (left, right))
-                if self.numbers:
-                    part = rounded(part, self.nest.compute)
-                self.copies[image, number] = _Window(part, top, left)
+        for place in self.chosen_inputs():
+            self.counts.instructions[kind] += 1
+            part = _cut(self.windows[place], rows, cols)
+            if self.numbers:
+                part = rounded(part, self.nest.compute)
+            self.copies[place] = _Window(part, rows[0], cols[0])
 
-    def _cast_weights(self) -> None:
-        high, wide = self._taps()
+    def cast_weights(self) -> None:
+        high, wide = self.taps()
         self.cast.clear()
-        for out in self._chosen("out", len(self.outs)):
-            for number in self._chosen("in", len(self.ins)):
-                self.counts.instructions["weight casts"] += 1
-                tile, row, col = self.raw[out, number]
-                part = tile[
-                    :, :, high.start - row : high.stop - row, wide.start - col : wide.stop - col
-                ]
-                if self.numbers:
-                    part = rounded(part, self.nest.compute)
-                self.cast[out, number] = (part, high.start, wide.start)
+        for place in self.chosen_weights():
+            self.counts.instructions["weight casts"] += 1
+            raw = self.raw[place]
+            rows = slice(high.start - raw.row, high.stop - raw.row)
+            part = raw.data[:, :, rows, wide.start - raw.col : wide.stop - raw.col]
+            if self.numbers:
+                part = rounded(part, self.nest.compute)
+            self.cast[place] = _Filters(part, high.start, wide.start)
 
-    def _transpose_weights(self) -> None:
-        high, wide = self._taps()
+    def transpose_weights(self) -> None:
+        high, wide = self.taps()
         given = self.raw if self.nest.w_cast_at is None else self.cast
         self.stationary.clear()
-        for out in self._chosen("out", len(self.outs)):
-            for number in self._chosen("in", len(self.ins)):
-                tile, row, col = given[out, number]
-                for fh, fw in product(high, wide):
-                    self.counts.instructions["weight transposes"] += 1
-                    self.counts.instructions["transposed weights to SBUF"] += 1
-                    if self.numbers:
-                        turned = np.ascontiguousarray(tile[:, :, fh - row, fw - col])
-                        self.stationary[out, number, fh, fw] = rounded(turned, self.nest.compute)
+        for out, number in self.chosen_weights():
+            filters = given[out, number]
+            for fh, fw in product(high, wide):
+                self.counts.instructions["weight transposes"] += 1
+                self.counts.instructions["transposed weights to SBUF"] += 1
+                if self.numbers:
+                    piece = filters.data[:, :, fh - filters.row, fw - filters.col]
+                    turned = np.ascontiguousarray(piece.T)
+                    self.stationary[out, number, fh, fw] = rounded(turned, self.nest.compute)
 
-    def _key(self) -> Key:
-        return self.at["image"], self.at["out"], self.at["block"], self.at["row"]
-
-    def _multiply(self) -> None:
+    def multiply(self) -> None:
         self.counts.instructions["products"] += 1
-        key = self._key()
+        key = self.key()
         fresh = key not in self.psum
         if fresh:
             self.psum[key] = np.empty(0, dtype=np.float32)
@@ -409,39 +316,37 @@ class _Run:
             return
         image, out, _, _ = key
         source = self.windows if self.nest.x_copy_at is None else self.copies
-        window = source[image, self.at["in"]]
-        moving = _cut(window, self._extent(0), self._extent(1))
+        moving = _cut(source[image, self.at["in"]], self.extent(0), self.extent(1))
         weights = self.stationary[out, self.at["in"], self.at["fh"], self.at["fw"]]
-        made = weights @ moving.reshape(moving.shape[0], -1)
+        made = weights.T @ moving.reshape(moving.shape[0], -1)
         total = made if fresh else self.psum[key] + made
-        self.psum[key] = rounded(total, self.nest.psum)
+        self.psum[key] = total if self.nest.psum == "fp32" else rounded(total, self.nest.psum)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         for key, tile in self.psum.items():
             self.counts.instructions["PSUM added up in SBUF"] += 1
-            if self.numbers:
-                self.sums[key] = self.sums[key] + tile if key in self.sums else tile
-            else:
-                self.sums[key] = tile
+            known = self.sums.get(key)
+            self.sums[key] = tile if known is None else known + tile
         self.psum.clear()
 
-    def _finish(self) -> None:
+    def finish(self) -> None:
         """Bias, ReLU and pool of all complete tiles, and the stores of what is complete."""
         source = self.psum if self.nest.flush_at is None else self.sums
         for key in sorted(source):
             image, out, block, row = key
-            done = self.finished.setdefault((image, out, block), {})
-            done[row] = self._finished_tile(key, source[key])
+            tile = self._finished_tile(key, source[key])
             if self.nest.store == "tile":
-                self._store((image, out, block), {row: done[row]})
-            elif len(done) == len(self._tiles(block)):
-                self._store((image, out, block), done)
+                self._store((image, out, block), {row: tile})
+                continue
+            done = self.finished.setdefault((image, out, block), {})
+            done[row] = tile
+            if len(done) == len(self.tiles(block)):
+                self._store((image, out, block), self.finished.pop((image, out, block)))
         source.clear()
 
     def _finished_tile(self, key: Key, tile: Array) -> Array:
         problem, nest = self.problem, self.nest
-        (rows, (left, right)) = self._tiles(key[2])[key[3]], self.blocks[key[2]][1]
-        high, wide, pool = rows[1] - rows[0], right - left, problem.pool
+        (high, wide), pool = self.tile_shape(key), problem.pool
         outs = self.outs[key[1]][1] - self.outs[key[1]][0]
         seen = self.counts.instructions
         if problem.bias:
@@ -467,7 +372,7 @@ class _Run:
 
     def _store(self, place: tuple[int, int, int], tiles: dict[int, Array]) -> None:
         image, out, block = place
-        spans, pool = self._tiles(block), self.problem.pool
+        spans, pool = self.tiles(block), self.problem.pool
         first, last = spans[min(tiles)][0] // pool, spans[max(tiles)][1] // pool
         left, right = (col // pool for col in self.blocks[block][1])
         whole = np.concatenate([tiles[row] for row in sorted(tiles)], axis=1)
@@ -475,7 +380,7 @@ class _Run:
         self._dma("out", whole, self.result[image, a:b, first:last, left:right])
 
 
-def _cut(window: _Window, rows: tuple[int, int], cols: tuple[int, int]) -> Array:
+def _cut(window: _Window, rows: Span, cols: Span) -> Array:
     return window.data[
         :, rows[0] - window.row : rows[1] - window.row, cols[0] - window.col : cols[1] - window.col
     ]

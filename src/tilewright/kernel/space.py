@@ -108,12 +108,23 @@ class Space:
         spans = ((0, self.problem.rows),)
         if "block" in around:
             spans = self.row_tiles if "row" in around else self.row_blocks
-        return self._stretches(0, spans, "fh" in around)
+        return self._kept(0, spans, "fh" in around)
 
     def input_cols(self, around: Collection[str]) -> Counter[Stretch]:
         """The same for columns."""
         spans = self.col_parts if "block" in around else ((0, self.problem.cols),)
-        return self._stretches(1, spans, "fw" in around)
+        return self._kept(1, spans, "fw" in around)
+
+    def _kept(self, axis: int, spans: tuple[Span, ...], single_tap: bool) -> Counter[Stretch]:
+        key = (axis, len(spans), single_tap)  # of one axis, so many spans are always the same
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._stretches(axis, spans, single_tap)
+        return found
+
+    @cached_property
+    def _known(self) -> dict[tuple[int, int, bool], Counter[Stretch]]:
+        return {}
 
     def _stretches(self, axis: int, spans: tuple[Span, ...], single_tap: bool) -> Counter[Stretch]:
         taps, before = self.problem.kernel[axis], self.problem.pads[axis]

@@ -1,0 +1,91 @@
+"""The problem of a convolution of a network, with the ReLU and the max-pool that follow it."""
+
+from tilewright.graph.graph import Attribute, Graph, Node
+from tilewright.kernel.problem import KernelError, Problem
+
+_PLAIN_PADS = ("NOTSET", "VALID", "")
+
+
+def problem_of(graph: Graph, name: str, dtype: str) -> Problem:
+    """The problem of one convolution; what kernels cannot do is an error that says so."""
+    index = graph.index.get(name)
+    if index is None:
+        known = [node.name for node in graph.nodes if node.kind == "Conv"]
+        shown = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
+        raise KernelError(f"the model has no node '{name}'; its convolutions are: {shown or 'none'}")
+    node = graph.nodes[index]
+    if node.kind != "Conv":
+        raise KernelError(f"node '{name}' is a {node.kind}: kernels are made of a Conv")
+    x, weights = graph.types.get(node.inputs[0]), graph.types.get(node.inputs[1])
+    if x is None or weights is None or len(x.shape) != 4:
+        raise KernelError(f"node '{name}': only convolutions of images of known size have kernels")
+    kernel = (weights.shape[2], weights.shape[3])
+    for key, wanted in (("strides", 1), ("dilations", 1)):
+        found = _ints(node, key, (1, 1))
+        if any(value != wanted for value in found):
+            raise KernelError(f"node '{name}': kernels have {key} of 1, it has {list(found)}")
+    if _ints(node, "group", (1,))[0] != 1:
+        raise KernelError(f"node '{name}': kernels of grouped convolutions are not planned")
+    relu, pool = _followers(graph, node)
+    return Problem(
+        x.shape[1],
+        x.shape[2],
+        x.shape[3],
+        weights.shape[0],
+        kernel,
+        x.shape[0],
+        pool,
+        dtype,
+        len(node.inputs) > 2 and bool(node.inputs[2]),
+        relu,
+        _pads(node, kernel),
+    )
+
+
+def _pads(node: Node, kernel: tuple[int, int]) -> tuple[int, int, int, int]:
+    auto = str(node.attributes.get("auto_pad", "NOTSET"))
+    if auto in ("SAME_UPPER", "SAME_LOWER"):
+        few = [(extent - 1) // 2 for extent in kernel]
+        many = [(extent - 1) - small for extent, small in zip(kernel, few, strict=True)]
+        before, after = (few, many) if auto == "SAME_UPPER" else (many, few)
+        return before[0], before[1], after[0], after[1]
+    top, left, bottom, right = (
+        _ints(node, "pads", (0, 0, 0, 0)) if auto in _PLAIN_PADS else (0, 0, 0, 0)
+    )
+    return top, left, bottom, right
+
+
+def _followers(graph: Graph, node: Node) -> tuple[bool, int]:
+    """Whether a ReLU follows, and the size of the max-pool that follows; in either order."""
+    relu, pool = False, 1
+    while True:
+        value = node.outputs[0]
+        readers = graph.consumers.get(value, ())
+        if len(readers) != 1 or value in graph.outputs:
+            return relu, pool
+        node = graph.nodes[readers[0]]
+        if node.kind == "Relu" and not relu:
+            relu = True
+        elif node.kind == "MaxPool" and pool == 1 and _plain_pool(node):
+            pool = _ints(node, "kernel_shape", (1, 1))[0]
+        else:
+            return relu, pool
+
+
+def _plain_pool(node: Node) -> bool:
+    """Square windows that do not overlap, without padding, rounding down."""
+    window = _ints(node, "kernel_shape", (1, 1))
+    return (
+        len(set(window)) == 1
+        and _ints(node, "strides", (1, 1)) == window
+        and not any(_ints(node, "pads", (0, 0, 0, 0)))
+        and _ints(node, "ceil_mode", (0,)) == (0,)
+        and len([name for name in node.outputs if name]) == 1
+    )
+
+
+def _ints(node: Node, key: str, default: tuple[int, ...]) -> tuple[int, ...]:
+    value: Attribute = node.attributes.get(key, default)
+    if isinstance(value, int | float):
+        return (int(value),)
+    return tuple(int(each) for each in value) if isinstance(value, tuple) else default

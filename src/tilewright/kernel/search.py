@@ -1,0 +1,268 @@
+"""Search: the fastest legal nest of a problem, and what each of its choices buys.
+
+Structure first (loops, tiles, blocks, where operands are loaded), with the usual other choices; then
+all other choices for the best structures. Nests are compared as they are written: no load is counted
+as removed by a compiler.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from heapq import nsmallest
+from itertools import product
+from math import inf
+from typing import Any
+
+from tilewright.kernel.assess import Assessment, Model
+from tilewright.kernel.ladder import last_rung
+from tilewright.kernel.nest import KERNEL, Nest
+from tilewright.kernel.problem import KernelError, Problem
+from tilewright.kernel.target import Target
+
+_RESULTS = (("image", "out", "block"), ("image", "block", "out"), ("out", "image", "block"))
+_REDUCTIONS = (("in", "fh", "fw"), ("fh", "fw", "in"))
+_INPUT_PLACES = ("in", "block", "image", KERNEL)
+_WEIGHT_PLACES = ((KERNEL, KERNEL), ("out", "out"), ("in", "in"), ("out", "in"))
+_BLOCK_TILES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+_STRUCTURES = 40  # how many go on to the other choices
+_EQUAL = 1.002  # times that differ by less are a matter of bytes
+
+# What belongs together, by the words of the report.
+CHANGES = {
+    "loop order": ("order",),
+    "tile": ("tile_in", "tile_out", "tile_rows", "tile_cols"),
+    "rows per block": ("block_rows",),
+    "input loaded": ("x_at", "x_copy_at", "x_copy_engine"),
+    "weights loaded and transposed": ("w_at", "w_cast_at", "w_transpose_at", "w_engine"),
+    "element types": ("compute", "psum"),
+    "bias": ("bias",),
+    "pool before bias": ("pool_first",),
+    "stores": ("store",),
+    "buffers": ("x_buffers", "w_buffers", "out_buffers", "psum_buffers"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A choice in which the found nest differs from the ladder's last rung.
+
+    Times are seconds as written; None where the nest would be illegal, with the rule.
+    """
+
+    name: str
+    before: str
+    after: str
+    alone: float | None  # the last rung with this change only
+    without: float | None  # the found nest without it
+    rule: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The result of a search."""
+
+    best: Assessment
+    start: Assessment
+    looked_at: int
+    legal: int
+    changes: tuple[Change, ...]
+    steps: tuple[tuple[str, float | None], ...]  # the changes one after the other, best first
+
+    @property
+    def speed_up(self) -> float:
+        """How much faster the found nest is than the ladder's last rung."""
+        return self.start.high / self.best.high
+
+    @property
+    def above_floor(self) -> float:
+        """The found nest's time over that of the tensor engine alone, less one."""
+        return self.best.high / self.best.floor - 1
+
+    def held_back_by(self) -> str:
+        """What keeps the found nest above the floor of the tensor engine."""
+        best = self.best
+        busy = dict(best.engines)
+        ends = best.high - max(busy.values())
+        parts = [f"{ends * 1e6:.1f} us before the first product and after the last"]
+        engine = best.binding
+        if engine == "tensor":
+            extra = busy["tensor"] - best.floor
+            parts.append(f"{extra * 1e6:.1f} us of transposes and part-filled products")
+        else:
+            extra = busy[engine] - best.floor
+            parts.append(f"the {engine} engine takes {extra * 1e6:.1f} us longer than the floor")
+        return "; ".join(parts)
+
+
+def search(problem: Problem, target: Target) -> Found:
+    """The fastest legal nest. Never slower than the ladder's last rung: that one is looked at."""
+    model = Model(problem, target)
+    start = last_rung(problem, target)
+    looked, legal = 1, 0
+    ranked: list[tuple[float, int, Nest]] = []
+
+    def look(nest: Nest) -> None:
+        nonlocal looked, legal
+        looked += 1
+        if not model.violations(nest):
+            legal += 1
+            ranked.append((model.literal_seconds(nest), looked, nest))
+
+    look(start)
+    for nest in _structures(problem, target, start):
+        look(nest)
+    for _, _, nest in nsmallest(_STRUCTURES, ranked):
+        for other in _variants(problem, nest):
+            look(other)
+    if not ranked:
+        first = model.violations(start)[0]
+        raise KernelError(f"no legal nest was found; the usual one breaks {first.rule}: {first.text}")
+    best = replace(_chosen(model, start, ranked), name="found")
+    begin = model.assess(start)
+    changes, steps = _changes(model, start, best), _steps(model, start, best)
+    return Found(model.assess(best), begin, looked, legal, changes, steps)
+
+
+def _chosen(model: Model, start: Nest, ranked: list[tuple[float, int, Nest]]) -> Nest:
+    """The fastest; of those that are as good as equal (and no slower than the start), what moves
+    least, in the fewest instructions, then what holds least."""
+    limit = min(ranked)[0] * _EQUAL
+    if not model.violations(start):
+        limit = min(limit, model.literal_seconds(start))
+
+    def rank(entry: tuple[float, int, Nest]) -> tuple[float, ...]:
+        seconds, number, nest = entry
+        moved, products, transfers, held = model.sizes(nest)
+        return moved, products, transfers, seconds, held, number
+
+    return min((entry for entry in ranked if entry[0] <= limit), key=rank)[2]
+
+
+def _structures(problem: Problem, target: Target, start: Nest) -> Iterator[Nest]:
+    orders = [
+        (*results, *inner)
+        for results, reductions in product(_RESULTS, _REDUCTIONS)
+        for inner in (("row", *reductions), (*reductions, "row"))
+    ]
+    usual = replace(start, bias="activation", store="block", pool_first=problem.pool > 1)
+    for rows, cols in _tiles(problem, target):
+        for block in _blocks(problem, rows):
+            for order in orders:
+                for x_at, (w_at, turned_at) in product(_INPUT_PLACES, _WEIGHT_PLACES):
+                    yield replace(
+                        usual,
+                        order=order,
+                        tile_rows=rows,
+                        tile_cols=cols,
+                        block_rows=block,
+                        x_at=x_at,
+                        w_at=w_at,
+                        w_transpose_at=turned_at,
+                    )
+
+
+def _tiles(problem: Problem, target: Target) -> list[tuple[int, int]]:
+    """Rows and columns of tiles: whole rows, halves, thirds and quarters, as high as fits, and
+    half as high."""
+    pool, found = problem.pool, dict[tuple[int, int], None]()
+    for share in (1, 2, 3, 4):
+        cols = -(-problem.cols // share)
+        cols = min(-(-cols // pool) * pool, target.moving // pool // pool * pool)
+        if cols < 1:
+            continue
+        high = min(target.moving // cols // pool * pool, problem.rows)
+        for rows in (high, high // 2 // pool * pool):
+            if rows > 0:
+                found[rows, cols] = None
+    return list(found)
+
+
+def _blocks(problem: Problem, rows: int) -> list[int]:
+    """Rows of blocks: some tiles, or the whole image."""
+    whole = -(-problem.rows // rows) * rows
+    sizes = [min(rows * tiles, whole) for tiles in _BLOCK_TILES]
+    return list(dict.fromkeys([*sizes, whole]))
+
+
+def _variants(problem: Problem, nest: Nest) -> Iterator[Nest]:
+    pools = (True, False) if problem.pool > 1 else (nest.pool_first,)
+    for bias, pool_first, store, psum, x, engine in product(
+        ("activation", "tensor_tensor", "tensor_scalar"),
+        pools,
+        ("block", "tile"),
+        (2, 3),
+        (2, 3),
+        ("vector", "scalar"),
+    ):
+        yield replace(
+            nest,
+            bias=bias,
+            pool_first=pool_first,
+            store=store,
+            psum_buffers=psum,
+            x_buffers=x,
+            w_engine=engine,
+        )
+
+
+def _changes(model: Model, start: Nest, best: Nest) -> tuple[Change, ...]:
+    """Every choice that differs, alone on the last rung, and taken back from the found nest."""
+    found: list[Change] = []
+    for name, fields in CHANGES.items():
+        old = {field: getattr(start, field) for field in fields}
+        new = {field: getattr(best, field) for field in fields}
+        differing = [field for field in fields if old[field] != new[field]]
+        if not differing:
+            continue
+        alone, rule_alone = _time(model, replace(start, **new))
+        without, rule_without = _time(model, replace(best, **old))
+        rules = [
+            f"alone it breaks {rule_alone}" if rule_alone else "",
+            f"the rest without it breaks {rule_without}" if rule_without else "",
+        ]
+        found.append(
+            Change(
+                name,
+                _shown(old, differing),
+                _shown(new, differing),
+                alone,
+                without,
+                "; ".join(filter(None, rules)),
+            )
+        )
+    return tuple(sorted(found, key=lambda change: -(change.without or 1.0)))
+
+
+def _steps(model: Model, start: Nest, best: Nest) -> tuple[tuple[str, float | None], ...]:
+    """From the last rung to the found nest, one change at a time: always the one that helps most.
+    A step that is illegal without the next has no time."""
+    left = [
+        name
+        for name, fields in CHANGES.items()
+        if any(getattr(start, field) != getattr(best, field) for field in fields)
+    ]
+    now, steps = start, list[tuple[str, float | None]]()
+    while left:
+        tried: list[tuple[float, int, str, Nest]] = []
+        for number, name in enumerate(left):
+            after = {field: getattr(best, field) for field in CHANGES[name]}
+            nest = replace(now, **after)
+            seconds, _ = _time(model, nest)
+            tried.append((inf if seconds is None else seconds, number, name, nest))
+        seconds, _, name, now = min(tried, key=lambda entry: entry[:2])
+        left.remove(name)
+        steps.append((name, None if seconds == inf else seconds))
+    return tuple(steps)
+
+
+def _time(model: Model, nest: Nest) -> tuple[float | None, str]:
+    broken = model.violations(nest)
+    return (None, broken[0].rule) if broken else (model.literal_seconds(nest), "")
+
+
+def _shown(values: dict[str, Any], fields: list[str]) -> str:
+    def text(value: Any) -> str:
+        return " > ".join(value) if isinstance(value, tuple) else str(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+    if len(fields) == 1:
+        return text(values[fields[0]])
+    return ", ".join(f"{field} {text(values[field])}" for field in fields)
