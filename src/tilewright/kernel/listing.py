@@ -128,11 +128,16 @@ class _Listing:
                 if work.what in ("bias", "relu", "max-pool", "copy"):
                     name = f"{work.what} ({nest.bias})" if work.what == "bias" else work.what
                     found.append(self._work(depth, f"out = {name} of the tile", work.what))
-            if nest.store == "tile" or place != "row":
-                found.append(self._store(depth))
-        if nest.store == "block" and place == "block" and nest.finished_at == "row":
+        if place == self._stored_at():
             found.append(self._store(depth))
         return found
+
+    def _stored_at(self) -> str:
+        """The place at whose end a store is complete: a block's when its last row is."""
+        nest = self.nest
+        if nest.store == "tile" or "row" in nest.sum_loops:
+            return nest.finished_at
+        return nest.order[nest.order.index("row") - 1]
 
     def _store(self, depth: int) -> Line:
         return self._move(depth, "store", f"out[image, out, {self.nest.store}]", "out", "out")

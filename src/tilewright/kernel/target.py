@@ -93,6 +93,7 @@ class Target:
     tensor_cycle: float
     passes: Mapping[str, float]
     vectors: Mapping[str, VectorEngine]
+    clocks: Mapping[str, float]  # of the engines, and of the queues (the reference clock)
     queues: int
     queue_rate: float
     dma_latency: float
@@ -156,6 +157,8 @@ def target_of(machine: Machine, fit: Calibration | None = None) -> Target:
         tensor_cycle=1 / tensor.clock_hz,
         passes=passes,
         vectors=_vectors(machine, core, sbuf.partitions),
+        clocks={e.name.rpartition(".")[2]: e.clock_hz for e in core.engines}
+        | {"tensor": tensor.clock_hz, "dma": machine.clock_hz},
         queues=len(links),
         queue_rate=route.bytes_per_cycle * machine.clock_hz,
         dma_latency=route.latency / machine.clock_hz,

@@ -38,13 +38,20 @@ def write_report(
 
 
 def page_text(data: dict[str, Any]) -> str:
-    """The whole page; `<` is escaped in the data, so that nothing in it can end its element."""
+    """The whole page of a run."""
+    title = f"{data['head']['model']} on {data['head']['machine']}: Tilewright"
+    return filled("page.html", SCRIPTS, title, data)
+
+
+def filled(template: str, scripts: tuple[str, ...], title: str, data: dict[str, Any]) -> str:
+    """A page in the house style; `<` is escaped in the data, so that nothing in it can end its
+    element."""
     compact = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return Template(_resource("page.html")).substitute(
-        title=html.escape(f"{data['head']['model']} on {data['head']['machine']}: Tilewright"),
+    return Template(_resource(template)).substitute(
+        title=html.escape(title),
         style=_resource("report.css"),
         data=compact.replace("<", "\\u003c"),
-        script="\n".join(map(_resource, SCRIPTS)),
+        script="\n".join(map(_resource, scripts)),
     )
 
 

@@ -1,0 +1,238 @@
+"""`tilewright kernel`: plan, cost and check one fused kernel on a Trainium-like core."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tilewright.cli.common import JsonOption, note, out, print_json
+from tilewright.errors import TilewrightError
+
+if TYPE_CHECKING:
+    from tilewright.kernel.plan import KernelPlan
+
+app = typer.Typer(
+    help="Plan, cost and check a fused kernel on a Trainium-like core, before anything is compiled."
+    "\n\nThe loop nest is data: tiles, loop order, where operands are loaded, cast and transposed. "
+    "For each nest: SBUF bytes per partition and PSUM banks, DMAs with their runs, busy time of "
+    "every engine, the rule it breaks if it is illegal, and a predicted time.",
+    no_args_is_help=True,
+)
+
+DtypeOption = Annotated[
+    str, typer.Option("--dtype", metavar="fp32|fp16|bf16", help="Element type of all tensors.")
+]
+OnOption = Annotated[
+    str,
+    typer.Option("--on", metavar="MACHINE", help="trn1, trn2, or a machine file with a PSUM."),
+]
+NestOption = Annotated[
+    Path | None,
+    typer.Option("--nest", metavar="FILE", help="A nest to plan: YAML as `--out` writes it."),
+]
+LadderOption = Annotated[
+    bool,
+    typer.Option("--ladder", help="All rungs of the ladder, measured beside modelled where known."),
+]
+SearchOption = Annotated[
+    bool,
+    typer.Option("--search", help="Find the fastest legal nest, and say what each change buys."),
+]
+OutOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        metavar="DIR",
+        help="Write kernel.html, kernel.json, nest.yaml, listing.txt and trace.json (Perfetto).",
+    ),
+]
+CheckOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--check/--no-check",
+        help="Run the whole nest in numpy, or none of it; by default the first rows of large "
+        "problems.",
+    ),
+]
+ClaimOption = Annotated[
+    float | None,
+    typer.Option(
+        "--claim-us",
+        metavar="US",
+        help="A time somebody claims for these operands: an error where it is below the "
+        "tensor engine's floor.",
+    ),
+]
+
+
+@app.command("conv2d")
+def conv2d(
+    image: Annotated[
+        str | None,
+        typer.Option("--in", metavar="CxHxW", help="Channels, height and width of the input."),
+    ] = None,
+    out_channels: Annotated[
+        int | None, typer.Option("--out-channels", metavar="N", help="Output channels.")
+    ] = None,
+    kernel: Annotated[
+        str, typer.Option("--kernel", metavar="3|3x5", help="Height and width of the filter.")
+    ] = "3",
+    pool: Annotated[
+        int, typer.Option("--pool", metavar="N", help="Max-pool NxN behind it; 1 for none.")
+    ] = 1,
+    batch: Annotated[int, typer.Option("--batch", metavar="N", help="Images.")] = 1,
+    pad: Annotated[
+        int, typer.Option("--pad", metavar="N", help="Zero rows and columns on every side.")
+    ] = 0,
+    relu: Annotated[bool, typer.Option("--relu", help="A ReLU behind it.")] = False,
+    bias: Annotated[bool, typer.Option("--bias/--no-bias", help="With a bias.")] = True,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="MODEL", help="Take the convolution from a model (with --node)."
+        ),
+    ] = None,
+    node: Annotated[
+        str | None,
+        typer.Option(
+            "--node", metavar="NAME", help="The convolution; ReLU and max-pool behind it go with it."
+        ),
+    ] = None,
+    dtype: DtypeOption = "fp16",
+    on: OnOption = "trn2",
+    nest: NestOption = None,
+    ladder: LadderOption = False,
+    search: SearchOption = False,
+    claim_us: ClaimOption = None,
+    check: CheckOption = None,
+    folder: OutOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """A convolution (stride 1) with bias, ReLU and max-pool as one kernel.
+
+    Examples:
+
+      tilewright kernel conv2d --in 256x224x224 --out-channels 256 --pool 2 --on trn2
+
+      tilewright kernel conv2d --in 256x224x224 --out-channels 256 --ladder
+
+      tilewright kernel conv2d --in 256x224x224 --out-channels 256 --search --out found
+
+      tilewright kernel conv2d --in 256x224x224 --out-channels 256 --nest found/nest.yaml
+
+      tilewright kernel conv2d --from vgg16 --node conv3_2 --search
+    """
+    from tilewright.kernel.plan import plan_kernel
+
+    _one_of(nest, ladder, search)
+    _writable(folder)
+    if model is not None and node is None:
+        raise TilewrightError("--from MODEL needs --node NAME: which convolution is it?")
+    if model is None and node is not None:
+        raise TilewrightError("--node NAME needs --from MODEL")
+    plan = plan_kernel(
+        "conv2d",
+        image=image,
+        out_channels=out_channels,
+        kernel=kernel,
+        pool=pool,
+        batch=batch,
+        pad=pad,
+        bias=bias,
+        relu=relu,
+        graph=None if model is None else _graph(model),
+        node=node,
+        dtype=dtype,
+        on=on,
+        nest=nest,
+        searched=search,
+        claim_us=claim_us,
+        check=False if ladder else check,
+    )
+    _report(plan, ladder, folder, as_json)
+
+
+@app.command("matmul")
+def matmul(
+    size: Annotated[
+        str | None,
+        typer.Option("--size", metavar="MxKxN", help="A product of (M x K) and (K x N)."),
+    ] = None,
+    dtype: DtypeOption = "fp16",
+    on: OnOption = "trn2",
+    nest: NestOption = None,
+    ladder: LadderOption = False,
+    search: SearchOption = False,
+    claim_us: ClaimOption = None,
+    check: CheckOption = None,
+    folder: OutOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """A matrix product as one kernel: K on the partitions, tiles of at most 512 columns.
+
+    Example:
+
+      tilewright kernel matmul --size 512x1024x4096 --dtype fp16 --search
+    """
+    from tilewright.kernel.plan import plan_kernel
+
+    _one_of(nest, ladder, search)
+    _writable(folder)
+    plan = plan_kernel(
+        "matmul",
+        size=size,
+        dtype=dtype,
+        on=on,
+        nest=nest,
+        searched=search,
+        claim_us=claim_us,
+        check=False if ladder else check,
+    )
+    _report(plan, ladder, folder, as_json)
+
+
+def _one_of(nest: Path | None, ladder: bool, search: bool) -> None:
+    if sum((nest is not None, ladder, search)) > 1:
+        raise TilewrightError("give one of --nest, --ladder and --search")
+
+
+def _writable(folder: Path | None) -> None:
+    if folder is not None:
+        from tilewright.report.plan_files import check_folder
+
+        check_folder(folder)
+
+
+def _graph(model: str):  # noqa: ANN202
+    from tilewright import api
+    from tilewright.frontend.normalize import normalize
+
+    return normalize(api.load(model).graph)
+
+
+def _report(plan: "KernelPlan", ladder: bool, folder: Path | None, as_json: bool) -> None:
+    from tilewright.report.kernel_facts import kernel_json, ladder_json
+    from tilewright.report.kernel_text import kernel_lines, ladder_table, parameter_lines
+
+    broken = plan.assessment.violations
+    if folder is not None:
+        from tilewright.report.kernel_files import write_kernel
+
+        write_kernel(plan, folder, ladder=ladder)
+    if ladder and as_json:
+        print_json(ladder_json(plan.ladder, plan.target))
+    elif ladder:
+        out.print(ladder_table(plan.ladder))
+        for line in parameter_lines(plan.target):
+            out.print(line, soft_wrap=True)
+    elif as_json:
+        print_json(kernel_json(plan))
+    else:
+        for line in kernel_lines(plan):
+            out.print(line, soft_wrap=True)
+    if folder is not None:
+        note(f"written: {folder / 'kernel.html'}")
+    if broken and not ladder:
+        raise TilewrightError(
+            f"nest '{plan.assessment.nest.name}' is illegal: rule {broken[0].rule}: {broken[0].text}"
+        )

@@ -1,0 +1,142 @@
+"""The folder of a planned kernel: its page, its facts, its nest, its listing and a trace."""
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tilewright.errors import OutputError
+from tilewright.kernel.listing import listing_text
+from tilewright.kernel.nest_file import nest_text
+from tilewright.kernel.plan import KernelPlan
+from tilewright.kernel.timeline import TICKS, TRACKS, Simulated
+from tilewright.report.html.page import filled
+from tilewright.report.kernel_facts import kernel_json, ladder_json, listing_rows, search_json
+
+SHOWN_BLOCKS = 3  # of the timeline, and no more than so many tasks
+SHOWN_TASKS = 4000
+TRACED_TASKS = 20_000
+
+
+def write_kernel(plan: KernelPlan, folder: Path, *, ladder: bool = False) -> None:
+    """Write all files of a kernel, or none. Other files in the folder stay."""
+    legal = plan.assessment.legal
+    facts = kernel_json(plan)
+    if ladder:
+        facts["ladder"] = ladder_json(plan.ladder, plan.target)
+    texts = {
+        "kernel.html": kernel_page(plan),
+        "kernel.json": json.dumps(facts, indent=2) + "\n",
+        "nest.yaml": nest_text(plan.assessment.nest),
+        "listing.txt": listing_text(plan.assessment),
+        "trace.json": trace_text(plan.simulated, plan.machine.name) if legal else "[]\n",
+    }
+    target = folder.absolute()
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".tilewright-", dir=target) as place:
+            for name, text in texts.items():
+                (Path(place) / name).write_text(text, encoding="utf-8")
+            for name in texts:
+                os.replace(Path(place) / name, target / name)
+    except OSError as error:
+        raise OutputError(f"cannot write '{folder}': {error.strerror or error}") from None
+
+
+def kernel_page(plan: KernelPlan) -> str:
+    """The page of a kernel, with everything inside."""
+    title = f"{plan.problem.text()} on {plan.machine.name}: Tilewright"
+    return filled("kernel.html", ("kernel.js",), title, page_data(plan))
+
+
+def page_data(plan: KernelPlan) -> dict[str, Any]:
+    """What the page draws."""
+    given, proof = plan.assessment, plan.proof
+    said = "not executed"
+    if proof is not None:
+        part = "all rows" if proof.rows == proof.of_rows else f"the first {proof.rows} rows"
+        said = (
+            f"executed in numpy, {part}: equal to the reference within "
+            f"{proof.executed.difference:.1e}; {proof.counts.dma_count:,} DMAs and "
+            f"{proof.counts.dma_bytes:,} bytes counted in the loops, as the ledger says"
+        )
+    return {
+        "head": {
+            "problem": plan.problem.text(),
+            "machine": plan.machine.name,
+            "title": plan.machine.title,
+            "proved": proof is not None,
+            "proof": said,
+        },
+        "facts": kernel_json(plan),
+        "listing": listing_rows(given),
+        "ladder": ladder_json(plan.ladder, plan.target),
+        "search": None if plan.found is None else search_json(plan.found),
+        "nest": nest_text(given.nest),
+        **(_timeline(plan.simulated) if given.legal else _no_timeline()),
+    }
+
+
+def _no_timeline() -> dict[str, Any]:
+    names = ("name", "kind", "track", "start", "end", "bytes")
+    columns: dict[str, list[Any]] = {name: [] for name in names}
+    return {"tasks": columns, "tracks": list(TRACKS), "kinds": [], "timeline_text": ""}
+
+
+def _timeline(simulated: Simulated) -> dict[str, Any]:
+    """The tasks of the first blocks, in microseconds."""
+    chosen = [
+        number
+        for number, task in enumerate(simulated.tasks)
+        if task.track < len(TRACKS) and task.block < SHOWN_BLOCKS
+    ][:SHOWN_TASKS]
+    kinds = list(dict.fromkeys(simulated.tasks[number].what for number in chosen))
+    starts: list[int] = simulated.schedule.start.tolist()
+    ends: list[int] = simulated.schedule.end.tolist()
+    blocks = len({simulated.tasks[number].block for number in chosen} - {-1})
+    return {
+        "tasks": {
+            "name": [simulated.tasks[number].name for number in chosen],
+            "kind": [kinds.index(simulated.tasks[number].what) for number in chosen],
+            "track": [simulated.tasks[number].track for number in chosen],
+            "start": [starts[number] / TICKS * 1e6 for number in chosen],
+            "end": [ends[number] / TICKS * 1e6 for number in chosen],
+            "bytes": [simulated.tasks[number].bytes for number in chosen],
+        },
+        "tracks": list(TRACKS),
+        "kinds": kinds,
+        "timeline_text": (
+            f"the first {blocks} blocks as simulated; the whole kernel, as written and with its "
+            f"buffers, takes {simulated.seconds * 1e6:.1f} µs with launch and tail"
+        ),
+    }
+
+
+def trace_text(simulated: Simulated, machine: str) -> str:
+    """A Chrome trace for ui.perfetto.dev: a track for each engine, its first tasks."""
+    events: list[dict[str, Any]] = [
+        {"ph": "M", "name": "process_name", "pid": 0, "tid": 0, "args": {"name": machine}}
+    ]
+    for number, name in enumerate(TRACKS):
+        events.append(
+            {"ph": "M", "name": "thread_name", "pid": 0, "tid": number, "args": {"name": name}}
+        )
+    starts: list[int] = simulated.schedule.start.tolist()
+    ends: list[int] = simulated.schedule.end.tolist()
+    for number, task in enumerate(simulated.tasks[:TRACED_TASKS]):
+        if task.track < len(TRACKS):
+            events.append(
+                {
+                    "ph": "X",
+                    "name": task.name,
+                    "cat": task.what,
+                    "pid": 0,
+                    "tid": task.track,
+                    "ts": starts[number] / TICKS * 1e6,
+                    "dur": (ends[number] - starts[number]) / TICKS * 1e6,
+                    "args": {"block": task.block, "bytes": task.bytes},
+                }
+            )
+    lines = ",\n".join(map(json.JSONEncoder(separators=(",", ":")).encode, events))
+    return f'{{"displayTimeUnit":"ns","traceEvents":[\n{lines}\n]}}\n'

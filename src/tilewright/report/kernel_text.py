@@ -1,0 +1,165 @@
+"""A planned kernel for the terminal."""
+
+from collections.abc import Iterator
+
+from rich.table import Table
+
+from tilewright.kernel.assess import Assessment
+from tilewright.kernel.ladder import Row
+from tilewright.kernel.listing import listing_text
+from tilewright.kernel.nest import KERNEL
+from tilewright.kernel.plan import KernelPlan
+from tilewright.kernel.rules import RULES
+from tilewright.kernel.search import Found
+from tilewright.kernel.target import Target
+from tilewright.report.kernel_facts import engine_cycles, psum_flushes
+from tilewright.units import format_bytes
+
+
+def kernel_lines(plan: KernelPlan) -> Iterator[str]:
+    """The whole report of one nest."""
+    given = plan.assessment
+    yield f"{plan.problem.text()} on {plan.machine.name}: nest '{given.nest.name}'"
+    yield ""
+    yield from listing_text(given).splitlines()
+    yield ""
+    for broken in given.violations:
+        yield f"ILLEGAL, rule {broken.rule} ({RULES[broken.rule]}): {broken.text}"
+    yield from _time(given)
+    if given.legal:
+        simulated = plan.simulated.seconds * 1e6
+        yield f"simulated as written, with its buffers: {simulated:.1f} us"
+    yield from _ledger(given)
+    yield from _counts(given)
+    for lint in given.lints:
+        yield f"lint, {lint.operand}: {lint.text}"
+    if plan.found is not None:
+        yield ""
+        yield from search_lines(plan.found)
+    yield from _proof(plan)
+
+
+def _time(given: Assessment) -> Iterator[str]:
+    us = given.seconds * 1e6
+    interval = ""
+    if given.high > given.low * 1.001:
+        interval = (
+            f" (from {given.low * 1e6:.1f} if the compiler removes redundant loads to "
+            f"{given.high * 1e6:.1f} as written)"
+        )
+    yield f"predicted {us:.1f} us{interval}; tensor-engine floor {given.floor * 1e6:.1f} us"
+    cycles = engine_cycles(given)
+    busy = ", ".join(f"{n} {s * 1e6:.1f} us ({cycles[n]:,} cycles)" for n, s in given.ranked)
+    yield f"engines: {busy}"
+    yield f"binding: {given.ranked[0][0]}, next {given.ranked[1][0]}"
+
+
+def _ledger(given: Assessment) -> Iterator[str]:
+    held = ", ".join(f"{h.name} {h.copies}x{h.bytes:,} B" for h in given.ledger.sbuf)
+    share = given.ledger.sbuf_bytes / given.target.sbuf_bytes
+    yield (
+        f"SBUF {given.ledger.sbuf_bytes:,} of {given.target.sbuf_bytes:,} B per partition "
+        f"({share:.0%}): {held}"
+    )
+    places = ", ".join(
+        f"{place} {given.ledger.at(given.nest, place):,}" for place in (KERNEL, *given.nest.order)
+    )
+    yield f"  held inside each loop: {places}"
+    banks = ", ".join(f"{h.name} {h.total}" for h in given.ledger.banks)
+    yield f"PSUM {given.ledger.psum_banks} of {given.target.psum_banks} banks: {banks}"
+
+
+def _counts(given: Assessment) -> Iterator[str]:
+    moves = ", ".join(
+        f"{t.operand} {t.count:,} ({format_bytes(t.bytes)}, runs of {t.run_bytes:,} B)"
+        for t in given.transfers
+    )
+    yield f"DMAs {given.dma_count:,}, {format_bytes(given.dma_bytes)}: {moves}"
+    work = ", ".join(f"{w.what} {w.count:,}" for w in given.work)
+    yield f"instructions: {work}; PSUM flushes {psum_flushes(given):,}"
+
+
+def _proof(plan: KernelPlan) -> Iterator[str]:
+    proof = plan.proof
+    if proof is None:
+        return
+    part = "all rows" if proof.rows == proof.of_rows else f"its first {proof.rows} rows"
+    yield (
+        f"executed in numpy ({part}): differs from the reference by "
+        f"{proof.executed.difference:.1e} of the largest number; {proof.counts.dma_count:,} DMAs and "
+        f"{proof.counts.dma_bytes:,} B counted in the loops, as the ledger says"
+    )
+
+
+def search_lines(found: Found) -> Iterator[str]:
+    """What a search found and what each change buys."""
+    yield (
+        f"search: {found.looked_at:,} nests looked at, {found.legal:,} legal; "
+        f"{found.best.high * 1e6:.1f} us, the ladder's last rung {found.start.high * 1e6:.1f} us "
+        f"({found.speed_up:.2f}x)"
+    )
+    yield (
+        f"  {found.above_floor:.1%} above the tensor-engine floor of "
+        f"{found.best.floor * 1e6:.1f} us: {found.held_back_by()}"
+    )
+    for change in found.changes:
+        parts = [f"  {change.name}: {change.before} -> {change.after}"]
+        if change.alone is not None:
+            parts.append(f"alone {change.alone * 1e6:.1f} us")
+        if change.without is not None:
+            parts.append(f"without it {change.without * 1e6:.1f} us")
+        yield "; ".join(filter(None, [*parts, change.rule]))
+    steps = " -> ".join(
+        f"{name} {'(illegal alone)' if s is None else f'{s * 1e6:.1f}'}" for name, s in found.steps
+    )
+    if steps:
+        yield f"  one after the other, us: {found.start.high * 1e6:.1f} -> {steps}"
+
+
+def ladder_table(rows: tuple[Row, ...]) -> Table:
+    """The ladder, measured beside modelled."""
+    table = Table(title="The ladder", title_justify="left")
+    for name in ("rung", "type", "pool", "image"):
+        table.add_column(name)
+    for name in ("measured us", "modelled us", "error", "interval us", "DMAs", "MB"):
+        table.add_column(name, justify="right")
+    for name in ("binding", "fitted"):
+        table.add_column(name)
+    for row in rows:
+        table.add_row(*ladder_cells(row))
+    return table
+
+
+def ladder_cells(row: Row) -> tuple[str, ...]:
+    """One rung as text."""
+    given, measured = row.assessment, row.measured
+    interval = f"{given.low * 1e6:.0f}-{given.high * 1e6:.0f}"
+    return (
+        row.rung,
+        given.problem.dtype,
+        str(given.problem.pool),
+        given.problem.image,
+        measured_text(row),
+        f"{given.seconds * 1e6:.1f}",
+        "" if row.error is None else f"{row.error:+.1%}",
+        interval if given.high > given.low * 1.001 else "",
+        f"{given.dma_count:,}",
+        f"{given.dma_bytes / 1e6:.1f}",
+        given.binding,
+        "" if measured is None else "yes" if measured.fit else "no",
+    )
+
+
+def measured_text(row: Row) -> str:
+    """What was measured: a figure, about a figure, a range, or nothing."""
+    if row.measured is None:
+        return ""
+    if row.measured.low != row.measured.high:
+        return f"{row.measured.low:g}-{row.measured.high:g}"
+    return f"{'~' if row.measured.about else ''}{row.measured.low:g}"
+
+
+def parameter_lines(target: Target) -> Iterator[str]:
+    """The calibration, parameter by parameter."""
+    for p in target.calibration.parameters:
+        yield f"{p.name} = {p.value:g} {p.unit} ({p.kind}): {p.source}"
