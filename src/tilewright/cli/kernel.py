@@ -95,7 +95,9 @@ def conv2d(
     node: Annotated[
         str | None,
         typer.Option(
-            "--node", metavar="NAME", help="The convolution; ReLU and max-pool behind it go with it."
+            "--node",
+            metavar="NAME",
+            help="The convolution; ReLU and max-pool behind it go with it.",
         ),
     ] = None,
     dtype: DtypeOption = "fp16",
@@ -203,7 +205,7 @@ def _writable(folder: Path | None) -> None:
         check_folder(folder)
 
 
-def _graph(model: str):  # noqa: ANN202
+def _graph(model: str):
     from tilewright import api
     from tilewright.frontend.normalize import normalize
 
@@ -215,6 +217,11 @@ def _report(plan: "KernelPlan", ladder: bool, folder: Path | None, as_json: bool
     from tilewright.report.kernel_text import kernel_lines, ladder_table, parameter_lines
 
     broken = plan.assessment.violations
+    if broken and not ladder:
+        if as_json:
+            print_json(kernel_json(plan))
+        rules = "; ".join(f"rule {each.rule}: {each.text}" for each in broken)
+        raise TilewrightError(f"nest '{plan.assessment.nest.name}' is illegal: {rules}")
     if folder is not None:
         from tilewright.report.kernel_files import write_kernel
 
@@ -232,7 +239,3 @@ def _report(plan: "KernelPlan", ladder: bool, folder: Path | None, as_json: bool
             out.print(line, soft_wrap=True)
     if folder is not None:
         note(f"written: {folder / 'kernel.html'}")
-    if broken and not ladder:
-        raise TilewrightError(
-            f"nest '{plan.assessment.nest.name}' is illegal: rule {broken[0].rule}: {broken[0].text}"
-        )

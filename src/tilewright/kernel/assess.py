@@ -212,7 +212,9 @@ class Model:
         found = [
             self._once("x", nest, (*tiles, "x_at"), lambda: input_transfers(problem, space, nest)),
             self._once("w", nest, (*tiles, "w_at"), lambda: weight_transfers(problem, space, nest)),
-            self._once("out", nest, (*_TILES, "store"), lambda: result_transfers(problem, space, nest)),
+            self._once(
+                "out", nest, (*_TILES, "store"), lambda: result_transfers(problem, space, nest)
+            ),
         ]
         if problem.bias:
             found.append(self._once("bias", nest, _TILES, lambda: bias_transfers(problem, space)))
@@ -263,7 +265,7 @@ class Model:
     ) -> tuple[tuple[tuple[str, float], ...], float, float, float]:
         """Busy times of the engines, and the kernel's time: with all removable loads removed, with
         the share left that compilers leave, and as written."""
-        busy = dict.fromkeys(ENGINE_ORDER, 0.0)
+        busy: dict[str, float] = dict.fromkeys(ENGINE_ORDER, 0.0)
         finishing = 0.0
         parts = self._work(nest, space)
         for part in parts:
@@ -333,8 +335,8 @@ def _lints(
             Lint(
                 each.operand,
                 f"runs of {each.run_bytes} B move at {rate / 1e9:.0f} GB/s of "
-                f"{target.queue_rate * target.queues / 1e9:.0f}; they are {share:.0%} of the queues' "
-                f"time. Load whole rows or whole filters: runs of 2 KiB and more",
+                f"{target.queue_rate * target.queues / 1e9:.0f}; they are {share:.0%} of the "
+                "queues' time. Load whole rows or whole filters: runs of 2 KiB and more",
             )
         )
     return found

@@ -21,17 +21,17 @@ def fit_error(target: Target) -> float:
     return total
 
 
-def fit(machine: Machine, rounds: int = 6) -> Calibration:
+def fit(machine: Machine, rounds: int = 9) -> Calibration:
     """The parameters of least squared relative error: a grid, made finer around its best point."""
     found = calibration()
     centre, reach = (100e-9, 0.2), (90e-9, 0.19)
     for _ in range(rounds):
-        steps = [[c + r * k / 4 for k in range(-4, 5)] for c, r in zip(centre, reach, strict=True)]
+        steps = [[c + r * k / 2 for k in range(-2, 3)] for c, r in zip(centre, reach, strict=True)]
         centre = min(
             ((packet, share) for packet, share in product(*steps)),
             key=lambda point: fit_error(
                 target_of(machine, found.with_values(packet=point[0], kept_share=point[1]))
             ),
         )
-        reach = (reach[0] / 3, reach[1] / 3)
+        reach = (reach[0] / 2, reach[1] / 2)
     return found.with_values(packet=round(centre[0], 10), kept_share=round(centre[1], 4))

@@ -97,9 +97,7 @@ def reference(problem: Problem, tensors: Tensors) -> Array:
         result = np.maximum(result, 0)
     if problem.pool > 1:
         window = (problem.pool, problem.pool)
-        (result,) = run_step(
-            "MaxPool", {"kernel_shape": window, "strides": window}, (result,), 13
-        )
+        (result,) = run_step("MaxPool", {"kernel_shape": window, "strides": window}, (result,), 13)
     return result
 
 
@@ -114,7 +112,9 @@ def execute(assessment: Assessment, tensors: Tensors | None = None, seed: int = 
     machine.run()
     difference_in_counts = count_difference(assessment, machine.counts)
     if difference_in_counts:
-        raise KernelError(f"nest '{nest.name}': executed and counted differ: {difference_in_counts}")
+        raise KernelError(
+            f"nest '{nest.name}': executed and counted differ: {difference_in_counts}"
+        )
     expected = reference(problem, tensors)
     scale = float(np.abs(expected).max(initial=0.0)) or 1.0
     difference = float(np.abs(machine.result - expected).max(initial=0.0)) / scale
@@ -259,9 +259,7 @@ class _Run(Walk):
         self.raw.clear()
         for out, number in self.chosen_weights():
             (a, b), (c, d) = self.outs[out], self.ins[number]
-            source = self.tensors.weights[
-                a:b, c:d, high.start : high.stop, wide.start : wide.stop
-            ]
+            source = self.tensors.weights[a:b, c:d, high.start : high.stop, wide.start : wide.stop]
             tile = np.full(source.shape, np.nan, dtype=np.float32)
             self._dma("w", source, tile)
             self.raw[out, number] = _Filters(tile, high.start, wide.start)

@@ -12,7 +12,9 @@ def problem_of(graph: Graph, name: str, dtype: str) -> Problem:
     if index is None:
         known = [node.name for node in graph.nodes if node.kind == "Conv"]
         shown = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
-        raise KernelError(f"the model has no node '{name}'; its convolutions are: {shown or 'none'}")
+        raise KernelError(
+            f"the model has no node '{name}'; its convolutions are: {shown or 'none'}"
+        )
     node = graph.nodes[index]
     if node.kind != "Conv":
         raise KernelError(f"node '{name}' is a {node.kind}: kernels are made of a Conv")

@@ -13,7 +13,6 @@ from tilewright.kernel.nest import KERNEL, LOOPS, Nest
 from tilewright.kernel.problem import KernelError, Problem
 from tilewright.kernel.target import Target
 
-
 MEASURED_ON = "trn2"  # the machine of ladder.yaml
 
 

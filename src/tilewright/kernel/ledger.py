@@ -57,9 +57,7 @@ def input_buffers(problem: Problem, space: Space, nest: Nest) -> list[Held]:
     return found
 
 
-def _input(
-    name: str, place: str, size: int, problem: Problem, space: Space, nest: Nest
-) -> Held:
+def _input(name: str, place: str, size: int, problem: Problem, space: Space, nest: Nest) -> Held:
     around = nest.around(place)
     rows = max(stretch.needed for stretch in space.input_rows(around))
     cols = max(stretch.needed for stretch in space.input_cols(around))
@@ -162,7 +160,9 @@ def psum_banks(space: Space, nest: Nest, target: Target) -> list[Held]:
     tile = max(rows * cols for rows, cols in space.tile_shapes)
     banks = -(-tile * element_size(nest.psum) // target.bank_bytes)
     tiles = space.trips(nest.psum_loops)
-    found = [Held("accumulators", nest.flush_at or nest.finished_at, banks * tiles, nest.psum_buffers)]
+    found = [
+        Held("accumulators", nest.flush_at or nest.finished_at, banks * tiles, nest.psum_buffers)
+    ]
     if nest.w_transpose_at != KERNEL:
         found.append(Held("transposes", nest.w_transpose_at, 1, 1))
     return found

@@ -11,8 +11,8 @@ from tilewright.units import format_bytes
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of pseudo-code. `count` is how often it runs, all loops together; `bytes` and `run` are
-    of transfers; `held` is what it keeps of a partition of SBUF."""
+    """A line of pseudo-code. `count` is how often it runs, all loops together; `bytes` and `run`
+    are of transfers; `held` is what it keeps of a partition of SBUF."""
 
     depth: int
     kind: str  # loop, load, store or work

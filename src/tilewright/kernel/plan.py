@@ -101,7 +101,9 @@ def plan_kernel(
         assessment = found.best
     else:
         chosen = nest if isinstance(nest, Nest) else None
-        chosen = chosen or (last_rung(problem, target) if nest is None else read_nest(Path(str(nest))))
+        chosen = chosen or (
+            last_rung(problem, target) if nest is None else read_nest(Path(str(nest)))
+        )
         assessment = Model(problem, target).assess(chosen)
     if claim_us is not None:
         floor_check(problem, target, assessment.nest.compute, claim_us * 1e-6)

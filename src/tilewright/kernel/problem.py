@@ -40,10 +40,10 @@ class Problem:
 
     def __post_init__(self) -> None:
         sizes = {
-            "input channels": self.in_channels,
+            "number of input channels": self.in_channels,
             "height": self.height,
             "width": self.width,
-            "output channels": self.out_channels,
+            "number of output channels": self.out_channels,
             "kernel height": self.kernel[0],
             "kernel width": self.kernel[1],
             "batch": self.batch,

@@ -1,8 +1,8 @@
 """Search: the fastest legal nest of a problem, and what each of its choices buys.
 
-Structure first (loops, tiles, blocks, where operands are loaded), with the usual other choices; then
-all other choices for the best structures. Nests are compared as they are written: no load is counted
-as removed by a compiler.
+Structure first (loops, tiles, blocks, where operands are loaded), with the usual other choices;
+then all other choices for the best structures. Nests are compared as they are written: no load is
+counted as removed by a compiler.
 """
 
 from collections.abc import Iterator
@@ -115,7 +115,9 @@ def search(problem: Problem, target: Target) -> Found:
             look(other)
     if not ranked:
         first = model.violations(start)[0]
-        raise KernelError(f"no legal nest was found; the usual one breaks {first.rule}: {first.text}")
+        raise KernelError(
+            f"no legal nest was found; the usual one breaks {first.rule}: {first.text}"
+        )
     best = replace(_chosen(model, start, ranked), name="found")
     begin = model.assess(start)
     changes, steps = _changes(model, start, best), _steps(model, start, best)

@@ -85,9 +85,7 @@ def weight_work(problem: Problem, space: Space, nest: Nest, target: Target) -> l
         turning += many * target.matmul_seconds(size, given)
         copying += many * engine.seconds(size, copy=fast, psum=True)
     found.append(Work("weight transposes", TENSOR, times * pairs, times * turning))
-    found.append(
-        Work("transposed weights to SBUF", nest.w_engine, times * pairs, times * copying)
-    )
+    found.append(Work("transposed weights to SBUF", nest.w_engine, times * pairs, times * copying))
     return found
 
 
@@ -158,7 +156,9 @@ def finishing_work(problem: Problem, space: Space, nest: Nest, target: Target) -
             for (rows, cols), many in space.tile_shapes.items()
         )
         count = tiles * times * space.tile_shapes.total()
-        found.append(Work("PSUM added up in SBUF", nest.flush_engine, count, seconds * tiles * times))
+        found.append(
+            Work("PSUM added up in SBUF", nest.flush_engine, count, seconds * tiles * times)
+        )
     totals: dict[tuple[str, str], list[float]] = {}
     for (rows, cols), many in space.tile_shapes.items():
         for step in finishing_steps(problem, nest, rows * cols):

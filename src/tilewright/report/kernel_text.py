@@ -86,8 +86,8 @@ def _proof(plan: KernelPlan) -> Iterator[str]:
     part = "all rows" if proof.rows == proof.of_rows else f"its first {proof.rows} rows"
     yield (
         f"executed in numpy ({part}): differs from the reference by "
-        f"{proof.executed.difference:.1e} of the largest number; {proof.counts.dma_count:,} DMAs and "
-        f"{proof.counts.dma_bytes:,} B counted in the loops, as the ledger says"
+        f"{proof.executed.difference:.1e} of the largest number; {proof.counts.dma_count:,} DMAs "
+        f"and {proof.counts.dma_bytes:,} B counted in the loops, as the ledger says"
     )
 
 
@@ -157,6 +157,16 @@ def measured_text(row: Row) -> str:
     if row.measured.low != row.measured.high:
         return f"{row.measured.low:g}-{row.measured.high:g}"
     return f"{'~' if row.measured.about else ''}{row.measured.low:g}"
+
+
+def ladder_markdown(rows: tuple[Row, ...]) -> str:
+    """The ladder as a table of docs/ladder.md."""
+    heads = (
+        *("rung", "type", "pool", "image", "measured us", "modelled us", "error", "interval us"),
+        *("DMAs", "MB", "binding", "fitted"),
+    )
+    lines = [heads, tuple("---" for _ in heads), *(ladder_cells(row) for row in rows)]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
 def parameter_lines(target: Target) -> Iterator[str]:
