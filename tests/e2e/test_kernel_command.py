@@ -128,4 +128,6 @@ def test_bad_input_is_one_line(arguments: tuple[Any, ...], says: str, refused: C
 
 def test_bad_products_are_one_line(refused: Command) -> None:
     assert "is no size of a product" in refused("kernel", "matmul", "--size", "4x4")
-    assert "the number of depth has" in refused("kernel", "matmul", "--size", "4x0x4")
+    assert "K (depth) of a product has to be at least 1" in refused(
+        "kernel", "matmul", "--size", "4x0x4"
+    )

@@ -145,9 +145,9 @@ def element_size(dtype: str) -> int:
 
 def matmul_problem(rows: int, depth: int, cols: int, dtype: str = "fp16") -> Problem:
     """A product of (rows x depth) and (depth x cols) as a convolution."""
-    for name, size in (("rows", rows), ("depth", depth), ("columns", cols)):
+    for name, size in (("M (rows)", rows), ("K (depth)", depth), ("N (columns)", cols)):
         if size < 1:
-            raise KernelError(f"the number of {name} has to be at least 1, is {size}")
+            raise KernelError(f"{name} of a product has to be at least 1, is {size}")
     return Problem(
         depth, cols, 1, rows, (1, 1), dtype=element_type(dtype), bias=False, kind="matmul"
     )

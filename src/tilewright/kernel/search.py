@@ -1,15 +1,15 @@
 """Search: the fastest legal nest of a problem, and what each of its choices buys.
 
 Structure first (loops, tiles, blocks, where operands are loaded), with the usual other choices;
-then all other choices for the best structures. Nests are compared as they are written: no load is
-counted as removed by a compiler.
+then all other choices for the best structures; then the finalists are simulated. Nests are compared
+as they are written: no load is counted as removed by a compiler.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from heapq import nsmallest
 from itertools import product
-from math import inf
+from math import inf, log
 from typing import Any
 
 from tilewright.kernel.assess import Assessment, Model
@@ -17,6 +17,7 @@ from tilewright.kernel.ladder import last_rung
 from tilewright.kernel.nest import KERNEL, Nest
 from tilewright.kernel.problem import KernelError, Problem
 from tilewright.kernel.target import Target
+from tilewright.kernel.timeline import simulated
 
 _RESULTS = (("image", "out", "block"), ("image", "block", "out"), ("out", "image", "block"))
 _REDUCTIONS = (("in", "fh", "fw"), ("fh", "fw", "in"))
@@ -25,6 +26,9 @@ _WEIGHT_PLACES = ((KERNEL, KERNEL), ("out", "out"), ("in", "in"), ("out", "in"))
 _BLOCK_TILES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 _STRUCTURES = 40  # how many go on to the other choices
 _EQUAL = 1.005  # times that differ by less are a matter of bytes
+_NEAR = 1.2  # finalists are at most so much slower than the fastest, by the model
+_SIMULATED_PRODUCTS = 24_000  # of all finalists together
+_Entry = tuple[float, int, Nest]  # seconds, when it was looked at, and the nest
 
 # What belongs together, by the words of the report.
 CHANGES = {
@@ -98,7 +102,7 @@ def search(problem: Problem, target: Target) -> Found:
     model = Model(problem, target)
     start = last_rung(problem, target)
     looked, legal = 1, 0
-    ranked: list[tuple[float, int, Nest]] = []
+    ranked: list[_Entry] = []
 
     def look(nest: Nest) -> None:
         nonlocal looked, legal
@@ -124,19 +128,37 @@ def search(problem: Problem, target: Target) -> Found:
     return Found(model.assess(best), begin, looked, legal, changes, steps)
 
 
-def _chosen(model: Model, start: Nest, ranked: list[tuple[float, int, Nest]]) -> Nest:
-    """The fastest; of those that are as good as equal (and no slower than the start), what moves
-    least, in the fewest instructions, then what holds least."""
-    limit = min(ranked)[0] * _EQUAL
-    if not model.violations(start):
-        limit = min(limit, model.literal_seconds(start))
+def _chosen(model: Model, start: Nest, ranked: list[_Entry]) -> Nest:
+    """The fastest of the finalists, by the model and by the simulator; never one that either of
+    them finds slower than the start. Of those as good as equal, what moves least."""
+    if model.violations(start):
+        slowest = simulated_slowest = inf
+    else:
+        slowest = model.literal_seconds(start)
+        simulated_slowest = simulated(model.assess(start)).seconds
+    least = min(ranked)[0]
 
-    def rank(entry: tuple[float, int, Nest]) -> tuple[float, ...]:
-        seconds, number, nest = entry
-        moved, products, transfers, held = model.sizes(nest)
-        return moved, products, transfers, seconds, held, number
+    def rank(seconds: float, entry: _Entry) -> tuple[float, ...]:
+        moved, products, transfers, held = model.sizes(entry[2])
+        steps = int(log(seconds / least) / log(_EQUAL))
+        return steps, moved, products, transfers, seconds, held, entry[1]
 
-    return min((entry for entry in ranked if entry[0] <= limit), key=rank)[2]
+    def structure(nest: Nest) -> tuple[Any, ...]:
+        return nest.order, nest.tile_rows, nest.tile_cols, nest.block_rows, nest.x_at, nest.w_at
+
+    finalists: dict[tuple[Any, ...], _Entry] = {}
+    near = [entry for entry in ranked if entry[0] <= min(slowest, least * _NEAR)]
+    for entry in sorted(near, key=lambda entry: rank(entry[0], entry)):
+        finalists.setdefault(structure(entry[2]), entry)
+    best, left = ((inf,), start), _SIMULATED_PRODUCTS
+    for entry in finalists.values():
+        left -= model.sizes(entry[2])[1]
+        if left < 0 and best[0] != (inf,):
+            break
+        run = simulated(model.assess(entry[2])).seconds
+        if run <= simulated_slowest:
+            best = min(best, (rank(max(run, entry[0]), entry), entry[2]), key=lambda item: item[0])
+    return best[1]
 
 
 def _structures(problem: Problem, target: Target, start: Nest) -> Iterator[Nest]:

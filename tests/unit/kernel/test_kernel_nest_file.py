@@ -80,9 +80,7 @@ def test_what_follows_a_convolution_goes_with_it() -> None:
         ({}, "nothing", "no node 'nothing'; its convolutions are: Conv_conv"),
     ],
 )
-def test_what_kernels_cannot_do_is_said(
-    attributes: dict[str, Any], node: str, says: str
-) -> None:
+def test_what_kernels_cannot_do_is_said(attributes: dict[str, Any], node: str, says: str) -> None:
     with pytest.raises(KernelError, match=says):
         problem_of(network(**attributes), node, "fp16")
 

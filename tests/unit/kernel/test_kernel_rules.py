@@ -84,9 +84,7 @@ def test_an_illegal_nest_is_not_executed(target: Target) -> None:
 
 def test_short_runs_are_remarked(target: Target) -> None:
     nest = replace(final(PROBLEM, target), w_at="fw", w_transpose_at="fw")
-    (lint,) = (
-        each for each in Model(PROBLEM, target).assess(nest).lints if each.operand == "w"
-    )
+    (lint,) = (each for each in Model(PROBLEM, target).assess(nest).lints if each.operand == "w")
     assert "runs of 2 B" in lint.text
 
 
