@@ -122,7 +122,7 @@ def conv2d(
 
       tilewright kernel conv2d --in 256x224x224 --out-channels 256 --nest found/nest.yaml
 
-      tilewright kernel conv2d --from vgg16 --node conv3_2 --search
+      tilewright kernel conv2d --from vgg16 --node block3.conv2 --search
     """
     from tilewright.kernel.plan import plan_kernel
 

@@ -6,6 +6,7 @@ look at many nests.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -44,6 +45,12 @@ ENGINE_ORDER = (TENSOR, "vector", "scalar", "gpsimd", "dma")
 SHORT_RUN = 512  # bytes: below, a queue spends more time on packets than on bytes
 _TILES = ("tile_in", "tile_out", "tile_rows", "tile_cols", "block_rows")
 _Result = TypeVar("_Result")
+
+
+@lru_cache(maxsize=64)
+def _values(chosen: tuple[str, ...]) -> Callable[[Nest], Any]:
+    """What a nest has chosen in some fields."""
+    return attrgetter(*chosen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +124,7 @@ class Model:
 
     def violations(self, nest: Nest) -> tuple[Violation, ...]:
         """The rules that a nest breaks."""
-        structure = broken_structure(self.problem, nest)
+        structure = self._once("structure", nest, _STRUCTURE, lambda: broken_structure(nest))
         if structure:
             return tuple(structure)
         space = self._space(nest)
@@ -139,7 +146,7 @@ class Model:
 
     def assess(self, nest: Nest) -> Assessment:
         """All there is to say. A nest whose loops are no loops cannot be assessed."""
-        structure = broken_structure(self.problem, nest)
+        structure = broken_structure(nest)
         if structure:
             first = structure[0]
             raise KernelError(f"nest '{nest.name}' breaks the rule {first.rule}: {first.text}")
@@ -169,9 +176,9 @@ class Model:
         return self._once("space", nest, _TILES, lambda: Space.of(self.problem, nest))
 
     def _once(
-        self, part: str, nest: Nest, fields: tuple[str, ...], make: Callable[[], _Result]
+        self, part: str, nest: Nest, chosen: tuple[str, ...], make: Callable[[], _Result]
     ) -> _Result:
-        key = (part, *attrgetter(*fields)(nest))
+        key = (part, _values(chosen)(nest))
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = make()
@@ -288,7 +295,7 @@ class Model:
 
     def _ends(self, nest: Nest, space: Space) -> tuple[float, float]:
         """What is not overlapped: beside the work of the engines, and beside that of the queues."""
-        key = ("ends", *attrgetter(*_ENDS)(nest))
+        key = ("ends", _values(_ENDS)(nest))
         found: tuple[float, float] | None = self._known.get(key)
         if found is None:
             found = self._known[key] = self._work_out_ends(nest, space)
@@ -313,6 +320,12 @@ class Model:
         return always + moved + finishing, always + last + finishing
 
 
+_STRUCTURE = (
+    *("order", "tile_in", "tile_out", "tile_rows", "tile_cols", "block_rows", "x_at", "x_copy_at"),
+    *("w_at", "w_cast_at", "w_transpose_at", "flush_at", "bias", "store", "compute", "psum"),
+    *("x_buffers", "w_buffers", "out_buffers", "psum_buffers"),
+    *("x_copy_engine", "w_engine", "flush_engine"),
+)
 _ENDS = (
     *_TILES,
     *("order", "x_at", "w_at", "store", "compute", "bias", "pool_first", "psum"),

@@ -38,7 +38,7 @@ RULES = {
 }
 
 
-def broken_structure(problem: Problem, nest: Nest) -> list[Violation]:
+def broken_structure(nest: Nest) -> list[Violation]:
     """Rules without which a nest cannot even be counted."""
     found: list[Violation] = []
     if sorted(nest.order) != sorted(LOOPS):

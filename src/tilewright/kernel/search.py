@@ -57,6 +57,7 @@ class Change:
     after: str
     alone: float | None  # the last rung with this change only
     without: float | None  # the found nest without it
+    without_bytes: int | None  # what that one moves
     rule: str = ""
 
 
@@ -250,6 +251,7 @@ def _changes(model: Model, start: Nest, best: Nest) -> tuple[Change, ...]:
                 _shown(new, differing),
                 alone,
                 without,
+                None if without is None else model.sizes(replace(best, **old))[0],
                 "; ".join(filter(None, rules)),
             )
         )

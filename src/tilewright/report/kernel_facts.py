@@ -133,6 +133,7 @@ def search_json(found: Found) -> dict[str, Any]:
                 "after": change.after,
                 "alone_us": _optional(change.alone),
                 "without_us": _optional(change.without),
+                "without_bytes": change.without_bytes,
                 "note": change.rule,
             }
             for change in found.changes

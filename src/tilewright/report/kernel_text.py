@@ -96,7 +96,8 @@ def search_lines(found: Found) -> Iterator[str]:
     yield (
         f"search: {found.looked_at:,} nests looked at, {found.legal:,} legal; "
         f"{found.best.high * 1e6:.1f} us, the ladder's last rung {found.start.high * 1e6:.1f} us "
-        f"({found.speed_up:.2f}x)"
+        f"({found.speed_up:.2f}x); {format_bytes(found.best.dma_bytes)} moved instead of "
+        f"{format_bytes(found.start.dma_bytes)}"
     )
     yield (
         f"  {found.above_floor:.1%} above the tensor-engine floor of "
@@ -107,7 +108,8 @@ def search_lines(found: Found) -> Iterator[str]:
         if change.alone is not None:
             parts.append(f"alone {change.alone * 1e6:.1f} us")
         if change.without is not None:
-            parts.append(f"without it {change.without * 1e6:.1f} us")
+            moved = format_bytes(change.without_bytes or 0)
+            parts.append(f"without it {change.without * 1e6:.1f} us, {moved} moved")
         yield "; ".join(filter(None, [*parts, change.rule]))
     steps = " -> ".join(
         f"{name} {'(illegal alone)' if s is None else f'{s * 1e6:.1f}'}" for name, s in found.steps

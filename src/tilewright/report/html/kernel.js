@@ -165,8 +165,8 @@ const cell = (text, right = true) => `<td${right ? ' class="n"' : ""}>${esc(text
   element("search").hidden = element("search-link").hidden = false;
   element("search-what").textContent = `${count(found.looked_at)} nests looked at, ${count(found.legal)} legal; ${time(found.found_us)}, the ladder's last rung ${time(found.last_rung_us)}`;
   const us = (value) => (value === null ? "illegal" : time(value));
-  element("search-view").innerHTML = table([["choice"], ["ladder's last rung"], ["found"], ["alone", true], ["without it", true], ["note"]],
-    found.changes.map((c) => `<tr>${cell(c.what, false)}${cell(c.before, false)}${cell(c.after, false)}${cell(us(c.alone_us))}${cell(us(c.without_us))}${cell(c.note, false)}</tr>`))
+  element("search-view").innerHTML = table([["choice"], ["ladder's last rung"], ["found"], ["alone", true], ["without it", true], ["moved without it", true], ["note"]],
+    found.changes.map((c) => `<tr>${cell(c.what, false)}${cell(c.before, false)}${cell(c.after, false)}${cell(us(c.alone_us))}${cell(us(c.without_us))}${cell(c.without_bytes === null ? "" : bytes(c.without_bytes))}${cell(c.note, false)}</tr>`))
     + `<p class="hint">${percent(found.above_floor, 1)} above the floor of the tensor engine: ${esc(found.held_back_by)}. One after the other: ${
       [time(found.last_rung_us), ...found.steps.map((s) => `${esc(s.what)} ${us(s.us)}`)].join(" → ")}.</p>`;
 })();

@@ -1,0 +1,23 @@
+"""Listings of kernels compared with the files beside this one (see test_golden_text.py)."""
+
+import pytest
+from test_golden_text import compare
+
+from tilewright.kernel.assess import Model
+from tilewright.kernel.ladder import RUNGS
+from tilewright.kernel.listing import listing_text
+from tilewright.kernel.nest_file import nest_text
+from tilewright.kernel.problem import Problem
+from tilewright.kernel.target import target_of
+from tilewright.machine.load import load_machine
+
+pytestmark = pytest.mark.quick
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_listing_and_nest_of_a_rung(rung: str) -> None:
+    target = target_of(load_machine("trn2"))
+    problem = Problem(256, 32, 16, 256) if rung == "small images" else Problem(256, 224, 224, 256)
+    nest = RUNGS[rung](problem, target)
+    text = listing_text(Model(problem, target).assess(nest))
+    compare(f"kernel_{rung.replace(' ', '_')}", text + "\n" + nest_text(nest))
