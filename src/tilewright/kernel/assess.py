@@ -105,6 +105,11 @@ class Assessment:
         return sum(transfers.bytes for transfers in self.transfers)
 
     @property
+    def steps(self) -> int:
+        """DMAs and instructions: what walking through the loops takes."""
+        return self.dma_count + sum(work.count for work in self.work)
+
+    @property
     def floor(self) -> float:
         """What the tensor engine needs for the multiply-accumulates in the operands' type."""
         return self.target.floor_seconds(self.problem.macs, self.nest.compute)

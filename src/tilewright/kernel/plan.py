@@ -15,20 +15,21 @@ from tilewright.kernel.nest_file import read_nest
 from tilewright.kernel.problem import KernelError, Problem, element_type, matmul_problem
 from tilewright.kernel.search import Found, search
 from tilewright.kernel.target import Target, target_of
-from tilewright.kernel.timeline import Simulated, simulated
+from tilewright.kernel.timeline import MOST_STEPS, Simulated, simulated
 from tilewright.machine.load import load_machine
 from tilewright.machine.machine import Machine
 
+COUNTED_MACS = 10**14  # beyond, not even empty tensors are made
 WHOLE_MACS = 500_000_000  # problems up to this size are executed whole by default
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """A run of the nest: all of it, or its first rows where the problem is large; the loops were
-    counted over the whole problem either way."""
+    """A run of the nest: all of it, or its first rows where the problem is large. `counts` are of
+    the whole problem's loops; None where these are too many to walk through."""
 
     executed: Executed
-    counts: Counts
+    counts: Counts | None
     rows: int
     of_rows: int
 
@@ -50,9 +51,11 @@ class KernelPlan:
         return ladder(self.problem, self.target)
 
     @cached_property
-    def simulated(self) -> Simulated:
-        """The kernel's tasks on the engines, with their times."""
-        return simulated(self.assessment)
+    def simulated(self) -> Simulated | None:
+        """The kernel's tasks on the engines, with their times; None for a nest that is illegal or
+        has too many tasks."""
+        given = self.assessment
+        return simulated(given) if given.legal and given.steps <= MOST_STEPS else None
 
 
 def plan_kernel(
@@ -119,10 +122,12 @@ def prove(assessment: Assessment, whole: bool = False) -> Proof:
     if whole or problem.macs <= WHOLE_MACS:
         executed = execute(assessment)
         return Proof(executed, executed.counts, problem.rows, problem.rows)
-    counts = count(problem, nest)
-    difference = count_difference(assessment, counts)
-    if difference:
-        raise KernelError(f"nest '{nest.name}': executed and counted differ: {difference}")
+    counts = None
+    if assessment.steps <= MOST_STEPS and problem.macs <= COUNTED_MACS:
+        counts = count(problem, nest)
+        difference = count_difference(assessment, counts)
+        if difference:
+            raise KernelError(f"nest '{nest.name}': executed and counted differ: {difference}")
     rows = min(problem.rows, nest.block_rows + nest.tile_rows)
     below = problem.pads[2] if rows == problem.rows else 0
     top, left, _, right = problem.pads

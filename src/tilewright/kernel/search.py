@@ -17,7 +17,7 @@ from tilewright.kernel.ladder import last_rung
 from tilewright.kernel.nest import KERNEL, Nest
 from tilewright.kernel.problem import KernelError, Problem
 from tilewright.kernel.target import Target
-from tilewright.kernel.timeline import simulated
+from tilewright.kernel.timeline import simulated_seconds
 
 _RESULTS = (("image", "out", "block"), ("image", "block", "out"), ("out", "image", "block"))
 _REDUCTIONS = (("in", "fh", "fw"), ("fh", "fw", "in"))
@@ -136,7 +136,7 @@ def _chosen(model: Model, start: Nest, ranked: list[_Entry]) -> Nest:
         slowest = simulated_slowest = inf
     else:
         slowest = model.literal_seconds(start)
-        simulated_slowest = simulated(model.assess(start)).seconds
+        simulated_slowest = simulated_seconds(model.assess(start)) or inf
     least = min(ranked)[0]
 
     def rank(seconds: float, entry: _Entry) -> tuple[float, ...]:
@@ -156,7 +156,7 @@ def _chosen(model: Model, start: Nest, ranked: list[_Entry]) -> Nest:
         left -= model.sizes(entry[2])[1]
         if left < 0 and best[0] != (inf,):
             break
-        run = simulated(model.assess(entry[2])).seconds
+        run = simulated_seconds(model.assess(entry[2])) or entry[0]
         if run <= simulated_slowest:
             best = min(best, (rank(max(run, entry[0]), entry), entry[2]), key=lambda item: item[0])
     return best[1]

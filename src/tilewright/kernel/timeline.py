@@ -22,6 +22,7 @@ TICKS = 1e10  # per second: cycles of the simulated clock
 TRACKS = (TENSOR, "vector", "scalar", "gpsimd", "dma")
 _LATENCY = len(TRACKS)  # transfers under way, beside the queues' own time
 _MANY = 4096
+MOST_STEPS = 200_000  # kernels with more are not simulated
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,11 @@ class Simulated:
     def busy(self, track: int) -> float:
         """Seconds an engine works."""
         return sum(task.ticks for task in self.tasks if task.track == track) / TICKS
+
+
+def simulated_seconds(assessment: Assessment) -> float | None:
+    """The simulated time of a kernel; None where its tasks are too many."""
+    return simulated(assessment).seconds if assessment.steps <= MOST_STEPS else None
 
 
 def simulated(assessment: Assessment) -> Simulated:

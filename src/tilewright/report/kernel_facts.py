@@ -7,7 +7,7 @@ from tilewright.kernel.ladder import Row
 from tilewright.kernel.listing import listing, listing_text
 from tilewright.kernel.nest import KERNEL
 from tilewright.kernel.nest_file import nest_text
-from tilewright.kernel.plan import KernelPlan
+from tilewright.kernel.plan import KernelPlan, Proof
 from tilewright.kernel.rules import RULES
 from tilewright.kernel.search import Found
 from tilewright.kernel.target import Target
@@ -19,7 +19,7 @@ def kernel_json(plan: KernelPlan) -> dict[str, Any]:
         "problem": plan.problem.text(),
         "machine": plan.machine.name,
         **assessment_json(plan.assessment),
-        "simulated_us": _us(plan.simulated.seconds) if plan.assessment.legal else None,
+        "simulated_us": _optional(plan.simulated.seconds if plan.simulated else None),
         "executed": proof_json(plan),
         "search": None if plan.found is None else search_json(plan.found),
         "listing": listing_text(plan.assessment).splitlines(),
@@ -111,9 +111,22 @@ def proof_json(plan: KernelPlan) -> dict[str, Any] | None:
         "of_rows": proof.of_rows,
         "difference": proof.executed.difference,
         "tolerance": proof.executed.tolerance,
-        "dma_count": proof.counts.dma_count,
-        "dma_bytes": proof.counts.dma_bytes,
+        "dma_count": None if proof.counts is None else proof.counts.dma_count,
+        "dma_bytes": None if proof.counts is None else proof.counts.dma_bytes,
     }
+
+
+def proof_text(proof: Proof) -> str:
+    """The run in a line."""
+    part = "all rows" if proof.rows == proof.of_rows else f"its first {proof.rows} rows"
+    seen = "the loops of the whole are too many to be walked through"
+    if proof.counts is not None:
+        moved = f"{proof.counts.dma_count:,} DMAs and {proof.counts.dma_bytes:,} B"
+        seen = f"{moved} counted in the loops, as the ledger says"
+    return (
+        f"executed in numpy ({part}): differs from the reference by "
+        f"{proof.executed.difference:.1e} of the largest number; {seen}"
+    )
 
 
 def search_json(found: Found) -> dict[str, Any]:

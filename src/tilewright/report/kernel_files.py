@@ -12,7 +12,13 @@ from tilewright.kernel.nest_file import nest_text
 from tilewright.kernel.plan import KernelPlan
 from tilewright.kernel.timeline import TICKS, TRACKS, Simulated
 from tilewright.report.html.page import filled
-from tilewright.report.kernel_facts import kernel_json, ladder_json, listing_rows, search_json
+from tilewright.report.kernel_facts import (
+    kernel_json,
+    ladder_json,
+    listing_rows,
+    proof_text,
+    search_json,
+)
 
 SHOWN_BLOCKS = 3  # of the timeline, and no more than so many tasks
 SHOWN_TASKS = 4000
@@ -21,7 +27,6 @@ TRACED_TASKS = 20_000
 
 def write_kernel(plan: KernelPlan, folder: Path, *, ladder: bool = False) -> None:
     """Write all files of a kernel, or none. Other files in the folder stay."""
-    legal = plan.assessment.legal
     facts = kernel_json(plan)
     if ladder:
         facts["ladder"] = ladder_json(plan.ladder, plan.target)
@@ -30,7 +35,7 @@ def write_kernel(plan: KernelPlan, folder: Path, *, ladder: bool = False) -> Non
         "kernel.json": json.dumps(facts, indent=2) + "\n",
         "nest.yaml": nest_text(plan.assessment.nest),
         "listing.txt": listing_text(plan.assessment),
-        "trace.json": trace_text(plan.simulated, plan.machine.name) if legal else "[]\n",
+        "trace.json": trace_text(plan.simulated, plan.machine.name),
     }
     target = folder.absolute()
     try:
@@ -53,14 +58,7 @@ def kernel_page(plan: KernelPlan) -> str:
 def page_data(plan: KernelPlan) -> dict[str, Any]:
     """What the page draws."""
     given, proof = plan.assessment, plan.proof
-    said = "not executed"
-    if proof is not None:
-        part = "all rows" if proof.rows == proof.of_rows else f"the first {proof.rows} rows"
-        said = (
-            f"executed in numpy, {part}: equal to the reference within "
-            f"{proof.executed.difference:.1e}; {proof.counts.dma_count:,} DMAs and "
-            f"{proof.counts.dma_bytes:,} bytes counted in the loops, as the ledger says"
-        )
+    said = "not executed" if proof is None else proof_text(proof)
     return {
         "head": {
             "problem": plan.problem.text(),
@@ -74,18 +72,16 @@ def page_data(plan: KernelPlan) -> dict[str, Any]:
         "ladder": ladder_json(plan.ladder, plan.target),
         "search": None if plan.found is None else search_json(plan.found),
         "nest": nest_text(given.nest),
-        **(_timeline(plan.simulated) if given.legal else _no_timeline()),
+        **_timeline(plan.simulated),
     }
 
 
-def _no_timeline() -> dict[str, Any]:
-    names = ("name", "kind", "track", "start", "end", "bytes")
-    columns: dict[str, list[Any]] = {name: [] for name in names}
-    return {"tasks": columns, "tracks": list(TRACKS), "kinds": [], "timeline_text": ""}
-
-
-def _timeline(simulated: Simulated) -> dict[str, Any]:
+def _timeline(simulated: Simulated | None) -> dict[str, Any]:
     """The tasks of the first blocks, in microseconds."""
+    if simulated is None:
+        names = ("name", "kind", "track", "start", "end", "bytes")
+        columns: dict[str, list[Any]] = {name: [] for name in names}
+        return {"tasks": columns, "tracks": list(TRACKS), "kinds": [], "timeline_text": ""}
     chosen = [
         number
         for number, task in enumerate(simulated.tasks)
@@ -113,7 +109,7 @@ def _timeline(simulated: Simulated) -> dict[str, Any]:
     }
 
 
-def trace_text(simulated: Simulated, machine: str) -> str:
+def trace_text(simulated: Simulated | None, machine: str) -> str:
     """A Chrome trace for ui.perfetto.dev: a track for each engine, its first tasks."""
     events: list[dict[str, Any]] = [
         {"ph": "M", "name": "process_name", "pid": 0, "tid": 0, "args": {"name": machine}}
@@ -122,9 +118,10 @@ def trace_text(simulated: Simulated, machine: str) -> str:
         events.append(
             {"ph": "M", "name": "thread_name", "pid": 0, "tid": number, "args": {"name": name}}
         )
-    starts: list[int] = simulated.schedule.start.tolist()
-    ends: list[int] = simulated.schedule.end.tolist()
-    for number, task in enumerate(simulated.tasks[:TRACED_TASKS]):
+    tasks = () if simulated is None else simulated.tasks[:TRACED_TASKS]
+    starts: list[int] = [] if simulated is None else simulated.schedule.start.tolist()
+    ends: list[int] = [] if simulated is None else simulated.schedule.end.tolist()
+    for number, task in enumerate(tasks):
         if task.track < len(TRACKS):
             events.append(
                 {

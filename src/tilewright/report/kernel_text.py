@@ -12,7 +12,7 @@ from tilewright.kernel.plan import KernelPlan
 from tilewright.kernel.rules import RULES
 from tilewright.kernel.search import Found
 from tilewright.kernel.target import Target
-from tilewright.report.kernel_facts import engine_cycles, psum_flushes
+from tilewright.report.kernel_facts import engine_cycles, proof_text, psum_flushes
 from tilewright.units import format_bytes
 
 
@@ -26,7 +26,7 @@ def kernel_lines(plan: KernelPlan) -> Iterator[str]:
     for broken in given.violations:
         yield f"ILLEGAL, rule {broken.rule} ({RULES[broken.rule]}): {broken.text}"
     yield from _time(given)
-    if given.legal:
+    if plan.simulated is not None:
         simulated = plan.simulated.seconds * 1e6
         yield f"simulated as written, with its buffers: {simulated:.1f} us"
     yield from _ledger(given)
@@ -36,7 +36,8 @@ def kernel_lines(plan: KernelPlan) -> Iterator[str]:
     if plan.found is not None:
         yield ""
         yield from search_lines(plan.found)
-    yield from _proof(plan)
+    if plan.proof is not None:
+        yield proof_text(plan.proof)
 
 
 def _time(given: Assessment) -> Iterator[str]:
@@ -77,18 +78,6 @@ def _counts(given: Assessment) -> Iterator[str]:
     yield f"DMAs {given.dma_count:,}, {format_bytes(given.dma_bytes)}: {moves}"
     work = ", ".join(f"{w.what} {w.count:,}" for w in given.work)
     yield f"instructions: {work}; PSUM flushes {psum_flushes(given):,}"
-
-
-def _proof(plan: KernelPlan) -> Iterator[str]:
-    proof = plan.proof
-    if proof is None:
-        return
-    part = "all rows" if proof.rows == proof.of_rows else f"its first {proof.rows} rows"
-    yield (
-        f"executed in numpy ({part}): differs from the reference by "
-        f"{proof.executed.difference:.1e} of the largest number; {proof.counts.dma_count:,} DMAs "
-        f"and {proof.counts.dma_bytes:,} B counted in the loops, as the ledger says"
-    )
 
 
 def search_lines(found: Found) -> Iterator[str]:

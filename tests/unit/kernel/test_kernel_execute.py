@@ -90,7 +90,15 @@ def test_large_problems_are_proved_by_their_first_rows(target: Target) -> None:
     given = assessed(problem, RUNGS["final"](problem, target), target)
     proof = prove(given)
     assert (proof.rows, proof.of_rows) == (4, 58)
+    assert proof.counts is not None
     assert proof.counts.dma_count == given.dma_count
+
+
+def test_huge_problems_are_not_walked_through(target: Target) -> None:
+    problem = Problem(64, 60_000, 40_000, 64)
+    proof = prove(assessed(problem, RUNGS["final"](problem, target), target))
+    assert proof.counts is None
+    assert proof.executed.difference <= proof.executed.tolerance
 
 
 def test_a_wrong_window_gives_wrong_numbers(

@@ -83,7 +83,7 @@ const cell = (text, right = true) => `<td${right ? ' class="n"' : ""}>${esc(text
 (() => {
   const view = element("time-view");
   element("time-what").textContent = data.timeline_text;
-  if (!tasks.start.length) { view.innerHTML = '<p class="hint">An illegal nest has no timeline.</p>'; return; }
+  if (!tasks.start.length) { view.innerHTML = '<p class="hint">This kernel has too many tasks to be simulated.</p>'; return; }
   const end = Math.max(...tasks.end), tracks = data.tracks, kinds = data.kinds;
   const colour = (kind) => palette[kind % palette.length];
   const state = { from: 0, to: end };
