@@ -1,8 +1,8 @@
 """Listings of kernels compared with the files beside this one (see test_golden_text.py)."""
 
 import pytest
-from test_golden_text import compare
 
+from support.golden import check_golden
 from tilewright.kernel.assess import Model
 from tilewright.kernel.ladder import RUNGS
 from tilewright.kernel.listing import listing_text
@@ -11,7 +11,7 @@ from tilewright.kernel.problem import Problem
 from tilewright.kernel.target import target_of
 from tilewright.machine.load import load_machine
 
-pytestmark = pytest.mark.quick
+pytestmark = [pytest.mark.quick, pytest.mark.golden]
 
 
 @pytest.mark.parametrize("rung", RUNGS)
@@ -20,4 +20,4 @@ def test_listing_and_nest_of_a_rung(rung: str) -> None:
     problem = Problem(256, 32, 16, 256) if rung == "small images" else Problem(256, 224, 224, 256)
     nest = RUNGS[rung](problem, target)
     text = listing_text(Model(problem, target).assess(nest))
-    compare(f"kernel_{rung.replace(' ', '_')}", text + "\n" + nest_text(nest))
+    check_golden(f"kernel_{rung.replace(' ', '_')}.txt", text + "\n" + nest_text(nest))

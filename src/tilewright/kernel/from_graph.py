@@ -1,23 +1,29 @@
 """The problem of a convolution of a network, with the ReLU and the max-pool that follow it."""
 
+import numpy as np
+
 from tilewright.graph.graph import Attribute, Graph, Node
+from tilewright.graph.kernels import run_step, supports
+from tilewright.graph.ops import spec_of
+from tilewright.graph.ops.spec import Filter, Pool
 from tilewright.kernel.problem import KernelError, Problem
 
 _PLAIN_PADS = ("NOTSET", "VALID", "")
+_PROBE = np.array([-1e4, -2.0, -0.5, 0.0, 0.5, 2.0, 1e4], dtype=np.float32)
 
 
 def problem_of(graph: Graph, name: str, dtype: str) -> Problem:
     """The problem of one convolution; what kernels cannot do is an error that says so."""
     index = graph.index.get(name)
     if index is None:
-        known = [node.name for node in graph.nodes if node.kind == "Conv"]
+        known = [node.name for node in graph.nodes if _is_convolution(graph, node)]
         shown = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
         raise KernelError(
             f"the model has no node '{name}'; its convolutions are: {shown or 'none'}"
         )
     node = graph.nodes[index]
-    if node.kind != "Conv":
-        raise KernelError(f"node '{name}' is a {node.kind}: kernels are made of a Conv")
+    if not _is_convolution(graph, node):
+        raise KernelError(f"node '{name}' is a {node.kind}: kernels are made of a convolution")
     x, weights = graph.types.get(node.inputs[0]), graph.types.get(node.inputs[1])
     if x is None or weights is None or len(x.shape) != 4:
         raise KernelError(f"node '{name}': only convolutions of images of known size have kernels")
@@ -66,20 +72,42 @@ def _followers(graph: Graph, node: Node) -> tuple[bool, int]:
         if len(readers) != 1 or value in graph.outputs:
             return relu, pool
         node = graph.nodes[readers[0]]
-        if node.kind == "Relu" and not relu:
+        if not relu and _is_relu(graph, node):
             relu = True
-        elif node.kind == "MaxPool" and pool == 1 and _plain_pool(node):
+        elif pool == 1 and _is_plain_pool(graph, node):
             pool = _ints(node, "kernel_shape", (1, 1))[0]
         else:
             return relu, pool
 
 
-def _plain_pool(node: Node) -> bool:
-    """Square windows that do not overlap, without padding, rounding down."""
-    window = _ints(node, "kernel_shape", (1, 1))
+def _is_convolution(graph: Graph, node: Node) -> bool:
+    """Whether it multiplies with a filter, of plain numbers."""
+    known = spec_of(graph, node)
+    return known is not None and known[0].filter == Filter(1)
+
+
+def _is_relu(graph: Graph, node: Node) -> bool:
+    """Whether it is an activation that does to numbers what a ReLU does."""
+    known = spec_of(graph, node)
+    if known is None or not known[0].folds or len(list(node.reads)) != 1:
+        return False
+    if not supports(node.kind):
+        return False
+    (made,) = run_step(node.kind, node.attributes, (_PROBE,), graph.opset)
+    return bool(np.array_equal(made, np.maximum(_PROBE, 0)))
+
+
+def _is_plain_pool(graph: Graph, node: Node) -> bool:
+    """Largest of square windows that do not overlap, without padding, rounding down."""
+    known = spec_of(graph, node)
+    window = _ints(node, "kernel_shape", ())
     return (
-        len(set(window)) == 1
+        known is not None
+        and known[0].pool is Pool.MAXIMUM
+        and len(window) == 2
+        and window[0] == window[1]
         and _ints(node, "strides", (1, 1)) == window
+        and _ints(node, "dilations", (1, 1)) == (1, 1)
         and not any(_ints(node, "pads", (0, 0, 0, 0)))
         and _ints(node, "ceil_mode", (0,)) == (0,)
         and len([name for name in node.outputs if name]) == 1

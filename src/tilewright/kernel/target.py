@@ -188,13 +188,12 @@ def _vectors(machine: Machine, core: Core, lanes: int) -> dict[str, VectorEngine
         if plain is None:
             continue
         cycle = 1 / engine.clock_hz
-        copy = rates.rates.get("copy_16bit", plain)
-        psum_copy = rates.rates.get("copy_16bit_psum", plain)
+        each = plain.per_element * lanes * cycle
         found[engine.name.rpartition(".")[2]] = VectorEngine(
             rates.per_call * cycle,
-            plain.per_element * lanes * cycle,
-            copy.per_element * lanes * cycle,
-            psum_copy.per_element * lanes * cycle,
+            each,
+            each / rates.copy_16bit,
+            each / rates.copy_16bit_psum,
         )
     missing = [name for name in VECTOR_ENGINES if name not in found]
     if missing:

@@ -202,6 +202,12 @@ class VectorParameters:
         Mapping[Dtype, Factor],
         Field(description="What the rates are multiplied by for an element type; left out: 1."),
     ] = field(default_factory=dict[str, float])
+    copy_16bit: Annotated[
+        Factor, Field(description="How many times as fast copies of two-byte elements are.")
+    ] = 1.0
+    copy_16bit_psum: Annotated[
+        Factor, Field(description="The same with an accumulator memory on one side.")
+    ] = 1.0
     cycles_of: Annotated[
         Literal["engine", "reference"],
         Field(description="The clock that the rates count: the engine's own or the reference."),
