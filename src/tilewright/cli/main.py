@@ -6,7 +6,7 @@ from typing import NoReturn, cast
 import typer
 
 from tilewright import __version__
-from tilewright.cli import check, explain, plan, show, shrink, tile
+from tilewright.cli import check, explain, plan, show, shrink, sweep, tile
 from tilewright.errors import TilewrightError
 
 app = typer.Typer(
@@ -17,7 +17,8 @@ app = typer.Typer(
     "shrink: an ordinary ONNX model with the same results in a fraction of the memory.\n\n"
     "plan: how a network runs on a machine, to the cycle and the byte, proved by executing it.\n\n"
     "explain: why the boundaries of a plan are where they are.\n\n"
-    "check: whether a machine, plan or pattern file is as it should be.",
+    "check: whether a machine, plan or pattern file is as it should be.\n\n"
+    "sweep: thousands of plans over machines, networks and objectives, and what they say.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -30,6 +31,7 @@ app.command("plan")(plan.with_switches(plan.plan))
 app.command("verify")(plan.verify)
 app.command("explain")(explain.explain)
 app.command("check")(check.check)
+app.command("sweep")(sweep.sweep)
 app.add_typer(show.app, name="show")
 
 

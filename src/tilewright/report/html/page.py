@@ -14,6 +14,7 @@ from tilewright.report.html.data import report_data
 from tilewright.report.html.story import Story
 
 SCRIPTS = (
+    "common.js",
     "base.js",
     "headline.js",
     "graph.js",
@@ -38,14 +39,28 @@ def write_report(
 
 
 def page_text(data: dict[str, Any]) -> str:
-    """The whole page; `<` is escaped in the data, so that nothing in it can end its element."""
-    compact = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return Template(_resource("page.html")).substitute(
-        title=html.escape(f"{data['head']['model']} on {data['head']['machine']}: Tilewright"),
-        style=_resource("report.css"),
-        data=compact.replace("<", "\\u003c"),
-        script="\n".join(map(_resource, SCRIPTS)),
+    """The whole report."""
+    return filled_page(
+        _resource("page.html"),
+        f"{data['head']['model']} on {data['head']['machine']}: Tilewright",
+        _resource("report.css"),
+        data,
+        "\n".join(map(_resource, SCRIPTS)),
     )
+
+
+def filled_page(template: str, title: str, style: str, data: dict[str, Any], script: str) -> str:
+    """A page that needs nothing else; `<` is escaped in the data, so that nothing in it can end
+    its element."""
+    compact = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return Template(template).substitute(
+        title=html.escape(title), style=style, data=compact.replace("<", "\\u003c"), script=script
+    )
+
+
+def shared_parts() -> tuple[str, str]:
+    """Style and scripts that other pages of Tilewright begin with."""
+    return _resource("report.css"), _resource("common.js")
 
 
 def _resource(name: str) -> str:
