@@ -15,6 +15,7 @@ from tilewright.sweep.errors import EngineError
 START = 300.0  # seconds a worker may take to be ready; compiling for the first time is slow
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 _CHUNK = 1 << 20
+_LAST_WORDS = 5.0  # seconds between the end of the output and the end of the process
 
 
 class Child:
@@ -91,9 +92,12 @@ class Child:
             return busy > START
         return timeout is not None and bool(self.waiting) and busy > timeout
 
-    def stop(self) -> str:
-        """End it at once; how it had ended if it had."""
+    def stop(self, ended: bool = False) -> str:
+        """End it at once; how it had ended if it has."""
         code = self._process.poll()
+        if code is None and ended:  # its output has ended: so will it
+            with suppress(subprocess.TimeoutExpired):
+                code = self._process.wait(_LAST_WORDS)
         if code is None:
             self._process.kill()
         self._process.wait()

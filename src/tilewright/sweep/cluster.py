@@ -49,7 +49,7 @@ def _answer(child: Child, timeout: float | None) -> tuple[dict[str, Any] | None,
         if answers:
             return answers[0][1], ""
         if ended:
-            return None, child.stop()
+            return None, child.stop(ended=True)
         if child.overdue(timeout):
             child.stop()
             if not child.ready:
@@ -86,7 +86,7 @@ class DaskEngine:
     def run(self, jobs: Iterator[Job]) -> Iterator[Row]:
         """Plan all jobs: somewhat more are under way than there are threads."""
         waiting: dict[Any, Job] = {}
-        done = self._dask.as_completed([], raise_errors=False)
+        done = self._dask.as_completed([], loop=self._client.loop, raise_errors=False)
         empty = False
         while True:
             while not empty and len(waiting) < self._room():

@@ -29,7 +29,8 @@ class Breeder:
         for size in self._sizes:
             total *= size
         found: list[Position] = []
-        parents = self._ranked()[: max(4, count)]
+        parents = self._ranked()[: 2 * max(4, count)]
+        self._scores = {position: self._scores[position] for position in parents}  # the fittest
         misses = 0
         while len(found) < count and len(self._asked) < total:
             position = self._child(parents) if parents and misses < 50 else self._anywhere()

@@ -83,15 +83,15 @@ class LocalEngine:
         self._selector.register(child, selectors.EVENT_READ, child)
         return len(self._children) - 1
 
-    def _remove(self, child: Child) -> str:
+    def _remove(self, child: Child, ended: bool = False) -> str:
         self._selector.unregister(child)
         self._children.remove(child)
-        return child.stop()
+        return child.stop(ended)
 
     def _ended(self, child: Child) -> Iterator[Row]:
         """A worker died: the point it was at gets another attempt, the others are merely handed
         on."""
-        how = self._remove(child)
+        how = self._remove(child, ended=True)
         if not child.ready:
             self._failed_starts += 1
             self._again.extendleft(reversed(child.waiting))

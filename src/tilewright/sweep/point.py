@@ -21,10 +21,8 @@ from tilewright.machine.machine import Machine
 from tilewright.plan.plan import plan_text
 from tilewright.planning import Planned, plan_model
 from tilewright.program.account import main_bytes_per_cycle
-from tilewright.report.html.groups import group_rows
-from tilewright.report.html.network import network_of
+from tilewright.report.html.groups import group_parts
 from tilewright.report.html.roofs import peak_macs
-from tilewright.report.html.story import Story
 from tilewright.report.plan_summary import summary_json
 from tilewright.search.ways import Objective
 from tilewright.sweep.errors import SpaceError
@@ -228,7 +226,6 @@ def _with_fields(tree: Tree, fields: tuple[tuple[str, Scalar], ...]) -> Tree:
 
 def _summary(planned: Planned) -> dict[str, Any]:
     """The figures of a run's summary.json, and those of every group."""
-    rows = group_rows(planned, Story(), network_of(planned, planned.graph))
     summary = summary_json(planned)
     main = planned.machine.main_memory.name
     peaks = cast(dict[str, int], summary["peak_bytes"])
@@ -236,16 +233,7 @@ def _summary(planned: Planned) -> dict[str, Any]:
         **summary,
         "dram_bytes": summary["dram_read_bytes"] + summary["dram_write_bytes"],
         "peak_scratchpad_bytes": max((b for n, b in peaks.items() if n != main), default=0),
-        "parts": [
-            {
-                "nodes": row["nodes"],
-                "cycles": row["adds"],
-                "read_bytes": row["read_weights"] + row["read_activations"],
-                "written_bytes": row["written"],
-                "energy_pj": row["energy_pj"],
-            }
-            for row in rows
-        ],
+        "parts": group_parts(planned),
     }
 
 

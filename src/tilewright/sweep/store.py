@@ -251,7 +251,9 @@ class Store:
             self._check_version()
             fault = database.execute("PRAGMA quick_check(1)").fetchone()[0]
             if fault != "ok":
-                raise StoreError(f"'{self.path}' is damaged ({fault}); nothing was changed")
+                raise StoreError(
+                    f"'{self.path}' is damaged ({' '.join(fault.split())}); nothing was changed"
+                )
         if not create:
             return
         if there and not os.access(self.path, os.W_OK):
