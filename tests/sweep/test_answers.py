@@ -154,7 +154,7 @@ def test_guided_search_finds_the_front_within_a_tenth_of_the_grid() -> None:
                 breeder.tell(position, seen[position])
         return {p[0] for p in seen if p[2] == 0 and p[3] == 3 and p[0] == p[1]}
 
-    assert 1600 <= 0.1 * np.prod(sizes)
+    assert 0.1 * np.prod(sizes) >= 1600
     assert all(len(best(seed)) >= 13 for seed in (0, 1, 2)), "of the 16 points of the front"
     assert best(5) == best(5)
 

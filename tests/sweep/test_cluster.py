@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tilewright.sweep.api import sweep
 from tilewright.sweep import cluster as engine
+from tilewright.sweep.api import sweep
 from tilewright.sweep.errors import EngineError
 from tilewright.sweep.run import Progress
 from tilewright.sweep.store import Store
@@ -78,5 +78,5 @@ def test_no_scheduler_is_one_line(
     space_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "_CONNECT", 1.0)
-    with pytest.raises(EngineError, match="no Dask scheduler at 'tcp://127.0.0.1:1'"):
+    with pytest.raises(EngineError, match=r"no Dask scheduler at 'tcp://127.0.0.1:1'"):
         sweep(space_file, tmp_path / "out", engine="dask", scheduler="tcp://127.0.0.1:1")

@@ -15,11 +15,12 @@ _TEMPLATE = """<!doctype html>
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
+<meta http-equiv="Content-Security-Policy"
+ content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
 <title>$title</title>
 <link rel="icon" href="data:,">
 <style>$style
-.delta { display:inline-block; height:9px; border-radius:2px; vertical-align:middle; margin-right:6px; }
+.delta { display:inline-block; height:9px; border-radius:2px; vertical-align:middle; }
 .more { background:#d98e2b; } .less { background:#5aa865; }
 </style>
 </head>

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
 from itertools import product
 from math import prod
@@ -21,7 +22,7 @@ FACTS = ("core_count", "scratchpad_bytes", "main_bandwidth", "macs_per_cycle", "
 MOST_POINTS = 1_000_000  # of a grid
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Axis:
     """A name, the fields that it sets, and its values. An axis that goes `along` with another
     takes its value at the same position."""
@@ -31,7 +32,7 @@ class Axis:
     values: tuple[Scalar, ...]
     along: str | None = None
 
-    @property
+    @cached_property
     def numbers(self) -> tuple[float, ...] | None:
         """The values as numbers of base units; None where one is none."""
         found = [quantity_of(value) for value in self.values]

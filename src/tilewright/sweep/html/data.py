@@ -69,15 +69,17 @@ def _front(front: Front) -> dict[str, Any]:
 
 def _numbers(column: Floats) -> list[float | int | None]:
     """Numbers with few digits; null where there is none."""
-    found: list[float | int | None] = []
-    for number, known in zip(column.tolist(), np.isfinite(column).tolist(), strict=True):
-        if not known:
-            found.append(None)
-        elif number == int(number):
-            found.append(int(number))
-        else:
-            found.append(float(f"{number:.{DIGITS}g}"))
-    return found
+    known = np.isfinite(column)
+    plain = np.where(known, column, 0.0)
+    size = np.floor(np.log10(np.where(plain == 0, 1.0, np.abs(plain))))
+    scale = 10.0 ** (DIGITS - 1 - size)
+    short = np.round(plain * scale) / scale
+    found: list[Any] = short.tolist()
+    if np.array_equal(short, np.round(short)):
+        found = short.astype(np.int64).tolist()
+    if known.all():
+        return found
+    return [x if there else None for x, there in zip(found, known.tolist(), strict=True)]
 
 
 def _plans(table: Table, answers: Answers, store: Store) -> tuple[str, list[int]]:
