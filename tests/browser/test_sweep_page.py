@@ -55,7 +55,8 @@ FIND = """(() => {
   for (let x = 60; x < box.width; x += 6) for (let y = 8; y < box.height; y += 6) {
     const at = { clientX: box.x + x, clientY: box.y + y };
     canvas.dispatchEvent(new PointerEvent("pointermove", at));
-    if (!tip.hidden && tip.innerText.split("\\n").includes("point NUMBER")) return [at.clientX, at.clientY];
+    const lines = tip.hidden ? [] : tip.innerText.split("\\n");
+    if (lines.includes("point NUMBER")) return [at.clientX, at.clientY];
   }
   return null;
 })()"""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 from tilewright.compare.side import Part, Side
 from tilewright.plan.plan import GroupPlan, Place
@@ -209,7 +210,8 @@ def _busy(before: Side, after: Side) -> tuple[Change, ...]:
 
 
 def _changes(key: str, before: Side, after: Side) -> tuple[Change, ...]:
-    old, new = before.summary.get(key) or {}, after.summary.get(key) or {}
+    old = cast(dict[str, Any], before.summary.get(key) or {})
+    new = cast(dict[str, Any], after.summary.get(key) or {})
     names = dict.fromkeys((*old, *new))
     return _ranked([_change(name, old.get(name), new.get(name)) for name in names])
 

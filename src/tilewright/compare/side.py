@@ -71,7 +71,7 @@ def _point(name: str, folder: str, point: str) -> Side:
 
 
 def _side(name: str, summary: object, plan: Plan) -> Side:
-    figures = cast(Mapping[str, Any], summary) if isinstance(summary, dict) else {}
+    figures = cast(dict[str, Any], summary if isinstance(summary, dict) else {})
     missing = [key for key in _WANTED if key not in figures]
     if missing:
         raise CompareError(f"'{name}': its {_SUMMARY} has no '{missing[0]}'")

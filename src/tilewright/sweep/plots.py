@@ -58,14 +58,15 @@ def _line(axes, front: Front, label: str, colour: str, table: Table) -> None:
     axes.scatter(xs, ys, s=26, color=colour, zorder=3, label=label)
     if front.knee is not None:
         at = front.rows.index(front.knee)
-        text = table.label(front.knee, [n for n in table.hardware if _varies(table, n)])
+        names = [name for name in table.hardware if _varies(table, name)]
+        text = "\n".join(f"{name} {table.value(name, front.knee)}" for name in names)
         axes.scatter(
             xs[at : at + 1], ys[at : at + 1], s=130, facecolors="none", edgecolors="#c53030"
         )
         axes.annotate(
-            "knee: " + text,
+            f"knee:\n{text}",
             (xs[at], ys[at]),
-            xytext=(10, 14),
+            xytext=(14, 14),
             textcoords="offset points",
             fontsize=8.5,
             color="#c53030",
