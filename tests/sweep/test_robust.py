@@ -63,20 +63,31 @@ def test_killed_workers_are_replaced_and_lose_nothing(
     assert rows_of(tmp_path) == undisturbed
 
 
-def test_a_killed_coordinator_goes_on_where_it_was(
+CODE = """
+import sys
+sys.argv = ["tilewright", "sweep", {space!r}, "--out", {out!r}]
+from tilewright.cli import main
+main()
+"""
+
+
+def test_a_killed_or_interrupted_coordinator_goes_on_where_it_was(
     space_file: Path, tmp_path: Path, undisturbed: Rows
 ) -> None:
     out = tmp_path / "out"
-    code = f"from tilewright.sweep.api import sweep; sweep({str(space_file)!r}, {str(out)!r})"
+    code = CODE.format(space=str(space_file), out=str(out))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    for share in (3, 2):
-        process = subprocess.Popen([sys.executable, "-c", code], env=environment)
+    for share, how in ((3, signal.SIGKILL), (2, signal.SIGINT)):
+        process = subprocess.Popen(
+            [sys.executable, "-c", code], env=environment, stderr=subprocess.PIPE, text=True
+        )
         until = time.monotonic() + 120
         while counted(out) < len(undisturbed) // share:
             assert process.poll() is None and time.monotonic() < until
             time.sleep(0.01)
-        process.kill()
-        process.wait()
+        process.send_signal(how)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 130 and "points are kept; go on with --resume" in said
     before = counted(out)
     assert len(undisturbed) // 2 <= before < len(undisturbed)
     swept = sweep(None, out, resume=True)
@@ -95,11 +106,30 @@ def few(tmp_path: Path) -> Path:
     return path
 
 
+class Silent(local.Child):
+    """A worker that never gets to see its points."""
+
+    def send(self, job: Any, row: dict[str, Any]) -> None:
+        self.waiting.append(job)
+
+
+class Doomed(Silent):
+    """Its process dies as soon as it has a point to plan."""
+
+    def receive(self) -> Any:
+        found = super().receive()
+        if self.ready and self.waiting:
+            os.kill(self.pid, signal.SIGKILL)
+        return found
+
+
 def test_a_point_that_takes_too_long_is_a_row_and_tried_again(few: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    swept = sweep(few, out, timeout=0.001, workers=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(local, "Child", Silent)
+        swept = sweep(few, out, timeout=0.1, workers=1)
     assert swept.progress is not None and swept.progress.without == 2
-    assert swept.table.reasons == ["took longer than 0.001 s"] * 2
+    assert swept.table.reasons == ["took longer than 0.1 s"] * 2
     again = sweep(few, out, resume=True, workers=1)
     assert again.progress is not None and again.progress.planned == 2 and again.table.ok.all()
     third = sweep(few, out, workers=1)
@@ -109,15 +139,6 @@ def test_a_point_that_takes_too_long_is_a_row_and_tried_again(few: Path, tmp_pat
 def test_a_point_that_kills_its_workers_is_a_row_with_its_reason(
     few: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Doomed(local.Child):
-        """Its process dies as soon as it has a point to plan."""
-
-        def receive(self) -> Any:
-            found = super().receive()
-            if self.ready and self.waiting:
-                os.kill(self.pid, signal.SIGKILL)
-            return found
-
     monkeypatch.setattr(local, "Child", Doomed)
     swept = sweep(few, tmp_path / "out", workers=1, retries=0)
     assert swept.table.reasons == ["its worker ended with signal 9, 1 times"] * 2
@@ -207,20 +228,12 @@ def test_a_full_disk_keeps_what_was_written(
     assert rows_of(tmp_path) == undisturbed
 
 
-LIMITED = """
-import resource, sys
-resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
-sys.argv = ["tilewright", "sweep", {space!r}, "--out", {out!r}]
-from tilewright.cli import main
-main()
-"""
-
-
 def test_a_disk_without_room_for_a_file_is_one_line(space_file: Path, tmp_path: Path) -> None:
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     environment["NUMBA_CACHE_DIR"] = ""  # compiled code that is there is read, none is written
-    code = LIMITED.format(space=str(space_file), out=str(tmp_path / "out"))
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))"
+    code = limit + CODE.format(space=str(space_file), out=str(tmp_path / "out"))
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300
     )

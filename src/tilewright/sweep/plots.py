@@ -43,7 +43,7 @@ def _clouds(axes, table: Table, answers: Answers, across: str, vertical: str) ->
             axes.scatter(*figures, s=10, color="#cbd5e0", label="points")
             _line(axes, front, "front", colour, table)
     if axes.get_legend_handles_labels()[0]:
-        axes.legend(fontsize=9)
+        axes.legend(fontsize=9, loc="upper right")
 
 
 def _line(axes, front: Front, label: str, colour: str, table: Table) -> None:
