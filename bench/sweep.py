@@ -142,13 +142,15 @@ def speed(folder: Path, wanted: int) -> dict[str, Any]:
     last = (0.0, 0.0)
     count = 0
     while process.poll() is None:
-        time.sleep(0.05)
+        time.sleep(0.5)  # often enough, and no load of its own
         count = _count(out)
         now = time.monotonic()
         if with_rows is None and count > cores:
             with_rows, used, first = now, _cpu(process), count
+            before = _cpu(process, workers=False)
         elif with_rows is not None and count < wanted - cores:
             last = (now, _cpu(process))
+            alone = _cpu(process, workers=False)
             seen = count
     assert with_rows is not None
     wall, busy = last[0] - with_rows, last[1] - used
@@ -162,13 +164,15 @@ def speed(folder: Path, wanted: int) -> dict[str, Any]:
         "planning_ms_per_point": 1e3 * planning[0] / planning[1],
         "overhead_ms_per_point": 1e3 * overhead,
         "workers_planning_share": share,
+        "coordinator_cpu_ms_per_point": 1e3 * (alone - before) / (seen - first),
         "cpu_share_of_cores": busy / (wall * cores),
         "load_average_after": os.getloadavg()[0],
     }
     print(
         f"{facts['points']} points: {facts['points_per_second']:.1f} per s on {cores} cores; "
         f"workers plan {share:.1%} of the time, {facts['overhead_ms_per_point']:.2f} ms per point "
-        f"beyond planning ({facts['planning_ms_per_point']:.1f} ms); CPU "
+        f"beyond planning ({facts['planning_ms_per_point']:.1f} ms), coordinator "
+        f"{facts['coordinator_cpu_ms_per_point']:.2f} ms CPU; CPU "
         f"{facts['cpu_share_of_cores']:.1%} of the cores, load average "
         f"{facts['load_average_after']:.1f}"
     )
@@ -183,10 +187,10 @@ def _count(out: Path) -> int:
         return 0
 
 
-def _cpu(process: subprocess.Popen[bytes]) -> float:
-    """CPU seconds of a coordinator and its workers so far."""
+def _cpu(process: subprocess.Popen[bytes], *, workers: bool = True) -> float:
+    """CPU seconds of a coordinator, and of its workers, so far."""
     total = 0.0
-    for pid in (process.pid, *workers_of(process)):
+    for pid in (process.pid, *(workers_of(process) if workers else ())):
         try:
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         except OSError:
