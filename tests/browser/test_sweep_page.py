@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from devtools import Browser
 
+from tilewright.compare import compare
+from tilewright.compare.told import page
 from tilewright.sweep.api import Swept, sweep, write_answers
 
 pytestmark = pytest.mark.browser
@@ -157,3 +159,14 @@ def test_rows_without_a_plan_say_why(opened: Browser, swept: Swept) -> None:
     assert "cost" in text(opened, "#cheapest-view")
     opened.click(opened.spot("#cheapest-view tbody tr"))
     opened.wait("document.querySelector('#plan-text') !== null")
+
+
+def test_a_comparison_opens_as_a_page(browser: Browser, swept: Swept) -> None:
+    path = swept.folder / "compare.html"
+    path.write_text(page(compare(f"{swept.folder}#0", f"{swept.folder}#2", f"{swept.folder}#4")))
+    browser.problems.clear()
+    browser.open(path)
+    assert browser.problems == []
+    assert browser.run("document.querySelectorAll('.compared').length") == 2
+    assert browser.run("document.querySelectorAll('.causes tbody tr').length") > 0
+    assert "takes" in text(browser, ".compared h2")

@@ -10,25 +10,11 @@ from tilewright.compare.differ import Change, Difference, Region
 from tilewright.report.html.page import filled_page, shared_parts
 
 TOP = 12  # causes and engines told
-_TEMPLATE = """<!doctype html>
-<html lang="en" data-ready="yes">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy"
- content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
-<title>$title</title>
-<link rel="icon" href="data:,">
-<style>$style
+_STYLE = """
 .delta { display:inline-block; height:9px; border-radius:2px; vertical-align:middle; }
 .more { background:#d98e2b; } .less { background:#5aa865; }
-</style>
-</head>
-<body>$script
-<!-- $data -->
-</body>
-</html>
 """
+_READY = 'document.documentElement.dataset.ready = "yes";'
 
 
 def difference_json(found: Difference) -> dict[str, Any]:
@@ -132,7 +118,7 @@ def page(differences: Sequence[Difference]) -> str:
     title = f"{first} compared with {', '.join(d.after.name for d in differences)}"
     body = "".join(map(_section, differences))
     content = f"<header><h1>{html.escape(title)}</h1></header><main>{body}</main>"
-    return filled_page(_TEMPLATE, title, style, {}, content)
+    return filled_page(content, title, style + _STYLE, {}, _READY)
 
 
 def _section(found: Difference) -> str:

@@ -49,12 +49,16 @@ def page_text(data: dict[str, Any]) -> str:
     )
 
 
-def filled_page(template: str, title: str, style: str, data: dict[str, Any], script: str) -> str:
-    """A page that needs nothing else; `<` is escaped in the data, so that nothing in it can end
-    its element."""
+def filled_page(body: str, title: str, style: str, data: dict[str, Any], script: str) -> str:
+    """A page that needs nothing else, from what its body shows; `<` is escaped in the data, so that
+    nothing in it can end its element."""
     compact = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return Template(template).substitute(
-        title=html.escape(title), style=style, data=compact.replace("<", "\\u003c"), script=script
+    return Template(_resource("frame.html")).substitute(
+        title=html.escape(title),
+        style=style,
+        body=body,
+        data=compact.replace("<", "\\u003c"),
+        script=script,
     )
 
 
