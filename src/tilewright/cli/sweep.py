@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tilewright.sweep.api import Swept
     from tilewright.sweep.run import Progress as Done
     from tilewright.sweep.run import Watch
+    from tilewright.sweep.store import Row
 
 EVERY = 10.0  # seconds between lines where nobody sees a bar
 
@@ -134,10 +135,7 @@ def sweep(
     _tell(swept, seconds, under, as_json)
 
 
-def _show(row: object, as_json: bool) -> None:
-    from tilewright.sweep.store import Row
-
-    assert isinstance(row, Row)
+def _show(row: "Row", as_json: bool) -> None:
     if as_json:
         print_json(
             {
