@@ -49,7 +49,7 @@ def test_killed_workers_are_replaced_and_lose_nothing(
 
     def watch(progress: Progress) -> None:
         if progress.planned % 7 == 3 and len(killed) < 3:
-            victim = engine.workers[len(killed) % 2]
+            victim = engine.workers[len(killed) % len(engine.workers)]
             os.kill(victim, signal.SIGKILL)
             killed.append(victim)
 

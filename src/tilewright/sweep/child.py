@@ -12,7 +12,7 @@ from typing import Any
 
 from tilewright.sweep.errors import EngineError
 
-START = 300.0  # seconds a worker may take to be ready; compiling for the first time is slow
+START = 900.0  # seconds a worker may take to be ready; compiling for the first time is slow
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 _CHUNK = 1 << 20
 _LAST_WORDS = 5.0  # seconds between the end of the output and the end of the process

@@ -26,6 +26,7 @@ class LocalEngine:
         self._again: deque[Job] = deque()
         self._attempts: dict[str, int] = {}
         self._failed_starts = 0
+        self._warm = False  # whether a worker was ready before
 
     @property
     def workers(self) -> list[int]:
@@ -61,9 +62,11 @@ class LocalEngine:
         self._selector.close()
 
     def _feed(self, source: Iterator[Job] | None) -> Iterator[Job] | None:
-        """Give every worker something to do; the source, or None once it is empty."""
+        """Give every worker something to do; the source, or None once it is empty. The first starts
+        alone: what it compiles, the others find."""
+        self._warm = self._warm or any(child.ready for child in self._children)
         for depth in range(AHEAD):
-            for index in range(self._count):
+            for index in range(self._count if self._warm else 1):
                 if index < len(self._children) and len(self._children[index].waiting) > depth:
                     continue
                 job = self._again.popleft() if self._again else None
