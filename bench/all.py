@@ -17,6 +17,7 @@ SCRIPTS = (
     "simulator",
     "fusion",
     "kernel",
+    "sweep",
 )
 
 

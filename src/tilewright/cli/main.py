@@ -6,7 +6,7 @@ from typing import NoReturn, cast
 import typer
 
 from tilewright import __version__
-from tilewright.cli import check, explain, kernel, plan, show, shrink, tile
+from tilewright.cli import check, compare, explain, kernel, plan, show, shrink, sweep, tile
 from tilewright.errors import TilewrightError
 
 app = typer.Typer(
@@ -18,7 +18,9 @@ app = typer.Typer(
     "plan: how a network runs on a machine, to the cycle and the byte, proved by executing it.\n\n"
     "explain: why the boundaries of a plan are where they are.\n\n"
     "check: whether a machine, plan or pattern file is as it should be.\n\n"
-    "kernel: one fused kernel on a Trainium-like core: legality, ledger, engines, time, search.",
+    "kernel: one fused kernel on a Trainium-like core: legality, ledger, engines, time, search.\n\n"
+    "sweep: thousands of plans over machines, networks and objectives, and what they say.\n\n"
+    "compare: what differs between plans, and what each difference costs.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -32,6 +34,8 @@ app.command("verify")(plan.verify)
 app.command("explain")(explain.explain)
 app.command("check")(check.check)
 app.add_typer(kernel.app, name="kernel")
+app.command("sweep")(sweep.sweep)
+app.command("compare")(compare.compare)
 app.add_typer(show.app, name="show")
 
 

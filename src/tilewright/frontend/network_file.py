@@ -22,6 +22,11 @@ _DAMAGE = (ValueError, TypeError, KeyError, IndexError, AttributeError, Overflow
 
 def save_network(graph: Graph, path: Path) -> None:
     """Write a network; its weights are left out, numbers that operators go by are not."""
+    path.write_text(network_text(graph), encoding="utf-8")
+
+
+def network_text(graph: Graph) -> str:
+    """A network without its weights as one line of JSON."""
     document: dict[str, Any] = {
         "version": VERSION,
         "name": graph.name,
@@ -43,7 +48,7 @@ def save_network(graph: Graph, path: Path) -> None:
             for node in graph.nodes
         ],
     }
-    path.write_text(json.dumps(document, separators=(",", ":")) + "\n", encoding="utf-8")
+    return json.dumps(document, separators=(",", ":")) + "\n"
 
 
 def load_network(path: Path) -> Graph:

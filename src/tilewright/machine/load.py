@@ -35,13 +35,38 @@ def load_machine(name_or_path: str | Path) -> Machine:
     name = str(name_or_path)
     if name in _shipped():
         return _load_shipped(name)
+    return _build(*_find(name))
+
+
+def machine_tree(name_or_path: str | Path) -> Tree:
+    """The mapping of a machine's file with what it extends, to change and to build again."""
+    file, name = _find(str(name_or_path))
+    return {"name": name, **_tree(_chain(file))}
+
+
+def machine_of(tree: Tree, label: str) -> Machine:
+    """The machine that a mapping describes; `label` is what faults call it."""
+    try:
+        context = {"source": tree.get("source")}
+        return build_machine(MachineFile.model_validate(tree, context=context))
+    except ValidationError as error:
+        faults = complaints(error, tree)
+    except KeyFaultsError as error:
+        faults = error.faults
+    raise FileError([Fault(label, None, written(keys) or "machine", text) for keys, text in faults])
+
+
+def _find(name: str) -> tuple[Path | Traversable, str]:
+    """The file of a machine, and how the machine is called if the file does not say."""
+    if name in _shipped():
+        return _shipped()[name], name
     path = Path(name)
     if path.suffix not in (".yaml", ".yml"):
         known = ", ".join(list_machines())
         raise TilewrightError(f"no machine '{name}': give one of {known}, or a .yaml file")
     if not path.is_file():
         raise FileError([Fault(name, None, "", "no such machine file")])
-    return _build(path, path.stem)
+    return path, path.stem
 
 
 @lru_cache(maxsize=64)

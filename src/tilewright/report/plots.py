@@ -1,5 +1,6 @@
 # pyright: basic
-"""Pictures; the one module that imports matplotlib (slow to load: import it only to draw)."""
+"""Pictures; only this module and sweep/plots.py import matplotlib (slow to load: import them to
+draw)."""
 
 from pathlib import Path
 
@@ -31,7 +32,7 @@ def plot_memory(result: ShrinkResult, title: str, path: Path) -> None:
     axes.set_xlim(0, 1)
     axes.set_ylim(bottom=0)
     axes.legend()
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 _MOST_MEMORIES = 9  # of a machine with many cores, the first ones
@@ -111,10 +112,11 @@ def plot_ablation(planned: Planned, path: Path) -> None:
     axes.set_ylabel("latency, ms")
     axes.set_title(f"{planned.plan.model} on {planned.machine.name}: what each technique buys")
     axes.margins(y=0.12)
-    _save(figure, path)
+    save_figure(figure, path)
 
 
-def _save(figure, path: Path) -> None:
+def save_figure(figure, path: Path) -> None:
+    """Write a picture as PNG and let go of it."""
     figure.tight_layout()
     try:
         figure.savefig(path, dpi=110, metadata={"Software": "tilewright"})

@@ -1,22 +1,7 @@
-"use strict";
-// Data, formats, colours, the tooltip, and the state that all views share.
+// The run's data, names and colours, and the state that all views share.
 const data = JSON.parse(document.getElementById("data").textContent);
 const { tasks, views, layouts, buffers, groups, machine, strings, kinds, head } = data;
 const makespan = Math.max(1, head.latency_cycles);
-const element = (id) => document.getElementById(id);
-
-const escapes = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
-const esc = (text) => String(text).replace(/[&<>"']/g, (c) => escapes[c]);
-const count = (value) => Math.round(value).toLocaleString("en-US");
-const counted = (value, one) => `${count(value)} ${one}${value === 1 ? "" : "s"}`;
-const percent = (share, digits = 0) => `${(100 * share).toFixed(digits)} %`;
-
-function bytes(amount) {
-  for (const [unit, factor] of [["GB", 1e9], ["MB", 1e6], ["kB", 1e3]]) {
-    if (Math.abs(amount) >= factor) return `${(amount / factor).toFixed(amount >= 100 * factor ? 0 : 1)} ${unit}`;
-  }
-  return `${amount} B`;
-}
 
 function time(cycles, digits = 3) {
   const seconds = cycles / machine.clock_hz;
@@ -26,8 +11,6 @@ function time(cycles, digits = 3) {
   return `${Number((seconds * 1e9).toPrecision(digits))} ns`;
 }
 
-const palette = ["#7aa6d8", "#f2a65a", "#7fc08a", "#d98aa6", "#b39ddb", "#e3c94b", "#6fc3c9", "#c49a7a",
-  "#a0b85c", "#e88873", "#8fa3ad", "#d6a0d6"];
 const kindColours = ["#4c78d0", "#9b6fd0", "#d98e2b", "#e8c35a", "#5aa865", "#8c97a3", "#c77bb0"];
 const groupColour = (group) => (group < 0 ? "#e9edf1" : palette[group % palette.length]);
 const groupName = (group) => (group < 0 ? "no group" : `g${group}`);
@@ -106,48 +89,6 @@ const tasksOf = (group) => byGroup[group];
 const isFaded = (group, tile) => state.group !== null &&
   (group !== state.group || (state.tile !== null && tile !== undefined && tile !== state.tile));
 
-// ---- one tooltip for all views
-const tip = element("tip");
-function showTip(event, html) {
-  tip.innerHTML = html;
-  tip.hidden = false;
-  const room = 14, box = tip.getBoundingClientRect();
-  const left = event.clientX + room + box.width > innerWidth ? event.clientX - room - box.width : event.clientX + room;
-  const top = event.clientY + room + box.height > innerHeight ? event.clientY - room - box.height : event.clientY + room;
-  tip.style.left = `${Math.max(2, left)}px`;
-  tip.style.top = `${Math.max(2, top)}px`;
-}
-const hideTip = () => { tip.hidden = true; };
-
-function legend(id, entries) {
-  element(id).innerHTML = entries.map(([colour, text]) =>
-    `<span><i class="swatch" style="background:${colour}"></i>${esc(text)}</span>`).join("");
-}
-
-// ---- canvases: sharp on every screen, drawn once per frame at most
-function canvasPainter(canvas, height, paint) {
-  const context = canvas.getContext("2d");
-  let asked = false;
-  const draw = () => {
-    asked = false;
-    const ratio = devicePixelRatio || 1, width = canvas.parentElement.clientWidth;
-    const tall = height();
-    if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(tall * ratio)) {
-      canvas.width = Math.round(width * ratio);
-      canvas.height = Math.round(tall * ratio);
-      canvas.style.height = `${tall}px`;
-    }
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.clearRect(0, 0, width, tall);
-    context.font = "11px system-ui, 'DejaVu Sans', sans-serif";
-    paint(context, width, tall);
-  };
-  const request = () => { if (!asked) { asked = true; requestAnimationFrame(draw); } };
-  new ResizeObserver(request).observe(canvas.parentElement);
-  draw();
-  return request;
-}
-
 // Dragging moves time, a click without a move is a click.
 function timeGestures(canvas, left, extra = {}) {
   const span = () => canvas.clientWidth - left - 8;
@@ -186,11 +127,6 @@ function timeGestures(canvas, left, extra = {}) {
 }
 
 // ---- the ruler of time below or above a canvas
-function niceStep(range, most) {
-  const rough = range / Math.max(1, most), power = 10 ** Math.floor(Math.log10(rough));
-  return power * [1, 2, 5, 10].find((m) => m * power >= rough);
-}
-
 function drawRuler(context, left, width, y, top, bottom) {
   const scale = width / (state.to - state.from), per = 1 / machine.clock_hz;
   const [unit, factor] = (state.to - state.from) * per > 2e-3 ? ["ms", 1e-3]

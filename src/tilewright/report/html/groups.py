@@ -80,6 +80,32 @@ def group_rows(planned: Planned, story: Story, network: Network) -> list[dict[st
     return rows
 
 
+def group_parts(planned: Planned) -> list[dict[str, Any]]:
+    """What each group adds to the run: cycles that add up to the latency, bytes that add up to the
+    traffic, and its results that stay resident; for summaries and comparisons."""
+    reached = 0
+    graph, kept = planned.graph, frozenset(planned.plan.resident)
+    parts: list[dict[str, Any]] = []
+    for group, total in zip(planned.plan.groups, _sums(planned), strict=True):
+        adds, reached = max(0, total.end - reached), max(reached, total.end)
+        parts.append(
+            {
+                "nodes": list(group.nodes),
+                "cycles": adds,
+                "read_bytes": total.read_weights + total.read_activations,
+                "written_bytes": total.written,
+                "energy_pj": round(total.energy_pj, 3),
+                "resident": [
+                    value
+                    for name in group.nodes
+                    for value in graph.nodes[graph.index[name]].writes
+                    if value in kept
+                ],
+            }
+        )
+    return parts
+
+
 def _axis(axis: int, rank: int) -> str:
     return _IMAGE_AXES[axis] if rank == len(_IMAGE_AXES) > axis else f"axis {axis}"
 

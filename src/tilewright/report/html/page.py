@@ -14,6 +14,7 @@ from tilewright.report.html.data import report_data
 from tilewright.report.html.story import Story
 
 SCRIPTS = (
+    "common.js",
     "base.js",
     "headline.js",
     "graph.js",
@@ -38,21 +39,46 @@ def write_report(
 
 
 def page_text(data: dict[str, Any]) -> str:
-    """The whole page of a run."""
-    title = f"{data['head']['model']} on {data['head']['machine']}: Tilewright"
-    return filled("page.html", SCRIPTS, title, data)
+    """The whole report."""
+    return filled_page(
+        _resource("page.html"),
+        f"{data['head']['model']} on {data['head']['machine']}: Tilewright",
+        _resource("report.css"),
+        data,
+        "\n".join(map(_resource, SCRIPTS)),
+    )
 
 
 def filled(template: str, scripts: tuple[str, ...], title: str, data: dict[str, Any]) -> str:
-    """A page in the house style; `<` is escaped in the data, so that nothing in it can end its
-    element."""
-    compact = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    """A page of its own template in the house style."""
     return Template(_resource(template)).substitute(
         title=html.escape(title),
         style=_resource("report.css"),
-        data=compact.replace("<", "\\u003c"),
+        data=_escaped(data),
         script="\n".join(map(_resource, scripts)),
     )
+
+
+def _escaped(data: dict[str, Any]) -> str:
+    """Data as it stands in a page; `<` is escaped, so that nothing in it can end its element."""
+    compact = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return compact.replace("<", "\\u003c")
+
+
+def filled_page(body: str, title: str, style: str, data: dict[str, Any], script: str) -> str:
+    """A page that needs nothing else, from what its body shows."""
+    return Template(_resource("frame.html")).substitute(
+        title=html.escape(title),
+        style=style,
+        body=body,
+        data=_escaped(data),
+        script=script,
+    )
+
+
+def shared_parts() -> tuple[str, str]:
+    """Style and scripts that other pages of Tilewright begin with."""
+    return _resource("report.css"), _resource("common.js")
 
 
 def _resource(name: str) -> str:

@@ -1,0 +1,222 @@
+"""Where two plans differ, and what each difference costs: the largest causes first."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from tilewright.compare.side import Part, Side
+from tilewright.plan.plan import GroupPlan, Place
+from tilewright.tiling.grid import Halo
+
+FIGURES = (
+    "latency_cycles",
+    "latency_ms",
+    "lower_bound_cycles",
+    "energy_pj",
+    "dram_read_bytes",
+    "dram_write_bytes",
+    "groups",
+    "tasks",
+    "spilled_bytes",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A figure on both sides; None where one side does not have it."""
+
+    name: str
+    before: float | None
+    after: float | None
+
+    @property
+    def ratio(self) -> float | None:
+        """After to before."""
+        if not self.before or self.after is None:
+            return None
+        return self.after / self.before
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """The smallest part of the network that both plans divide into whole groups of their own:
+    what it takes in each, and what is done differently there (nothing: it only takes longer or
+    shorter)."""
+
+    nodes: tuple[str, ...]
+    before: tuple[Part, ...]
+    after: tuple[Part, ...]
+    what: tuple[str, ...]
+
+    @property
+    def cycles(self) -> int:
+        """Cycles it takes more in the second plan."""
+        return sum(p.cycles for p in self.after) - sum(p.cycles for p in self.before)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the main memory it moves more."""
+        return sum(p.bytes for p in self.after) - sum(p.bytes for p in self.before)
+
+    @property
+    def energy_pj(self) -> float:
+        """Energy it takes more."""
+        return sum(p.energy_pj for p in self.after) - sum(p.energy_pj for p in self.before)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Two sides. `regions` are those that differ in plan or in figures, by cycles, then bytes;
+    `told` says whether the regions have figures at all."""
+
+    before: Side
+    after: Side
+    setting: tuple[tuple[str, str, str], ...]
+    figures: tuple[Change, ...]
+    engines: tuple[Change, ...]
+    peaks: tuple[Change, ...]
+    regions: tuple[Region, ...]
+    same_regions: int
+    resident: tuple[str, ...]
+    evicted: tuple[str, ...]
+    told: bool
+
+
+def difference(before: Side, after: Side) -> Difference:
+    """Compare two sides."""
+    told = bool(before.parts) and bool(after.parts)
+    regions = _regions(_parts(before), _parts(after))
+    differ = [r for r in regions if r.what or r.cycles or r.bytes]
+    ranked = sorted(differ, key=lambda r: (-abs(r.cycles), -abs(r.bytes), not r.what))
+    kept, there = frozenset(before.plan.resident), frozenset(after.plan.resident)
+    return Difference(
+        before,
+        after,
+        tuple(
+            (name, str(before.summary.get(name)), str(after.summary.get(name)))
+            for name in ("model", "machine", "dtype")
+            if before.summary.get(name) != after.summary.get(name)
+        ),
+        tuple(_change(n, before.summary.get(n), after.summary.get(n)) for n in FIGURES),
+        _busy(before, after),
+        _changes("peak_bytes", before, after),
+        tuple(ranked),
+        len(regions) - len(differ),
+        tuple(name for name in after.plan.resident if name not in kept),
+        tuple(name for name in before.plan.resident if name not in there),
+        told,
+    )
+
+
+def _parts(side: Side) -> tuple[Part, ...]:
+    return side.parts or tuple(Part(group) for group in side.plan.groups)
+
+
+def _regions(before: Sequence[Part], after: Sequence[Part]) -> list[Region]:
+    """Groups of both plans that share nodes, joined until nothing is shared any more."""
+    root: dict[str, str] = {}
+
+    def find(name: str) -> str:
+        while root.setdefault(name, name) != name:
+            root[name] = root[root[name]]
+            name = root[name]
+        return name
+
+    for part in (*before, *after):
+        first = find(part.plan.nodes[0])
+        for name in part.plan.nodes[1:]:
+            root[find(name)] = first
+    found: dict[str, tuple[list[Part], list[Part]]] = {}
+    for side, parts in enumerate((before, after)):
+        for part in parts:
+            found.setdefault(find(part.plan.nodes[0]), ([], []))[side].append(part)
+    regions: list[Region] = []
+    for old, new in found.values():
+        nodes = dict.fromkeys(name for part in (*old, *new) for name in part.plan.nodes)
+        regions.append(Region(tuple(nodes), tuple(old), tuple(new), tuple(_what(old, new))))
+    return regions
+
+
+def _what(before: Sequence[Part], after: Sequence[Part]) -> Iterable[str]:
+    """What is done differently, in words."""
+    if not before or not after:
+        yield "only in the second" if after else "only in the first"
+        return
+    old, new = [p.plan.nodes for p in before], [p.plan.nodes for p in after]
+    if len(old) != len(new):
+        yield f"{'fused' if len(new) < len(old) else 'split'}: {_groups(old)} become {_groups(new)}"
+    elif old != new:
+        yield f"grouped otherwise: {_groups(old)}"
+    ways: tuple[tuple[str, Callable[[GroupPlan], str]], ...]
+    ways = (("cut", _cut), ("cores", _cores), ("place", _place))
+    for name, describe in ways:
+        one, other = _texts(before, describe), _texts(after, describe)
+        if one != other:
+            yield f"{name}: {one} becomes {other}"
+    kept = [name for part in before for name in part.resident]
+    stay = [name for part in after for name in part.resident]
+    for label, one, other in (("now resident", stay, kept), ("resident no more", kept, stay)):
+        names = [name for name in one if name not in other]
+        if names:
+            yield f"{label}: {', '.join(names)}"
+
+
+def _groups(groups: Sequence[tuple[str, ...]]) -> str:
+    return f"{len(groups)} group{'s' if len(groups) != 1 else ''}"
+
+
+def _texts(parts: Sequence[Part], describe: Callable[[GroupPlan], str]) -> str:
+    return ", ".join(dict.fromkeys(describe(part.plan) for part in parts))
+
+
+def _cut(group: GroupPlan) -> str:
+    """A grid as people read it: `axis 2 in 8 x axis 1 in 2, halo cached`."""
+    texts = [
+        f"axis {s.axis} in {s.parts}" + (" (halo cached)" if s.halo is Halo.CACHE else "")
+        for s in group.splits
+    ]
+    return " x ".join(texts) or "whole"
+
+
+def _cores(group: GroupPlan) -> str:
+    if group.everywhere:
+        return "every core all tiles"
+    if group.spread is None or group.spread >= len(group.splits):
+        return "one core"
+    return f"spread along axis {group.splits[group.spread].axis}"
+
+
+def _place(group: GroupPlan) -> str:
+    return {Place.CORES: "on cores", Place.MAIN: "in main memory", Place.VIEW: "as a view"}[
+        group.place
+    ]
+
+
+def _change(name: str, before: object, after: object) -> Change:
+    return Change(name, _number(before), _number(after))
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value)
+
+
+def _busy(before: Side, after: Side) -> tuple[Change, ...]:
+    old = {n: use["busy_cycles"] for n, use in before.summary["engines"].items()}
+    new = {n: use["busy_cycles"] for n, use in after.summary["engines"].items()}
+    names = dict.fromkeys((*old, *new))
+    return _ranked([_change(name, old.get(name), new.get(name)) for name in names])
+
+
+def _changes(key: str, before: Side, after: Side) -> tuple[Change, ...]:
+    old = cast(dict[str, Any], before.summary.get(key) or {})
+    new = cast(dict[str, Any], after.summary.get(key) or {})
+    names = dict.fromkeys((*old, *new))
+    return _ranked([_change(name, old.get(name), new.get(name)) for name in names])
+
+
+def _ranked(changes: list[Change]) -> tuple[Change, ...]:
+    """Those that differ, the largest difference first."""
+    differ = [c for c in changes if c.before != c.after]
+    return tuple(sorted(differ, key=lambda c: (-abs((c.after or 0) - (c.before or 0)), c.name)))

@@ -1,0 +1,91 @@
+"""What is compared: a run's folder, or a point of a sweep."""
+
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from tilewright.errors import TilewrightError
+from tilewright.plan.plan import GroupPlan, Plan, read_plan
+from tilewright.sweep.api import find_point
+from tilewright.sweep.store import FILE
+
+_SUMMARY, _PLAN = "summary.json", "plan.yaml"
+_WANTED = ("latency_cycles", "energy_pj", "dram_read_bytes", "dram_write_bytes", "engines")
+
+
+class CompareError(TilewrightError):
+    """Something cannot be compared; the text says what and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A group of a plan with what it adds to the run, and its results that stay resident."""
+
+    plan: GroupPlan
+    cycles: int = 0
+    bytes: int = 0
+    energy_pj: float = 0.0
+    resident: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A plan with its figures, by the name the user gave. `parts` are empty where the run was
+    written without them."""
+
+    name: str
+    summary: Mapping[str, Any]
+    plan: Plan
+    parts: tuple[Part, ...]
+
+
+def load_side(name: str) -> Side:
+    """A run's folder (`out`), or a point of a sweep by number or key (`sweep-folder#17`)."""
+    folder, mark, point = name.rpartition("#")
+    if mark and (Path(folder) / FILE).exists():
+        return _point(name, folder, point)
+    where = Path(name)
+    if (where / FILE).exists() and not (where / _SUMMARY).exists():
+        raise CompareError(f"'{name}' is a sweep: say which point, as in '{name}#0'")
+    if not (where / _SUMMARY).is_file() or not (where / _PLAN).is_file():
+        raise CompareError(f"'{name}' is no run: there is no {_SUMMARY} with a {_PLAN}")
+    try:
+        summary: Any = json.loads((where / _SUMMARY).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CompareError(f"'{where / _SUMMARY}' cannot be read: {error}") from None
+    return _side(name, summary, read_plan(where / _PLAN))
+
+
+def _point(name: str, folder: str, point: str) -> Side:
+    row = find_point(folder, point)
+    if row.plan is None or row.summary is None:
+        raise CompareError(f"'{name}' has no plan: {row.reason}")
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as place:
+        path = Path(place) / _PLAN
+        path.write_text(row.plan, encoding="utf-8")
+        plan = read_plan(path)
+    return _side(name, row.summary, plan)
+
+
+def _side(name: str, summary: object, plan: Plan) -> Side:
+    figures = cast(dict[str, Any], summary if isinstance(summary, dict) else {})
+    missing = [key for key in _WANTED if key not in figures]
+    if missing:
+        raise CompareError(f"'{name}': its {_SUMMARY} has no '{missing[0]}'")
+    rows = cast(list[dict[str, Any]], figures.get("parts") or [])
+    if rows and [tuple(row["nodes"]) for row in rows] != [group.nodes for group in plan.groups]:
+        raise CompareError(f"'{name}': {_PLAN} has other groups than {_SUMMARY}: it was edited")
+    parts = tuple(
+        Part(
+            group,
+            row["cycles"],
+            row["read_bytes"] + row["written_bytes"],
+            row["energy_pj"],
+            tuple(row["resident"]),
+        )
+        for group, row in zip(plan.groups, rows, strict=bool(rows))
+    )
+    return Side(name, figures, plan, parts)

@@ -1,0 +1,144 @@
+"""What a program calls: a whole sweep, or the results of one that is there."""
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tilewright.errors import OutputError
+from tilewright.sweep.answers import Answers, answers_of
+from tilewright.sweep.engine import RETRIES, Conditions, Engine
+from tilewright.sweep.errors import EngineError, SpaceError, StoreError
+from tilewright.sweep.local import LocalEngine
+from tilewright.sweep.run import Progress, Sweep, Watch, unwatched
+from tilewright.sweep.space import Space
+from tilewright.sweep.space_file import read_space, space_of
+from tilewright.sweep.store import Row, Store
+from tilewright.sweep.table import Table, table_of
+from tilewright.sweep.told import answers_json
+
+ENGINES = ("local", "dask")
+ANSWERS, PAGE, PICTURE = "answers.json", "sweep.html", "sweep.png"
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """A space with what is known of it. `progress` is None where nothing was run."""
+
+    space: Space
+    folder: Path
+    table: Table
+    answers: Answers
+    progress: Progress | None = None
+
+
+def sweep(
+    space: Space | Path | str | Mapping[str, Any] | None,
+    out: Path | str,
+    *,
+    engine: str = "local",
+    scheduler: str | None = None,
+    workers: int | None = None,
+    resume: bool = False,
+    budget: int | None = None,
+    timeout: float | None = None,
+    retries: int = RETRIES,
+    under_ms: float | None = None,
+    watch: Watch = unwatched,
+) -> Swept:
+    """Plan every point of a space that the store in `out` does not hold, and answer.
+
+    A space is a file, its mapping, or None with `resume`: the one that was swept last. With
+    `resume` there has to be a store already; without it, one is made where there is none.
+    """
+    folder = Path(out)
+    if engine not in ENGINES:
+        raise EngineError(f"there is no engine '{engine}': give one of {', '.join(ENGINES)}")
+    if (engine == "dask") != (scheduler is not None):
+        raise EngineError("the engine dask goes with --scheduler tcp://HOST:PORT, and it with dask")
+    if resume:
+        Store(folder).close()  # raises where there is nothing to go on with
+    elif space is None:
+        raise SpaceError("say what to sweep: SPACE.yaml, or --resume for the last one")
+    chosen = _space(space, folder)
+    conditions = Conditions(chosen.folder, timeout, retries)
+    with Store(folder, create=True) as store:
+        planners = _engine(conditions, engine, scheduler, workers)
+        try:
+            progress = Sweep(chosen, store, planners, watch).run(budget)
+        finally:
+            planners.close()
+        table = table_of(store, chosen)
+    return Swept(chosen, folder, table, answers_of(table, chosen, under_ms), progress)
+
+
+def results(out: Path | str, under_ms: float | None = None) -> Swept:
+    """What the store of a folder knows of the space that was swept last; nothing is planned."""
+    folder = Path(out)
+    chosen = _space(None, folder)
+    with Store(folder) as store:
+        table = table_of(store, chosen)
+    return Swept(chosen, folder, table, answers_of(table, chosen, under_ms))
+
+
+def find_point(out: Path | str, name: str) -> Row:
+    """A point of a sweep by its number in the last space, or by (the beginning of) its key."""
+    folder = Path(out)
+    with Store(folder) as store:
+        latest = store.latest_space()
+        key = None
+        if latest is not None and name.isdecimal() and len(name) < 12:
+            key = store.member(latest[0], int(name))
+        row = store.row(key or name)
+    if row is None:
+        raise StoreError(f"'{folder}' holds no point '{name}', or more than one that begins so")
+    return row
+
+
+def write_answers(swept: Swept) -> None:
+    """Put answers.json, sweep.html and sweep.png into the folder of a sweep, each whole or not at
+    all."""
+    from tilewright.sweep.html.page import page_text
+    from tilewright.sweep.plots import plot_sweep
+
+    folder = swept.folder
+    document = answers_json(swept.space, swept.table, swept.answers)
+    try:
+        with tempfile.TemporaryDirectory(prefix=".tilewright-", dir=folder) as place:
+            draft = Path(place)
+            (draft / ANSWERS).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+            with Store(folder) as store:
+                text = page_text(swept.space, swept.table, swept.answers, store)
+            (draft / PAGE).write_text(text, encoding="utf-8")
+            plot_sweep(swept.space, swept.table, swept.answers, draft / PICTURE)
+            for name in (ANSWERS, PAGE, PICTURE):
+                os.replace(draft / name, folder / name)
+    except OSError as error:
+        raise OutputError(f"cannot write '{folder}': {error.strerror or error}") from None
+
+
+def _space(space: Space | Path | str | Mapping[str, Any] | None, folder: Path) -> Space:
+    if isinstance(space, Space):
+        return space
+    if isinstance(space, Path | str):
+        return read_space(Path(space))
+    if space is not None:
+        return space_of(space, Path())
+    with Store(folder) as store:
+        latest, where = store.latest_space(), store.folder_of_space()
+    if latest is None or where is None:
+        raise StoreError(f"'{folder}' holds no space yet: nothing was swept")
+    return space_of(latest[1], Path(where))
+
+
+def _engine(
+    conditions: Conditions, engine: str, scheduler: str | None, workers: int | None
+) -> Engine:
+    if scheduler is None:
+        return LocalEngine(conditions, workers)
+    from tilewright.sweep.cluster import DaskEngine
+
+    return DaskEngine(conditions, scheduler)

@@ -1,0 +1,1 @@
+"""sweep.html: one page with all points of a sweep inside."""

@@ -1,0 +1,241 @@
+"""One point of a space: a network on a machine with options, planned. The one module of the sweep
+that knows the planner: a point goes in, a result comes out; nothing is printed or written."""
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, cast
+
+from tilewright import __version__, api
+from tilewright.errors import ModelError, TilewrightError
+from tilewright.frontend import zoo
+from tilewright.frontend.network_file import network_text
+from tilewright.frontend.save import save_onnx
+from tilewright.machine.dtypes import rate_class
+from tilewright.machine.load import machine_of, machine_tree
+from tilewright.machine.machine import Machine
+from tilewright.plan.plan import plan_text
+from tilewright.planning import Planned, plan_model
+from tilewright.program.account import main_bytes_per_cycle
+from tilewright.report.html.groups import group_parts
+from tilewright.report.html.roofs import peak_macs
+from tilewright.report.plan_summary import summary_json
+from tilewright.search.ways import Objective
+from tilewright.sweep.errors import SpaceError
+from tilewright.sweep.fields import Tree, field_at, places_of, with_field
+from tilewright.sweep.quantities import Scalar
+
+RESULT_VERSION = 1  # of what a result holds: part of every key
+EFFORTS = ("layers", "fast", "full")
+OBJECTIVES = tuple(str(each.value) for each in Objective)
+METRICS: Mapping[str, str] = {  # figures of a result that tables hold, and their types there
+    "latency_ms": "REAL",
+    "latency_cycles": "INTEGER",
+    "lower_bound_cycles": "INTEGER",
+    "gap": "REAL",
+    "energy_pj": "REAL",
+    "dram_bytes": "INTEGER",
+    "peak_scratchpad_bytes": "INTEGER",
+    "groups": "INTEGER",
+    "tasks": "INTEGER",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What is planned. `fields` replace those of the machine's file; a batch replaces the first
+    extent of every input; the effort is `layers` (layer by layer), `fast` or `full`."""
+
+    model: str
+    machine: str
+    fields: tuple[tuple[str, Scalar], ...] = ()
+    shape: str = ""
+    batch: int | None = None
+    dtype: str | None = None
+    objective: str = "latency"
+    effort: str = "full"
+    verify: bool = False
+
+    def row(self) -> dict[str, Any]:
+        """The point as JSON holds it."""
+        return {**asdict(self), "fields": dict(self.fields)}
+
+    @staticmethod
+    def of_row(row: Mapping[str, Any]) -> "Point":
+        """Read what `row` gave."""
+        options: dict[str, Any] = {**row, "fields": tuple(row["fields"].items())}
+        return Point(**options)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A planned point: figures, and the plan as YAML."""
+
+    summary: Mapping[str, Any]
+    plan: str
+
+
+class Planner:
+    """Plans points, one after the other: what they share is loaded once. Files are looked for in
+    `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.model: Callable[[str, str, int | None], api.Model]
+        self.model = lru_cache(maxsize=16)(self._load_model)
+        self.machine: Callable[[str, tuple[tuple[str, Scalar], ...]], Machine]
+        self.machine = lru_cache(maxsize=256)(self._build_machine)
+        self.tree: Callable[[str], Tree] = lru_cache(maxsize=64)(self._load_tree)
+        self._model_digest: Callable[[str, str, int | None, bool], str]
+        self._model_digest = lru_cache(maxsize=4096)(self._digest_model)
+        self._machine_digest: Callable[[str, tuple[tuple[str, Scalar], ...]], str]
+        self._machine_digest = lru_cache(maxsize=1 << 16)(self._digest_machine)
+
+    def plan(self, point: Point) -> Result:
+        """Plan a point; raise `TilewrightError` where it cannot be."""
+        planned = self.planned(point)
+        return Result(_summary(planned), plan_text(planned.plan))
+
+    def planned(self, point: Point) -> Planned:
+        """All that became of a point. This is the call of the planner."""
+        return plan_model(
+            self.model(point.model, point.shape, point.batch),
+            self.machine(point.machine, point.fields),
+            layer_by_layer=point.effort == "layers",
+            fast=point.effort == "fast",
+            dtype=point.dtype,
+            objective=Objective(point.objective),
+            verify=point.verify,
+        )
+
+    def key(self, point: Point) -> str:
+        """The content of a point as a name: equal networks, machines and options of one version of
+        the program have one key, however they are written. A point that names no network or
+        machine is known by its text."""
+        try:
+            content: object = [
+                self._model_digest(point.model, point.shape, point.batch, point.verify),
+                self._machine_digest(point.machine, point.fields),
+                self._dtype(point),
+            ]
+        except TilewrightError:
+            content = point.row()
+        options = [point.objective, point.effort, point.verify]
+        return _digest(json.dumps([RESULT_VERSION, __version__, content, options]))
+
+    def facts(self, point: Point) -> dict[str, float]:
+        """What a point's machine has, for expressions and tables."""
+        machine = self.machine(point.machine, point.fields)
+        return {
+            "core_count": float(len(machine.cores)),
+            "scratchpad_bytes": float(sum(core.memory.usable for core in machine.cores)),
+            "main_bandwidth": main_bytes_per_cycle(machine) * machine.clock_hz,
+            "macs_per_cycle": peak_macs(machine, self._dtype(point)) or 0.0,
+            "clock_hz": machine.clock_hz,
+        }
+
+    def field(self, point: Point, path: str) -> object:
+        """What stands at a path of the point's machine file."""
+        tree = _with_fields(self.tree(point.machine), point.fields)
+        return field_at(tree, places_of(tree, path)[0])
+
+    def _dtype(self, point: Point) -> str:
+        return rate_class(point.dtype or self.machine(point.machine, point.fields).dtype)
+
+    def _load_tree(self, name: str) -> Tree:
+        return machine_tree(self._place(name, (".yaml", ".yml")))
+
+    def _build_machine(self, name: str, fields: tuple[tuple[str, Scalar], ...]) -> Machine:
+        return machine_of(_with_fields(self.tree(name), fields), f"machine '{name}'")
+
+    def _load_model(self, name: str, shape: str, batch: int | None) -> api.Model:
+        where = name if zoo.is_zoo_name(name) else self._place(name, (".onnx",))
+        shapes = parse_shape(shape)
+        if batch is None:
+            return api.load(where, shapes)
+        return _batched(where, shapes, batch)
+
+    def _place(self, name: str, suffixes: tuple[str, ...]) -> str:
+        return str(self._folder / name) if name.endswith(suffixes) else name
+
+    def _digest_model(self, name: str, shape: str, batch: int | None, verify: bool) -> str:
+        model = self.model(name, shape, batch)
+        weights = ""
+        if verify and model.path is not None:
+            with model.path.open("rb") as file:
+                weights = hashlib.file_digest(file, "sha256").hexdigest()
+        return _digest(model.name + "\n" + network_text(model.graph) + weights)
+
+    def _digest_machine(self, name: str, fields: tuple[tuple[str, Scalar], ...]) -> str:
+        machine = self.machine(name, fields)
+        content = {k: v for k, v in asdict(machine).items() if k not in ("title", "sources")}
+        return _digest(json.dumps(content, sort_keys=True))
+
+
+def warm_up() -> None:
+    """Plan something small, so that compiled code is there before time is taken."""
+    planner = Planner(Path())
+    for effort in ("layers", "fast"):
+        planner.plan(Point("four_convs@8x8", "npu-2.7", effort=effort))
+
+
+def parse_shape(text: str) -> dict[str, tuple[int, ...]]:
+    """`x=1,3,64,64 y=1,8` as shapes by name."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for part in text.split():
+        name, equals, extents = part.rpartition("=")
+        numbers = extents.split(",")
+        if not equals or not name or not all(n.isdecimal() and int(n) > 0 for n in numbers):
+            raise SpaceError(f"'{part}' is no shape: write NAME=1,3,224,224")
+        shapes[name] = tuple(map(int, numbers))
+    return shapes
+
+
+def _batched(name: str, shapes: Mapping[str, tuple[int, ...]], batch: int) -> api.Model:
+    """A network with another first extent of every input."""
+    model = api.load(name, shapes)
+    given = {n: model.graph.types[n].shape for n in model.graph.inputs}
+    if not all(given.values()):
+        raise ModelError(f"'{name}' has an input without dimensions: it takes no batch")
+    wanted = {n: (batch, *shape[1:]) for n, shape in given.items()}
+    if wanted == given:
+        return model
+    if model.path is not None:
+        return api.load(str(model.path), wanted)
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        path = Path(folder) / "batched.onnx"
+        save_onnx(model.with_numbers(), path)
+        try:
+            loaded = api.load(str(path), wanted)
+        except TilewrightError as error:  # its text is kept: it must not name a passing file
+            reason = str(error).replace(str(path), name)
+            raise ModelError(f"'{name}' takes no batch of {batch}: {reason}") from None
+    return api.Model(name, loaded.graph, None, loaded.missing_files)
+
+
+def _with_fields(tree: Tree, fields: tuple[tuple[str, Scalar], ...]) -> Tree:
+    for path, value in fields:
+        for place in places_of(tree, path):
+            tree = with_field(tree, place, value)
+    return tree
+
+
+def _summary(planned: Planned) -> dict[str, Any]:
+    """The figures of a run's summary.json, and those of every group."""
+    summary = summary_json(planned)
+    main = planned.machine.main_memory.name
+    peaks = cast(dict[str, int], summary["peak_bytes"])
+    return {
+        **summary,
+        "dram_bytes": summary["dram_read_bytes"] + summary["dram_write_bytes"],
+        "peak_scratchpad_bytes": max((b for n, b in peaks.items() if n != main), default=0),
+        "parts": group_parts(planned),
+    }
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

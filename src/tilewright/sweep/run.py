@@ -1,0 +1,161 @@
+"""The coordinator: which points are due, who plans them, and that every result is kept."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice, product
+from math import exp, fsum, log
+
+from tilewright.sweep.engine import Engine, Job
+from tilewright.sweep.errors import SpaceError
+from tilewright.sweep.guided import Breeder, Position, Scores
+from tilewright.sweep.point import METRICS, Planner
+from tilewright.sweep.space import Candidate, Guided, Space
+from tilewright.sweep.store import Row, Status, Store
+
+_CHUNK = 2000  # members entered in one transaction
+_MOST_BARREN = 1000  # generations in a row of which nothing meets the requirements
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a sweep is: points done of those known so far; of these planned now, and without a
+    plan."""
+
+    done: int
+    total: int
+    planned: int
+    without: int
+
+
+Watch = Callable[[Progress], None]
+
+
+def unwatched(progress: Progress) -> None:
+    """Nobody wants to know."""
+
+
+class Sweep:
+    """One pass over a space: points that the store has are not planned again."""
+
+    def __init__(
+        self, space: Space, store: Store, engine: Engine, watch: Watch = unwatched
+    ) -> None:
+        self._space, self._store, self._engine, self._watch = space, store, engine, watch
+        self._planner = Planner(space.folder)
+        self._done = self._total = self._planned = self._without = 0
+
+    def run(self, budget: int | None = None) -> Progress:
+        """Plan what is due, at most the first `budget` points of the space."""
+        self._store.begin(self._space)
+        guided = self._space.guided
+        if guided is None:
+            due: dict[str, Job] = {}
+            for chunk in _chunks(islice(self._space.grid(self._planner), budget)):
+                due |= self._entered(chunk)
+            self._plan(due)
+        else:
+            self._search(guided, budget if budget is not None else guided.budget)
+        return self._progress()
+
+    def _entered(self, candidates: list[Candidate]) -> dict[str, Job]:
+        """Note points in the store; the jobs, by key, for those that it has no row of."""
+        members = [(each, self._planner.key(each.point)) for each in candidates]
+        self._store.enter(self._space, members)
+        self._total += len(members)
+        fresh: dict[str, Job] = {}
+        for each, key in members:
+            if self._store.has(key):
+                self._done += 1
+            else:
+                fresh.setdefault(key, Job(key, each.point))
+        return fresh
+
+    def _plan(self, jobs: dict[str, Job]) -> None:
+        """Plan jobs and keep every result at once."""
+        self._done = self._total - len(jobs)  # some are planned as another of the same content
+        self._watch(self._progress())
+        rows = self._engine.run(self._due(jobs.values()))
+        for row in rows:
+            self._store.keep(row)
+            self._count(row)
+            self._watch(self._progress())
+
+    def _due(self, jobs: Iterable[Job]) -> Iterator[Job]:
+        """Jobs that nobody else has done meanwhile."""
+        for job in jobs:
+            if self._store.has(job.key):
+                self._done += 1
+            else:
+                yield job
+
+    def _count(self, row: Row) -> None:
+        self._done += 1
+        self._planned += 1
+        self._without += row.status is not Status.OK
+
+    def _progress(self) -> Progress:
+        return Progress(self._done, self._total, self._planned, self._without)
+
+    # ---- guided
+
+    def _search(self, guided: Guided, budget: int | None) -> None:
+        space = self._space
+        if budget is None:
+            raise SpaceError("a guided sweep needs a budget of points: --budget N")
+        names = set(space.workload)
+        hardware = [axis for axis in space.leaders if axis.name not in names]
+        loads = [axis for axis in space.leaders if axis.name in names]
+        if not hardware:
+            raise SpaceError("there is nothing to guide: all axes say what is run")
+        every = list(product(*(range(len(axis.values)) for axis in loads)))
+        breeder = Breeder([len(axis.values) for axis in hardware], guided.seed)
+        left, number, barren = budget, 0, 0
+        while left >= len(every) and barren < _MOST_BARREN:
+            asked = breeder.ask(min(guided.generation, left // len(every)))
+            if not asked:
+                return
+            families: dict[Position, list[Candidate]] = {}
+            for position in asked:
+                families[position] = []
+                for load in every:
+                    at = dict(zip((a.name for a in hardware), position, strict=True))
+                    at |= dict(zip((a.name for a in loads), load, strict=True))
+                    full = tuple(at[axis.name] for axis in space.leaders)
+                    found = space.candidate(full, number, self._planner)
+                    if found is not None:
+                        families[position].append(found)
+                        number += 1
+            members = [each for family in families.values() for each in family]
+            self._plan(self._entered(members))
+            left -= len(members)
+            barren = 0 if members else barren + 1
+            for position, family in families.items():
+                whole = family if len(family) == len(every) else []
+                breeder.tell(position, self._scores(whole, guided.minimise))
+
+    def _scores(self, family: list[Candidate], names: tuple[str, ...]) -> Scores | None:
+        """What a machine comes to over all that it has to run: the geometric mean of a figure."""
+        keys = [self._planner.key(each.point) for each in family]
+        rows = self._store.figures(keys)
+        if not family or any(k not in rows or rows[k]["status"] != "ok" for k in keys):
+            return None
+        scores: list[float] = []
+        for name in names:
+            own = [each.derived.get(name) for each in family]
+            found = [rows[k][name] for k in keys] if name in METRICS else own
+            scores.append(mean([float(x) for x in found if x is not None]))
+        return tuple(scores)
+
+
+def mean(numbers: list[float]) -> float:
+    """The geometric mean of figures; the arithmetic one where one of them is not above zero."""
+    if not numbers:
+        return 0.0
+    if min(numbers) <= 0:
+        return fsum(numbers) / len(numbers)
+    return exp(fsum(map(log, numbers)) / len(numbers))
+
+
+def _chunks(candidates: Iterator[Candidate]) -> Iterator[list[Candidate]]:
+    while chunk := list(islice(candidates, _CHUNK)):
+        yield chunk
