@@ -19,7 +19,8 @@ _ELEMENTWISE = frozenset(
     {Role.ACTIVATION, Role.ADD, Role.AFFINE, Role.ELEMENTWISE, Role.CHANNEL_NORM, Role.COPY}
 )
 _STARTS_ELEMENTWISE = (_ELEMENTWISE - {Role.COPY}) | {Role.NORM, Role.SOFTMAX}
-_UNNAMED = frozenset({Role.VIEW, Role.TURN, Role.COPY})
+_OPERANDS = _SHAPED | {Role.COPY, Role.MOVE}
+_UNNAMED = frozenset({Role.VIEW, Role.TURN, Role.COPY, Role.MOVE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,8 @@ def chains(items: Items) -> list[Chain]:
     """Every item in exactly one chain, in execution order of their last items."""
     taken: set[int] = set()
     found: list[Chain] = []
-    for index in range(len(items.items)):
+    first = [i for i, item in enumerate(items.items) if item.role is Role.ATTENTION]
+    for index in (*first, *range(len(items.items))):
         if index not in taken:
             chain = _chain(items, index, taken)
             taken.update(chain.items)
@@ -42,12 +44,30 @@ def chains(items: Items) -> list[Chain]:
     return sorted(found, key=lambda chain: chain.items[-1])
 
 
+def _before(items: Items, start: int, taken: set[int]) -> list[int]:
+    """How an attention reads its operands: views, transposes and parts that only it reads."""
+    found: list[int] = []
+    todo = [start]
+    while todo:
+        for operator in items.items[todo.pop()].operators:
+            for name in items.ledger.reads[operator]:
+                maker = items.item_of.get(items.ledger.maker.get(name, -1))
+                if maker is None or maker in taken or maker in (start, *found):
+                    continue
+                reads_alone = items.only_reader(maker) in (start, *found)
+                if items.items[maker].role in _OPERANDS and reads_alone:
+                    found.append(maker)
+                    todo.append(maker)
+    return sorted(found)
+
+
 def _chain(items: Items, start: int, taken: set[int]) -> Chain:
     role = items.items[start].role
     if role is Role.PRODUCT:
         return _grown(items, start, taken, _Product())
     if role is Role.ATTENTION:
-        return _grown(items, start, taken, _Attention())
+        grown = _grown(items, start, taken, _Attention())
+        return Chain((*_before(items, start, taken), *grown.items), grown.reason)
     if role in _STARTS_ELEMENTWISE:
         return _grown(items, start, taken, _Elementwise())
     return Chain((start,), _ALONE.get(role, _ALONE[Role.OTHER]))

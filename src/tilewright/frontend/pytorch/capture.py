@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.fx
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tilewright.errors import ModelError
@@ -25,6 +25,10 @@ PRODUCTS = frozenset(
     "scaled_dot_product_attention _scaled_dot_product_flash_attention_for_cpu".split()
 )
 _ALIASES = frozenset({"detach", "alias", "lift_fresh", "lift_fresh_copy"})
+# Operators that take nothing but the size of a tensor.
+_LIKE = frozenset("zeros_like ones_like full_like new_zeros new_ones new_full".split())
+# In-place operators that write a part of what they are called on, where that is a view.
+_WRITES_PARTS = frozenset("copy fill zero index_put masked_fill add sub mul div".split())
 LARGEST_EVALUATED = 1 << 24  # elements of a tensor that a network makes of nothing
 
 
@@ -46,7 +50,8 @@ def constant_of(tensor: torch.Tensor) -> Constant:
     kind = type_of(tensor)
     if isinstance(tensor, FakeTensor) or tensor.is_meta or tensor.dtype is torch.bfloat16:
         return Constant(kind, None)
-    array: np.ndarray = tensor.detach().cpu().resolve_conj().resolve_neg().numpy()
+    with unset_fake_temporarily():
+        array: np.ndarray = tensor.detach().cpu().numpy()
     return Constant(kind, array)
 
 
@@ -58,6 +63,11 @@ class Recorder:
         self._names: dict[int, str] = {}
         self._alive: list[torch.Tensor] = []
         self._used: set[str] = set()
+        self.made: set[int] = set()  # tensors that were made of numbers alone
+
+    def is_made(self, tensor: torch.Tensor) -> bool:
+        """Whether the network makes the tensor itself, the same in every run."""
+        return id(tensor) in self.made
 
     def unique(self, wanted: str) -> str:
         """A name that is not taken yet."""
@@ -100,6 +110,8 @@ class Recorder:
         """One call of an ATen operator and what it gave."""
         name = base_name(op)
         arguments = bound(op, args, kwargs)
+        if writes_part(op, args):
+            raise ModelError(f"'{operator}' writes into a part of a tensor ({name}_)")
         plain = {key: self._plain(value) for key, value in arguments.items()}
         listed = isinstance(result, list)
         given = list(result) if isinstance(result, list | tuple) else [result]
@@ -137,9 +149,16 @@ class Recorder:
 def base_name(op: Any) -> str:
     """`aten.relu_.default` as `relu`."""
     name = op._schema.name.rpartition("::")[2]
-    plain = name.removesuffix("_") if not name.startswith("__") else name.strip("_")
+    plain = name.removesuffix("_") if not name.startswith("__") else f"bitwise_{name.strip('_')}"
     namespace = op.namespace
     return plain if namespace == "aten" else f"{namespace}.{name}"
+
+
+def writes_part(op: Any, args: Any) -> bool:
+    """Whether a call changes a tensor that others see in part."""
+    if not op._schema.is_mutable or base_name(op) not in _WRITES_PARTS or not args:
+        return False
+    return isinstance(args[0], torch.Tensor) and args[0]._is_view()
 
 
 def bound(op: Any, args: Any, kwargs: Any) -> dict[str, Any]:
@@ -170,7 +189,10 @@ def by_export(
 
 
 def of_program(program: Any, name: str) -> Captured:
-    """The calls of an exported program."""
+    """The calls of an exported program; where it changes parts of tensors in place, of its form
+    without that."""
+    if any(_changes_view(node) for node in program.graph.nodes):
+        program = program.run_decompositions({})
     recorder = Recorder(name, "ATen graph")
     signature = program.graph_signature
     held = {
@@ -214,6 +236,20 @@ def of_program(program: Any, name: str) -> Captured:
     return recorder.captured
 
 
+def _changes_view(node: Any) -> bool:
+    """Whether a node writes into what another one has cut out of a tensor."""
+    target = node.target
+    if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload):
+        return False
+    if not target._schema.is_mutable or base_name(target) not in _WRITES_PARTS or not node.args:
+        return False
+    source = node.args[0]
+    made = getattr(source, "target", None)
+    return isinstance(made, torch._ops.OpOverload) and any(
+        argument.alias_info is not None for argument in made._schema.arguments
+    )
+
+
 def _exported_call(recorder: Recorder, node: Any, values: dict, operators: "_OperatorNames") -> None:
     args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: values[n])
     target = node.target
@@ -228,11 +264,13 @@ def _exported_call(recorder: Recorder, node: Any, values: dict, operators: "_Ope
         values[node] = target(*args, **kwargs)  # arithmetic on sizes
         return
     result = node.meta.get("val")
-    if not any(isinstance(v, torch.Tensor) for v in torch.utils._pytree.tree_leaves((args, kwargs))):
+    read = [v for v in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(v, torch.Tensor)]
+    if all(map(recorder.is_made, read)) or base_name(target) in _LIKE:
         made = _evaluated(target, args, kwargs, result)
         if made is not None:
             values[node] = made
             recorder.parameter(node.name, made)
+            recorder.made.add(id(made))
             return
     if isinstance(result, torch.Tensor) and recorder.knows(result):
         result = result.view(result.shape)  # a value of its own
@@ -247,6 +285,10 @@ def _evaluated(target: Any, args: Any, kwargs: Any, result: Any) -> torch.Tensor
         return None
     if torch.Tag.nondeterministic_seeded in target.tags:
         return None
+    arguments = bound(target, args, kwargs)
+    if base_name(target) in _LIKE:
+        value = arguments.get("fill_value", 1 if "ones" in base_name(target) else 0)
+        return torch.full(tuple(result.shape), value, dtype=result.dtype)
     plain = {**kwargs, "device": "cpu"} if "device" in kwargs else kwargs
     made = target(*args, **plain)
     return made if isinstance(made, torch.Tensor) else None
@@ -318,8 +360,8 @@ def of_traced(
     try:
         with mode, torch.no_grad():
             result = walker.run(*fakes, enable_io_processing=False)
-    except ModelError:
-        raise
+    except ModelError as error:
+        raise ModelError(str(error).splitlines()[0]) from None  # FX adds its own lines
     except Exception as error:  # shapes that do not fit, from any depth of torch
         raise ModelError(why_not("torch", error, walker.at)) from None
     finally:
@@ -355,6 +397,8 @@ class _Walker(torch.fx.Interpreter):
         counted = [c for c in calls if base_name(c[0]) not in _ALIASES]
         several = sum(base_name(op) in PRODUCTS for op, *_ in counted) > 1
         for op, args, kwargs, made in calls:
+            if base_name(op) == "as_strided" and made.numel() == args[0].numel():
+                op, args = torch.ops.aten.reshape.default, (args[0], list(made.shape))
             operator = self.recorder.unique(f"{whole}.{base_name(op)}") if several else whole
             self.recorder.call(op, args, kwargs, made, operator)
         if counted or not isinstance(result, torch.Tensor):

@@ -184,6 +184,13 @@ def _index_select(e: Emitter, c: Call) -> None:
     e.op("Gather", inputs, kind.shape, kind.dtype, result=c.results[0], axis=axis)
 
 
+def _gather(e: Emitter, c: Call) -> None:
+    a, kind = c.arguments, e.type(c.results[0] or "")
+    axis = int(a["dim"]) % max(1, len(e.type(_source(c)).shape))
+    inputs = (_source(c), a["index"].name)
+    e.op("GatherElements", inputs, kind.shape, kind.dtype, result=c.results[0], axis=axis)
+
+
 def _index(e: Emitter, c: Call) -> None:
     """x[i] with one list of positions; several at once run whole."""
     indices: list[Any] = list(c.arguments["indices"])
@@ -250,6 +257,16 @@ def _upsample(e: Emitter, c: Call) -> None:
     e.op("Resize", inputs, kind.shape, kind.dtype, result=c.results[0], **extra)
 
 
+def _filled(e: Emitter, c: Call) -> None:
+    """A tensor of one number, as large as another one."""
+    a, kind = c.arguments, e.type(c.results[0] or "")
+    value = a.get("fill_value", 1 if "ones" in c.target else 0)
+    if isinstance(value, Ref) or kind.dtype == "bfloat16":
+        e.whole(c)
+        return
+    e.same(c.results[0], e.filled(value, kind.shape, kind.dtype))
+
+
 TRANSLATIONS: Mapping[str, Translation] = {
     **dict.fromkeys(
         "view reshape _unsafe_view flatten unflatten squeeze unsqueeze view_as".split(), _reshape
@@ -274,10 +291,14 @@ TRANSLATIONS: Mapping[str, Translation] = {
     "embedding": _embedding,
     "index_select": _index_select,
     "index": _index,
+    "gather": _gather,
     **dict.fromkeys(
         "pad constant_pad_nd reflection_pad1d reflection_pad2d replication_pad1d "
         "replication_pad2d".split(),
         _pad,
+    ),
+    **dict.fromkeys(
+        "zeros_like ones_like full_like new_zeros new_ones new_full".split(), _filled
     ),
     "pixel_shuffle": _pixel_shuffle,
     "pixel_unshuffle": _pixel_shuffle,
