@@ -171,7 +171,8 @@ class Ledger:
             name: types[name].bytes if name in types else 0
             for node in operator.nodes
             for name in self.graph.nodes[node].writes
-            if name in self._outputs or any(reader != index for reader in self.readers.get(name, ()))
+            if name in self._outputs
+            or any(reader != index for reader in self.readers.get(name, ()))
         }
 
     def _worked(self, operator: Operator) -> Work:

@@ -6,7 +6,7 @@ from typing import NoReturn, cast
 import typer
 
 from tilewright import __version__
-from tilewright.cli import check, explain, plan, show, shrink, tile
+from tilewright.cli import check, explain, partition, plan, show, shrink, tile
 from tilewright.errors import TilewrightError
 
 app = typer.Typer(
@@ -17,6 +17,8 @@ app = typer.Typer(
     "shrink: an ordinary ONNX model with the same results in a fraction of the memory.\n\n"
     "plan: how a network runs on a machine, to the cycle and the byte, proved by executing it.\n\n"
     "explain: why the boundaries of a plan are where they are.\n\n"
+    "partition: how many kernels, FLOPs and bytes, what operator fusion saves, and how it lands on "
+    "a GPU, TPU or KPU.\n\n"
     "check: whether a machine, plan or pattern file is as it should be.",
     no_args_is_help=True,
     add_completion=False,
@@ -30,6 +32,7 @@ app.command("plan")(plan.with_switches(plan.plan))
 app.command("verify")(plan.verify)
 app.command("explain")(explain.explain)
 app.command("check")(check.check)
+app.command("partition")(partition.partition)
 app.add_typer(show.app, name="show")
 
 

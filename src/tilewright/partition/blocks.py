@@ -14,6 +14,7 @@ from tilewright.graph.ops.roles import Role, is_convolution, is_depthwise, is_po
 from tilewright.partition.items import Items
 from tilewright.partition.partition import Cluster, kernel_edges
 
+_NORM = frozenset({Role.NORM})
 LARGEST_BLOCK = 32  # kernels of the pattern level
 
 
@@ -141,7 +142,7 @@ def _residual(network: _Network, index: int) -> None:
         return
     following = network.sole_reader(index)
     parts = network.parts
-    if following is not None and network.free(following) and parts[following].roles == {Role.NORM}:
+    if following is not None and network.free(following) and parts[following].roles == _NORM:
         region.append(following)
     label = _residual_label([parts[i] for i in region])
     network.join(region, label)
@@ -284,7 +285,7 @@ def _mlp(network: _Network, index: int) -> None:
         return
     region.append(following)
     before = network.sole_source(index)
-    if before is not None and network.free(before) and parts[before].roles == {Role.NORM}:
+    if before is not None and network.free(before) and parts[before].roles == _NORM:
         region.append(before)
     network.join(region, "MLP")
 

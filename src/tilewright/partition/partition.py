@@ -3,21 +3,27 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from tilewright.accounting import Ledger, Operator, Traffic, Work, operators_of
+from tilewright.errors import TilewrightError
 from tilewright.graph.graph import Graph
 from tilewright.graph.ops.roles import Role
 from tilewright.partition.items import Items
 from tilewright.partition.order import critical_path, parallel_width, topological
 from tilewright.partition.patterns import chain_label, chains
+from tilewright.partition.tilings import Tiling
+
+if TYPE_CHECKING:
+    from tilewright.partition.target import Target
 
 SINGLE = "single"
 _WEIGHTLESS = frozenset({Role.VIEW, Role.COPY})  # roles that launch nothing by themselves
 
 
-class Level(str, Enum):
+class Level(StrEnum):
     """How far operators are joined."""
 
     PATTERN = "pattern"
@@ -38,6 +44,7 @@ class Kernel:
     traffic: Traffic
     reason: str
     launches: int
+    tiling: Tiling | None = None  # how it is cut to fit a memory, at the capacity level
 
     @property
     def single(self) -> bool:
@@ -168,7 +175,13 @@ def pattern_clusters(items: Items) -> list[Cluster]:
     return found
 
 
-def counted(name: str, level: Level, items: Items, clusters: Sequence[Cluster]) -> Partition:
+def counted(
+    name: str,
+    level: Level,
+    items: Items,
+    clusters: Sequence[Cluster],
+    tilings: Sequence[Tiling | None] = (),
+) -> Partition:
     """Clusters as kernels, in order, counted and checked."""
     ledger = items.ledger
     order = topological(kernel_edges(ledger, [cluster.operators for cluster in clusters]))
@@ -188,6 +201,7 @@ def counted(name: str, level: Level, items: Items, clusters: Sequence[Cluster]) 
                 ledger.traffic_of(cluster.operators),
                 cluster.reason,
                 launching(items, cluster.operators),
+                tilings[index] if tilings else None,
             )
         )
     partition = Partition(name, level, ledger, items, tuple(kernels))
@@ -207,14 +221,20 @@ def partition_graph(
     *,
     name: str = "",
     operators: Sequence[Operator] | None = None,
+    target: "Target | None" = None,
 ) -> Partition:
     """The network as kernels of a level. `operators` says what a front end calls one operator;
-    without it every node is one."""
+    without it every node is one. The capacity level needs a target whose memory groups fit."""
+    from tilewright.partition.blocks import block_clusters
+    from tilewright.partition.capacity import capacity_clusters
+
     ledger = Ledger(graph, operators_of(graph) if operators is None else operators)
     items = Items(ledger)
-    clusters = pattern_clusters(items)
-    if level is not Level.PATTERN:
-        from tilewright.partition.blocks import block_clusters
-
+    clusters, tilings = pattern_clusters(items), list[Tiling | None]()
+    if level is Level.BLOCK:
         clusters = block_clusters(items, clusters)
-    return counted(name or graph.name, level, items, clusters)
+    elif level is Level.CAPACITY:
+        if target is None:
+            raise TilewrightError("the capacity level needs a machine: --on MACHINE")
+        clusters, tilings = capacity_clusters(items, clusters, target)
+    return counted(name or graph.name, level, items, clusters, tilings)

@@ -122,10 +122,10 @@ def _grown(items: Items, start: int, taken: set[int], rule: _Rule) -> Chain:
         item = items.items[following]
         if following in taken:
             return Chain(tuple(chain), f"its reader, {item.label}, is in another kernel")
-        if items.size(following) != size:
-            return Chain(tuple(chain), f"its reader, {item.label}, has another size")
         if not rule.takes(item.role):
             return Chain(tuple(chain), _why_not(item.role, item.label))
+        if items.size(following) != size:
+            return Chain(tuple(chain), f"its reader, {item.label}, has another size")
         chain.append(following)
 
 

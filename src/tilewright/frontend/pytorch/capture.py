@@ -12,7 +12,9 @@ import numpy as np
 import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
+from torch.fx.node import map_arg
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from tilewright.errors import ModelError
 from tilewright.frontend.pytorch.calls import Call, Captured, Ref
@@ -177,9 +179,7 @@ def bound(op: Any, args: Any, kwargs: Any) -> dict[str, Any]:
 # ATen graphs
 
 
-def by_export(
-    module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], name: str
-) -> Captured:
+def by_export(module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], name: str) -> Captured:
     """The network as torch.export gives it: an ATen graph."""
     try:
         program = torch.export.export(module, args, kwargs, strict=False)
@@ -228,7 +228,7 @@ def of_program(program: Any, name: str) -> Captured:
             values[node] = tensor
         elif node.op == "output":
             wanted = set(signature.user_outputs)
-            for item in torch.utils._pytree.tree_leaves(node.args[0]):
+            for item in tree_leaves(node.args[0]):
                 if isinstance(item, torch.fx.Node) and item.name in wanted:
                     value = values.get(item)
                     if isinstance(value, torch.Tensor):
@@ -250,8 +250,10 @@ def _changes_view(node: Any) -> bool:
     )
 
 
-def _exported_call(recorder: Recorder, node: Any, values: dict, operators: "_OperatorNames") -> None:
-    args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: values[n])
+def _exported_call(
+    recorder: Recorder, node: Any, values: dict, operators: "_OperatorNames"
+) -> None:
+    args, kwargs = map_arg((node.args, node.kwargs), lambda n: values[n])
     target = node.target
     if getattr(target, "__name__", "") == "getitem":
         values[node] = args[0][args[1]]
@@ -264,7 +266,7 @@ def _exported_call(recorder: Recorder, node: Any, values: dict, operators: "_Ope
         values[node] = target(*args, **kwargs)  # arithmetic on sizes
         return
     result = node.meta.get("val")
-    read = [v for v in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(v, torch.Tensor)]
+    read = [v for v in tree_leaves((args, kwargs)) if isinstance(v, torch.Tensor)]
     if all(map(recorder.is_made, read)) or base_name(target) in _LIKE:
         made = _evaluated(target, args, kwargs, result)
         if made is not None:
@@ -325,9 +327,7 @@ def _is_torch_module(kind: Any) -> bool:
 # Module graphs
 
 
-def by_trace(
-    module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], name: str
-) -> Captured:
+def by_trace(module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], name: str) -> Captured:
     """The network as FX traces it: a graph of modules and functions."""
     try:
         traced = torch.fx.symbolic_trace(module)
@@ -366,7 +366,7 @@ def of_traced(
         raise ModelError(why_not("torch", error, walker.at)) from None
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
-    for value in torch.utils._pytree.tree_leaves(result):
+    for value in tree_leaves(result):
         if isinstance(value, torch.Tensor):
             recorder.captured.outputs.append(recorder.name_of(value))
     return recorder.captured

@@ -150,9 +150,7 @@ class Emitter:
         """The axes in another order."""
         kind = self.type(value)
         shape = tuple(kind.shape[axis] for axis in order)
-        return self.op(
-            "Transpose", (value,), shape, kind.dtype, result=result, perm=tuple(order)
-        )
+        return self.op("Transpose", (value,), shape, kind.dtype, result=result, perm=tuple(order))
 
     def operand(self, value: Any, dtype: str) -> str:
         """An argument that is a tensor or a number, in the element type wanted."""

@@ -297,9 +297,7 @@ TRANSLATIONS: Mapping[str, Translation] = {
         "replication_pad2d".split(),
         _pad,
     ),
-    **dict.fromkeys(
-        "zeros_like ones_like full_like new_zeros new_ones new_full".split(), _filled
-    ),
+    **dict.fromkeys("zeros_like ones_like full_like new_zeros new_ones new_full".split(), _filled),
     "pixel_shuffle": _pixel_shuffle,
     "pixel_unshuffle": _pixel_shuffle,
     **dict.fromkeys(

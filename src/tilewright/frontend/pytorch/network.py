@@ -133,7 +133,9 @@ def _inputs(
         if unknown:
             known = ", ".join(parameters)
             raise ShapeError(f"--shape names '{unknown[0]}', but forward takes: {known}")
-        made = {n: torch.empty(s, dtype=_dtype(module, n), device="meta") for n, s in shapes.items()}
+        made = {
+            n: torch.empty(s, dtype=_dtype(module, n), device="meta") for n, s in shapes.items()
+        }
         return (), {n: torch.zeros_like(t, device="cpu") for n, t in made.items()}, ()
     needed = [
         n

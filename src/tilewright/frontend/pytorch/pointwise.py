@@ -21,7 +21,13 @@ _BINARY = {
     "maximum": "Max",
     "minimum": "Min",
 }
-_COMPARE = {"eq": "Equal", "lt": "Less", "le": "LessOrEqual", "gt": "Greater", "ge": "GreaterOrEqual"}
+_COMPARE = {
+    "eq": "Equal",
+    "lt": "Less",
+    "le": "LessOrEqual",
+    "gt": "Greater",
+    "ge": "GreaterOrEqual",
+}
 _LOGICAL = {
     "logical_and": "And",
     "bitwise_and": "And",
@@ -63,7 +69,7 @@ def _binary(e: Emitter, c: Call) -> None:
     a = c.arguments
     kind = e.type(c.results[0] or "")
     left, right = a["self"], a.get("other", a.get("exponent"))
-    if c.target == "div" and a.get("rounding_mode") or kind.dtype == "bool":
+    if (c.target == "div" and a.get("rounding_mode")) or kind.dtype == "bool":
         e.whole(c)
         return
     first, second = e.operand(left, kind.dtype), e.operand(right, kind.dtype)
@@ -145,9 +151,7 @@ def _clip(e: Emitter, c: Call) -> None:
 def _gelu(e: Emitter, c: Call) -> None:
     kind = e.type(c.results[0] or "")
     how = str(c.arguments.get("approximate", "none"))
-    e.op(
-        "Gelu", (_first(c).name,), kind.shape, kind.dtype, result=c.results[0], approximate=how
-    )
+    e.op("Gelu", (_first(c).name,), kind.shape, kind.dtype, result=c.results[0], approximate=how)
 
 
 def _silu(e: Emitter, c: Call) -> None:
@@ -196,7 +200,10 @@ def _prelu(e: Emitter, c: Call) -> None:
     kind, a = e.type(c.results[0] or ""), c.arguments
     slope = a["weight"].name
     if len(e.type(slope).shape) == 1 and len(kind.shape) > 2:
-        slope = e.reshape(slope, (-1 if not e.type(slope).size else e.type(slope).size, *[1] * (len(kind.shape) - 2)))
+        slope = e.reshape(
+            slope,
+            (-1 if not e.type(slope).size else e.type(slope).size, *[1] * (len(kind.shape) - 2)),
+        )
     e.op("PRelu", (_first(c).name, slope), kind.shape, kind.dtype, result=c.results[0])
 
 

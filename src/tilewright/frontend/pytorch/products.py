@@ -146,7 +146,9 @@ def _einsum(e: Emitter, c: Call) -> None:
 
     outer = [extent[x] for x in batch]
     a = arranged(operands[0], left, batch + rows + inner, [*outer, count(rows), count(inner)])
-    b = arranged(operands[1], right, batch + inner + columns, [*outer, count(inner), count(columns)])
+    b = arranged(
+        operands[1], right, batch + inner + columns, [*outer, count(inner), count(columns)]
+    )
     product = e.op("MatMul", (a, b), [*outer, count(rows), count(columns)], dtype)
     made = batch + rows + columns
     full = [extent[x] for x in made]

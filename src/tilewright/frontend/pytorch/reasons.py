@@ -21,7 +21,9 @@ _LONGEST = 300
 def why_not(how: str, error: BaseException, at: str = "") -> str:
     """One line: what failed, where in the user's code, and torch's own words."""
     words = " ".join(str(error).split()) or type(error).__name__
-    first = re.split(r"(?:\. |  |User Stack|Caused by|The above exception|from user code)", words)[0]
+    first = re.split(r"(?:\. |  |User Stack|Caused by|The above exception|from user code)", words)[
+        0
+    ]
     kinds = f"{type(error).__name__} {words}".lower()
     told = next((text for keys, text in _ADVICE if any(k in kinds for k in keys)), "")
     place = _place(error)

@@ -84,7 +84,7 @@ def kernel_json(
     if kernel.tiling is not None:
         found["tiling"] = kernel.tiling.as_json()
     if mapped is not None:
-        found["bottleneck"] = mapped.fused.bound
+        found["bottleneck"] = mapped.fused.roof
         found["mapping"] = mapped.as_json()
     return found
 

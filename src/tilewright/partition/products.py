@@ -1,0 +1,53 @@
+"""Products of a kernel as matrix shapes: what arrays and thread blocks are filled with."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import prod
+
+from tilewright.geometry.box import Box
+from tilewright.graph.graph import Graph
+from tilewright.graph.ops import spec_of
+from tilewright.graph.ops.roles import is_convolution
+from tilewright.graph.ops.spec import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class Gemm:
+    """`batch` products of rows x inner by inner x columns."""
+
+    batch: int
+    rows: int
+    inner: int
+    columns: int
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates."""
+        return self.batch * self.rows * self.inner * self.columns
+
+
+def gemms(graph: Graph, nodes: Iterable[int]) -> list[Gemm]:
+    """The products among nodes; a convolution is one for each of its groups."""
+    found: list[Gemm] = []
+    for index in nodes:
+        node = graph.nodes[index]
+        known = spec_of(graph, node)
+        if known is None or known[0].engine is not Engine.MATRIX:
+            continue
+        spec, op = known
+        shape = op.result().shape
+        if not shape or not prod(shape):
+            continue
+        if is_convolution(node):
+            groups = op.int_of("group", 1)
+            rows, columns = shape[0] * prod(shape[2:]), shape[1] // groups
+        else:
+            groups = prod(shape[:-2])
+            rows, columns = (shape[-2] if len(shape) > 1 else 1), shape[-1]
+            weights = op.inputs[1] if len(op.inputs) > 1 else None
+            if weights is not None and len(weights.type.shape) == 2:
+                groups, rows = 1, rows * groups  # one matrix for the whole batch
+        macs = spec.macs(op, Box.whole(shape))
+        inner = -(-macs // max(1, groups * rows * columns))
+        found.append(Gemm(groups, rows, max(1, inner), columns))
+    return found
