@@ -161,27 +161,29 @@ def _residual_label(parts: Sequence[_Part]) -> str:
 def _between(network: _Network, last: int) -> list[int] | None:
     """The closed region that ends in a sum and begins at one value; None where there is none.
 
-    Goes back over what is made last, until all operands of the sum come from one value. Values
-    older than that one (a mask, a time embedding) are read from outside.
+    Goes back over what is made last, until all operands of the sum come from one value that
+    several kernels of the region read. Values that others need too (a mask, a time embedding) are
+    read from outside.
     """
     parts = network.parts
     if not parts[last].sums and not _sums_behind(parts[last]):
         return None
-    region = [last]
+    region, beside = [last], set[str]()
     operands = set(parts[last].reads)
     while len(region) <= LARGEST_BLOCK:
         outside = _outside(network, region)
-        if not outside:
+        open_values = [value for value in outside if value not in beside]
+        if not open_values:
             return None
-        start = max(outside, key=lambda value: _age(network, value))
+        start = max(open_values, key=lambda value: _age(network, value))
         readers = [i for i in region if start in parts[i].reads]
-        met = (operands & set(outside)) <= {start}
-        if met and len(region) > 1 and (len(outside) == 1 or len(readers) > 1):
+        if (operands & set(outside)) <= {start} and len(readers) > 1:
             return sorted(region)
         maker = network.maker(start)
         if maker is None or not network.free(maker) or not network.closed(maker, region):
-            return None
-        region.append(maker)
+            beside.add(start)
+        else:
+            region.append(maker)
     return None
 
 

@@ -35,7 +35,7 @@ def gemms(graph: Graph, nodes: Iterable[int]) -> list[Gemm]:
         if known is None or known[0].engine is not Engine.MATRIX:
             continue
         spec, op = known
-        shape = op.result().shape
+        shape = list(op.result().shape)
         if not shape or not prod(shape):
             continue
         if is_convolution(node):
@@ -47,7 +47,7 @@ def gemms(graph: Graph, nodes: Iterable[int]) -> list[Gemm]:
             weights = op.inputs[1] if len(op.inputs) > 1 else None
             if weights is not None and len(weights.type.shape) == 2:
                 groups, rows = 1, rows * groups  # one matrix for the whole batch
-        macs = spec.macs(op, Box.whole(shape))
+        macs = spec.macs(op, Box.whole(tuple(shape)))
         inner = -(-macs // max(1, groups * rows * columns))
         found.append(Gemm(groups, rows, max(1, inner), columns))
     return found

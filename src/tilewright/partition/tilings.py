@@ -169,7 +169,7 @@ def _parameters(tiles: GroupTiles, scale: Scale) -> float:
             continue
         for position, name in enumerate(tiled.node.inputs):
             operand = tiled.op.inputs[position]
-            if operand is None or not operand.constant or operand.type.size <= 1:
+            if operand is None or not operand.constant:
                 continue
             box = tile.input_box(position)
             if box is not None:

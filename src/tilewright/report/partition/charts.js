@@ -122,3 +122,5 @@
   });
   drawTable();
 })();
+select(null);
+document.documentElement.dataset.ready = "yes";
