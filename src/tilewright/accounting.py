@@ -29,7 +29,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.graph.graph import Graph
-from tilewright.graph.ops.roles import matrix_macs, other_flops, read_bytes
+from tilewright.graph.ops.roles import node_work, read_bytes
 
 
 class AccountingError(RuntimeError):
@@ -178,9 +178,9 @@ class Ledger:
     def _worked(self, operator: Operator) -> Work:
         macs = flops = 0
         for index in operator.nodes:
-            node = self.graph.nodes[index]
-            macs += matrix_macs(self.graph, node)
-            flops += other_flops(self.graph, node)
+            products, others = node_work(self.graph, self.graph.nodes[index])
+            macs += products
+            flops += others
         return Work(macs, 2 * macs + flops)
 
     def work_of(self, group: Iterable[int]) -> Work:

@@ -1,9 +1,10 @@
 """Torch networks: the same kernels from every graph, torch's own MACs, torch's own numbers."""
 
-import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,7 +38,9 @@ def test_macs_are_those_of_the_flop_counter(name: str) -> None:
     module, inputs = NETWORKS[name]
     expected = torch_flops(module, inputs)
     assert expected > 0
-    for graph in ("module", "aten"):
+    # Both graphs of the table's networks are counted below.
+    tabled = name in ("resnet18", "mobilenet_v2", "resnet50")
+    for graph in ("module",) if tabled else ("module", "aten"):
         found = api.partition(module, inputs=inputs, graph=graph).partition
         assert found.work.flops_matmul == expected, graph
 
@@ -135,13 +138,6 @@ def test_a_torch_module_is_planned_tiled_and_shrunk(tmp_path: Path) -> None:
     assert planned.numbers is not None
 
 
-def command(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    code = "from tilewright.cli import main; main()"
-    return subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code, *args], capture_output=True, text=True, cwd=cwd
-    )
-
-
 BAD = """
 import torch
 from torch import nn
@@ -202,15 +198,12 @@ def test_missing_torch_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
     )
 
 
-def test_command_on_a_torch_file(tmp_path: Path) -> None:
-    (tmp_path / "net.py").write_text(
+def test_command_on_a_torch_file(succeeds: Callable[..., Any], tmp_path: Path) -> None:
+    file = tmp_path / "net.py"
+    file.write_text(
         "import torch\nfrom torch import nn\n"
         "def build():\n    return nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU())\n"
     )
-    done = command(
-        "partition", "net.py:build", "--json", "--shape", "input=1,3,32,32", cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    found = succeeds("partition", f"{file}:build", "--json", "--shape", "input=1,3,32,32").json
     assert (found["operators"], found["kernels"]) == (3, 1)
     assert found["macs"] == 8 * 3 * 9 * 30 * 30

@@ -61,6 +61,7 @@ class Items:
         self.roles = roles
         items, self.gates = _gathered(ledger, self.operator_of, roles)
         self.items: Sequence[Item] = items
+        self._results: dict[int, list[str]] = {}
         self.item_of = {o: i for i, item in enumerate(items) for o in item.operators}
 
     def readers(self, value: str) -> list[int]:
@@ -70,7 +71,9 @@ class Items:
 
     def results(self, index: int) -> list[str]:
         """Values of an item that something outside it reads."""
-        return list(self.ledger.leaving(self.items[index].operators))
+        if index not in self._results:
+            self._results[index] = list(self.ledger.leaving(self.items[index].operators))
+        return self._results[index]
 
     def only_reader(self, index: int) -> int | None:
         """The one item that reads the one result of an item, None where there are more."""
@@ -107,14 +110,12 @@ def _gathered(
         if operators and not any(o in claimed for o in operators) and _closed(ledger, operators):
             claimed.update(dict.fromkeys(operators, item))
     items: list[Item] = []
-    for index, operator in enumerate(ledger.operators):
+    for index in range(len(ledger.operators)):
         item = claimed.get(index)
         if item is None:
             items.append(_single(graph, ledger, index, roles))
         elif item.operators[-1] == index:
             items.append(item)
-        elif operator.nodes == ():
-            raise AssertionError("an operator has no nodes")
     return items, tuple(gates)
 
 

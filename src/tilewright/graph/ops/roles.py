@@ -10,8 +10,8 @@ from tilewright.geometry.box import Box
 from tilewright.graph.graph import Graph, Node
 from tilewright.graph.ops import spec_of
 from tilewright.graph.ops.layout import RESHAPES
-from tilewright.graph.ops.spec import Engine
-from tilewright.graph.types import FLOATS
+from tilewright.graph.ops.spec import Engine, OpSpec
+from tilewright.graph.types import FLOATS, TensorType
 
 
 class Role(Enum):
@@ -164,13 +164,21 @@ def is_pointwise(graph: Graph, node: Node) -> bool:
     return weights is not None and set(weights.type.shape[2:]) <= {1}
 
 
-def other_flops(graph: Graph, node: Node) -> int:
-    """FLOPs of a node beside its multiply-accumulates."""
-    known = spec_of(graph, node)
+def node_work(graph: Graph, node: Node) -> tuple[int, int]:
+    """Multiply-accumulates of a node, and its FLOPs beside them."""
     result = graph.types.get(node.outputs[0]) if node.outputs else None
-    if known is None or result is None or result.dtype not in FLOATS:
-        return result.size if result is not None and node.kind in _ACTIVATIONS else 0
-    spec, _ = known
+    known = spec_of(graph, node) if result is not None else None
+    if result is None or known is None:
+        return 0, result.size if result is not None and node.kind in _ACTIVATIONS else 0
+    spec, op = known
+    if spec.engine is Engine.MATRIX:
+        return spec.macs(op, Box.whole(result.shape)), 0
+    return 0, _other_flops(spec, node, result)
+
+
+def _other_flops(spec: OpSpec, node: Node, result: TensorType) -> int:
+    if result.dtype not in FLOATS:
+        return 0
     if spec.family == "normalisation":
         return _NORM_FLOPS * result.size
     if node.kind in _SOFTMAX:
@@ -180,15 +188,6 @@ def other_flops(graph: Graph, node: Node) -> int:
     if node.kind in ("Sum", "Max", "Min", "Mean"):
         return max(0, len(node.inputs) - 1) * result.size
     return result.size
-
-
-def matrix_macs(graph: Graph, node: Node) -> int:
-    """Multiply-accumulates of a node, over all its results."""
-    known = spec_of(graph, node)
-    if known is None or known[0].engine is not Engine.MATRIX or known[1].outputs[0] is None:
-        return 0
-    spec, op = known
-    return spec.macs(op, Box.whole(op.result().shape))
 
 
 def read_bytes(graph: Graph, node: Node, position: int, parameters: frozenset[str]) -> int:
