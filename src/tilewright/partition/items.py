@@ -16,6 +16,7 @@ IDIOMS: Mapping[str, tuple[Role, str]] = {
     "gelu": (Role.ACTIVATION, "GELU"),
     "silu": (Role.ACTIVATION, "SiLU"),
     "hard_swish": (Role.ACTIVATION, "HardSwish"),
+    "mish": (Role.ACTIVATION, "Mish"),
     "attention": (Role.ATTENTION, "Attention"),
 }
 SQUEEZE_EXCITE = "squeeze_excite"

@@ -8,9 +8,9 @@ from enum import Enum
 
 from tilewright.geometry.box import Box
 from tilewright.graph.graph import Graph, Node
-from tilewright.graph.ops import spec_of
+from tilewright.graph.ops import SPECS, spec_of
 from tilewright.graph.ops.layout import RESHAPES
-from tilewright.graph.ops.spec import Engine, OpSpec
+from tilewright.graph.ops.spec import Engine, Filter, OpSpec
 from tilewright.graph.types import FLOATS, TensorType
 
 
@@ -37,9 +37,6 @@ class Role(Enum):
 
 BATCH_NORM = "BatchNormalization"
 _SOFTMAX = frozenset({"Softmax", "LogSoftmax", "Hardmax"})
-_POOLS = frozenset(
-    {"MaxPool", "AveragePool", "LpPool", "GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"}
-)
 _ACTIVATIONS = {
     "Relu": "ReLU",
     "Clip": "Clip",
@@ -73,7 +70,6 @@ _LABELS = {
     **_ACTIVATIONS,
 }
 _AFFINE_LABELS = {"Add": "Bias", "Sub": "Bias", "Sum": "Bias", "Mul": "Scale", "Div": "Scale"}
-_CONVOLUTIONS = frozenset({"Conv", "ConvInteger", "QLinearConv", "ConvTranspose"})
 _RELU6 = (0.0, 6.0)
 
 # Element-wise kinds that compare, choose or convert: no arithmetic, no FLOP.
@@ -112,7 +108,7 @@ def role_of(graph: Graph, node: Node, parameters: frozenset[str]) -> Role:
         return Role.NORM
     if kind in _SOFTMAX:
         return Role.SOFTMAX
-    if kind in _POOLS:
+    if spec.pool is not None:
         return Role.POOL
     if spec.family == "reduction":
         return Role.REDUCE
@@ -145,7 +141,12 @@ def _bounds(graph: Graph, node: Node) -> list[float | None]:
 
 def is_convolution(node: Node) -> bool:
     """Whether the node slides filters over its input."""
-    return node.kind in _CONVOLUTIONS
+    return _filter(node) is not None
+
+
+def _filter(node: Node) -> Filter | None:
+    spec = SPECS.get(node.kind)
+    return spec.filter if spec is not None and node.domain in spec.domains else None
 
 
 def is_depthwise(graph: Graph, node: Node) -> bool:
@@ -157,11 +158,9 @@ def is_depthwise(graph: Graph, node: Node) -> bool:
 
 def is_pointwise(graph: Graph, node: Node) -> bool:
     """Whether the node is a convolution whose filters see one position."""
-    known = spec_of(graph, node) if is_convolution(node) else None
-    if known is None:
-        return False
-    weights = known[1].inputs[3 if node.kind == "QLinearConv" else 1]
-    return weights is not None and set(weights.type.shape[2:]) <= {1}
+    found = _filter(node)
+    weights = graph.types.get(node.inputs[found.weight]) if found is not None else None
+    return weights is not None and set(weights.shape[2:]) <= {1}
 
 
 def node_work(graph: Graph, node: Node) -> tuple[int, int]:
