@@ -8,7 +8,16 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-SCRIPTS = ("loading", "shrink", "peak_accuracy", "array_cost", "allocation", "simulator", "fusion")
+SCRIPTS = (
+    "loading",
+    "shrink",
+    "peak_accuracy",
+    "array_cost",
+    "allocation",
+    "simulator",
+    "fusion",
+    "partition",
+)
 
 
 def main() -> None:

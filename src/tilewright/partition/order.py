@@ -59,9 +59,13 @@ def parallel_width(successors: Edges) -> int:
             flow.start(index)
             while True:
                 covered[index] = True
-                onward = next((f for f in successors[index] if not covered[f]), None)
-                if onward is None:
+                # On to the end, over kernels that others cover where no new one follows: few
+                # chains to begin with leave little to take away.
+                following = successors[index]
+                onward = next((f for f in following if not covered[f]), None)
+                if onward is None and not following:
                     break
+                onward = following[0] if onward is None else onward
                 flow.pass_on(index, onward)
                 index = onward
             flow.stop(index)
