@@ -19,6 +19,7 @@ from torch.utils._pytree import tree_leaves
 from tilewright.errors import ModelError
 from tilewright.frontend.pytorch.calls import Call, Captured, Ref
 from tilewright.frontend.pytorch.reasons import why_not
+from tilewright.graph.edit import Names
 from tilewright.graph.graph import Constant
 from tilewright.graph.types import BITS, TensorType
 
@@ -64,7 +65,7 @@ class Recorder:
         self.captured = Captured(name, source)
         self._names: dict[int, str] = {}
         self._alive: list[torch.Tensor] = []
-        self._used: set[str] = set()
+        self._used = Names()
         self.made: set[int] = set()  # tensors that were made of numbers alone
 
     def is_made(self, tensor: torch.Tensor) -> bool:
@@ -73,12 +74,7 @@ class Recorder:
 
     def unique(self, wanted: str) -> str:
         """A name that is not taken yet."""
-        name, number = wanted, 1
-        while name in self._used:
-            number += 1
-            name = f"{wanted}_{number}"
-        self._used.add(name)
-        return name
+        return self._used.take(wanted)
 
     def input(self, name: str, tensor: torch.Tensor) -> None:
         """An input of the network."""
@@ -300,7 +296,7 @@ class _OperatorNames:
     """Operators are called after the module they stand in, where a module is one operator."""
 
     def __init__(self) -> None:
-        self.used: set[str] = set()
+        self.used = Names()
 
     def of(self, node: Any) -> str:
         stack = node.meta.get("nn_module_stack") or {}
@@ -311,12 +307,7 @@ class _OperatorNames:
         function = base_name(node.target)
         leaf = stack and _is_torch_module(list(stack.values())[-1][1])
         wanted = path if path and leaf else f"{path}.{function}".lstrip(".")
-        name, number = wanted, 1
-        while name in self.used:
-            number += 1
-            name = f"{wanted}_{number}"
-        self.used.add(name)
-        return name
+        return self.used.take(wanted)
 
 
 def _is_torch_module(kind: Any) -> bool:

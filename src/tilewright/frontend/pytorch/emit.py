@@ -8,6 +8,7 @@ import numpy as np
 
 from tilewright.errors import ModelError
 from tilewright.frontend.pytorch.calls import Call, Captured, Ref
+from tilewright.graph.edit import Names
 from tilewright.graph.graph import Array, Attribute, Constant, Graph, Node, constant_of
 from tilewright.graph.types import FLOATS, TensorType
 
@@ -28,7 +29,8 @@ class Emitter:
         self.alias: dict[str, str] = {}
         self.nodes: list[Node] = []
         self.owner: list[str] = []  # per node the operator it belongs to
-        self._names: set[str] = set(self.types)
+        self._names = Names()
+        self._names.used.update(self.types)
         self._operator = ""
 
     def begin(self, operator: str) -> None:
@@ -47,12 +49,7 @@ class Emitter:
 
     def fresh(self, wanted: str) -> str:
         """A name that no value has yet."""
-        name, number = wanted, 1
-        while name in self._names:
-            number += 1
-            name = f"{wanted}_{number}"
-        self._names.add(name)
-        return name
+        return self._names.take(wanted)
 
     def same(self, result: str | None, source: str) -> None:
         """The result is another name for a value."""
@@ -86,7 +83,7 @@ class Emitter:
         """A node with several results."""
         for name, type_ in results:
             self.types[name] = type_
-            self._names.add(name)
+            self._names.used.add(name)
         first = next((name for name, _ in results if name), kind)
         given = tuple(self.name(name) if name else "" for name in inputs)
         outputs = tuple(name for name, _ in results)
@@ -128,7 +125,7 @@ class Emitter:
             data = None if known.data is None else known.data.T
             self.constants[name] = Constant(TensorType(kind.dtype, shape), data)
             self.types[name] = self.constants[name].type
-            self._names.add(name)
+            self._names.used.add(name)
         return name
 
     def cast(self, value: str, dtype: str, result: str | None = None) -> str:

@@ -12,7 +12,7 @@ from tilewright.frontend.pytorch.emit import Emitter, elements
 Translation = Callable[[Emitter, Call], None]
 
 
-def _filled_out(value: Any, rank: int) -> tuple[int, ...]:
+def per_axis(value: Any, rank: int) -> tuple[int, ...]:
     """An argument for each spatial axis: one number stands for all."""
     given: Sequence[int] = [value] if isinstance(value, int) else list(value)
     return tuple(int(v) for v in (given * rank if len(given) == 1 else given))
@@ -27,16 +27,16 @@ def _conv(e: Emitter, c: Call) -> None:
     padding = a["padding"]
     attributes: dict[str, Any] = {
         "kernel_shape": e.type(weight).shape[2:],
-        "strides": _filled_out(a["stride"], rank),
-        "dilations": _filled_out(a["dilation"], rank),
+        "strides": per_axis(a["stride"], rank),
+        "dilations": per_axis(a["dilation"], rank),
         "group": int(a["groups"]),
     }
     if isinstance(padding, str):
         attributes["pads"] = _named_padding(padding, attributes)
     else:
-        attributes["pads"] = _filled_out(padding, rank) * 2
+        attributes["pads"] = per_axis(padding, rank) * 2
     if transposed:
-        attributes["output_padding"] = _filled_out(a.get("output_padding", 0), rank)
+        attributes["output_padding"] = per_axis(a.get("output_padding", 0), rank)
     inputs = [x, weight] + ([bias.name] if isinstance(bias, Ref) else [])
     kind, name = e.type(c.results[0] or ""), "ConvTranspose" if transposed else "Conv"
     e.op(name, inputs, kind.shape, kind.dtype, result=c.results[0], **attributes)

@@ -5,7 +5,7 @@ from typing import Any
 
 from tilewright.frontend.pytorch.calls import Call, Ref
 from tilewright.frontend.pytorch.emit import Emitter
-from tilewright.frontend.pytorch.products import Translation
+from tilewright.frontend.pytorch.products import Translation, per_axis
 
 _REDUCE = {
     "mean": "ReduceMean",
@@ -21,10 +21,15 @@ def _source(c: Call) -> str:
     return next(iter(c.arguments.values())).name
 
 
-def _per_channel(e: Emitter, value: Any, otherwise: float, channels: int, dtype: str) -> str:
-    if isinstance(value, Ref):
-        return value.name
-    return e.filled(otherwise, (channels,), dtype if dtype != "bfloat16" else "float32")
+def _scale_and_shift(e: Emitter, c: Call) -> list[str]:
+    """Weight and bias of a norm, one number for each channel; where absent, ones and zeros."""
+    kind = e.type(c.results[0] or "")
+    dtype = kind.dtype if kind.dtype != "bfloat16" else "float32"
+    given = (c.arguments.get("weight"), 1.0), (c.arguments.get("bias"), 0.0)
+    return [
+        value.name if isinstance(value, Ref) else e.filled(otherwise, (kind.shape[1],), dtype)
+        for value, otherwise in given
+    ]
 
 
 def _batch_norm(e: Emitter, c: Call) -> None:
@@ -34,13 +39,7 @@ def _batch_norm(e: Emitter, c: Call) -> None:
     if a.get("training") or not isinstance(mean, Ref) or not isinstance(variance, Ref):
         e.whole(c)
         return
-    channels = kind.shape[1]
-    parts = [
-        _per_channel(e, a.get("weight"), 1.0, channels, kind.dtype),
-        _per_channel(e, a.get("bias"), 0.0, channels, kind.dtype),
-        mean.name,
-        variance.name,
-    ]
+    parts = [*_scale_and_shift(e, c), mean.name, variance.name]
     epsilon = float(a.get("eps", a.get("epsilon", 1e-5)))
     e.op(
         "BatchNormalization",
@@ -112,14 +111,9 @@ def _instance_norm(e: Emitter, c: Call) -> None:
     if not a.get("use_input_stats", True):
         e.whole(c)
         return
-    channels = kind.shape[1]
-    parts = [
-        _per_channel(e, a.get("weight"), 1.0, channels, kind.dtype),
-        _per_channel(e, a.get("bias"), 0.0, channels, kind.dtype),
-    ]
     e.op(
         "InstanceNormalization",
-        (x, *parts),
+        (x, *_scale_and_shift(e, c)),
         kind.shape,
         kind.dtype,
         result=c.results[0],
@@ -146,23 +140,18 @@ def _rms_norm(e: Emitter, c: Call) -> None:
         e.op("Mul", (value, weight.name), kind.shape, kind.dtype, result=c.results[0])
 
 
-def _filled_out(value: Any, rank: int) -> tuple[int, ...]:
-    given = [value] if isinstance(value, int) else list(value)
-    return tuple(int(v) for v in (given * rank if len(given) == 1 else given))
-
-
 def _pool(e: Emitter, c: Call) -> None:
     """max_pool, avg_pool of one to three axes."""
     a, x = c.arguments, _source(c)
     kind = e.type(c.results[0] or "")
     rank = len(a["kernel_size"]) if not isinstance(a["kernel_size"], int) else 1
     rank = max(rank, int(next((d for d in c.target if d.isdigit()), "1")))
-    kernel = _filled_out(a["kernel_size"], rank)
-    strides = _filled_out(a["stride"], rank) if a.get("stride") else kernel
+    kernel = per_axis(a["kernel_size"], rank)
+    strides = per_axis(a["stride"], rank) if a.get("stride") else kernel
     attributes: dict[str, Any] = {
         "kernel_shape": kernel,
         "strides": strides,
-        "pads": _filled_out(a.get("padding", 0), rank) * 2,
+        "pads": per_axis(a.get("padding", 0), rank) * 2,
         "ceil_mode": int(bool(a.get("ceil_mode"))),
     }
     if len(e.type(x).shape) != rank + 2 or a.get("divisor_override") is not None:
@@ -172,7 +161,7 @@ def _pool(e: Emitter, c: Call) -> None:
         attributes["count_include_pad"] = int(bool(a.get("count_include_pad", True)))
         e.op("AveragePool", (x,), kind.shape, kind.dtype, result=c.results[0], **attributes)
         return
-    attributes["dilations"] = _filled_out(a.get("dilation", 1), rank)
+    attributes["dilations"] = per_axis(a.get("dilation", 1), rank)
     e.op("MaxPool", (x,), kind.shape, kind.dtype, result=c.results[0], **attributes)
 
 
