@@ -28,6 +28,7 @@ def torch_flops(module: torch.nn.Module, inputs: networks.Inputs) -> int:
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     fakes = [mode.from_tensor(tensor) for tensor in inputs]
     counter = FlopCounterMode(display=False)
+    torch.backends.mha.set_fastpath_enabled(False)  # it hides the products of attention modules
     with counter, torch.no_grad(), sdpa_kernel(SDPBackend.MATH), mode:
         module(*fakes)
     return counter.get_total_flops()
@@ -75,6 +76,30 @@ def test_transformers_fuse_alike_on_both_graphs(name: str) -> None:
         assert "Attention" in {kernel.label for kernel in part.kernels}
     labels = [sorted(k.label for k in part.kernels if k.work.macs) for part in found]
     assert labels[0] == labels[1]
+
+
+class WithModule(torch.nn.Module):
+    """A block around torch's own attention module, which FX does not look into."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(32)
+        self.attention = torch.nn.MultiheadAttention(32, 4, batch_first=True)
+        self.up, self.down = torch.nn.Linear(32, 64), torch.nn.Linear(64, 32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.norm(x)
+        x = x + self.attention(y, y, y, need_weights=False)[0]
+        return x + self.down(torch.nn.functional.gelu(self.up(x)))
+
+
+def test_a_module_of_several_products_counts_as_the_functions_it_calls() -> None:
+    module, inputs = WithModule(), (torch.zeros(1, 10, 32),)
+    found = [api.partition(module, inputs=inputs, graph=g).partition for g in ("module", "aten")]
+    assert found[0].work.flops_matmul == torch_flops(module.eval(), inputs)
+    assert len(found[0].kernels) == len(found[1].kernels)
+    assert found[0].traffic.external == found[1].traffic.external
+    assert [k.label for k in found[0].kernels] == [k.label for k in found[1].kernels]
 
 
 def runnable() -> dict[str, tuple[torch.nn.Module, networks.Inputs]]:

@@ -387,11 +387,13 @@ class _Walker(torch.fx.Interpreter):
         whole = self._operator(n)
         counted = [c for c in calls if base_name(c[0]) not in _ALIASES]
         several = sum(base_name(op) in PRODUCTS for op, *_ in counted) > 1
-        for op, args, kwargs, made in calls:
+        parts, names = _linears(calls), dict[int, str]()
+        for part, (op, args, kwargs, made) in zip(parts, calls, strict=True):
             if base_name(op) == "as_strided" and made.numel() == args[0].numel():
                 op, args = torch.ops.aten.reshape.default, (args[0], list(made.shape))
-            operator = self.recorder.unique(f"{whole}.{base_name(op)}") if several else whole
-            self.recorder.call(op, args, kwargs, made, operator)
+            if several and part not in names:
+                names[part] = self.recorder.unique(f"{whole}.{base_name(calls[part][0])}")
+            self.recorder.call(op, args, kwargs, made, names[part] if several else whole)
         if counted or not isinstance(result, torch.Tensor):
             return
         # Nothing was called: the input came back, or one of several results was picked.
@@ -401,6 +403,24 @@ class _Walker(torch.fx.Interpreter):
     def _operator(self, n: torch.fx.Node) -> str:
         wanted = str(n.target) if n.op == "call_module" else n.name
         return self.recorder.unique(wanted)
+
+
+def _linears(calls: list[tuple]) -> list[int]:
+    """Per call the one it belongs to: a linear layer is called as views around a product."""
+    made = {id(result): i for i, (*_, result) in enumerate(calls)}
+    parts = list(range(len(calls)))
+    for i, (op, args, _, result) in enumerate(calls):
+        if base_name(op) not in ("addmm", "mm"):
+            continue
+        for operand in args[-2:]:
+            source = made.get(id(operand))
+            if source is not None and base_name(calls[source][0]) in ("view", "_unsafe_view", "t"):
+                parts[source] = i
+        following = calls[i + 1] if i + 1 < len(calls) else None
+        shaped = following is not None and base_name(following[0]) in ("view", "_unsafe_view")
+        if following is not None and shaped and following[1][0] is result:
+            parts[i + 1] = i
+    return parts
 
 
 class _Spy(TorchDispatchMode):
