@@ -1,38 +1,26 @@
 """Products of a kernel as matrix shapes: what arrays and thread blocks are filled with."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from math import prod
 
 from tilewright.geometry.box import Box
 from tilewright.graph.graph import Graph
-from tilewright.graph.ops import spec_of
+from tilewright.graph.ops import products_of, spec_of
 from tilewright.graph.ops.roles import is_convolution
 from tilewright.graph.ops.spec import Engine
+from tilewright.graph.ops.whole import Product
 
 
-@dataclass(frozen=True, slots=True)
-class Gemm:
-    """`batch` products of rows x inner by inner x columns."""
-
-    batch: int
-    rows: int
-    inner: int
-    columns: int
-
-    @property
-    def macs(self) -> int:
-        """Multiply-accumulates."""
-        return self.batch * self.rows * self.inner * self.columns
-
-
-def gemms(graph: Graph, nodes: Iterable[int]) -> list[Gemm]:
+def gemms(graph: Graph, nodes: Iterable[int]) -> list[Product]:
     """The products among nodes; a convolution is one for each of its groups."""
-    found: list[Gemm] = []
+    found: list[Product] = []
     for index in nodes:
         node = graph.nodes[index]
         known = spec_of(graph, node)
-        if known is None or known[0].engine is not Engine.MATRIX:
+        if known is None:
+            found += products_of(graph, node)
+            continue
+        if known[0].engine is not Engine.MATRIX:
             continue
         spec, op = known
         shape = list(op.result().shape)
@@ -49,5 +37,5 @@ def gemms(graph: Graph, nodes: Iterable[int]) -> list[Gemm]:
                 groups, rows = 1, rows * groups  # one matrix for the whole batch
         macs = spec.macs(op, Box.whole(tuple(shape)))
         inner = -(-macs // max(1, groups * rows * columns))
-        found.append(Gemm(groups, rows, max(1, inner), columns))
+        found.append(Product(groups, rows, max(1, inner), columns))
     return found

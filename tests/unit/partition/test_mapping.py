@@ -9,9 +9,10 @@ import pytest
 from tilewright import api
 from tilewright.errors import TilewrightError
 from tilewright.frontend.builder import Builder
+from tilewright.graph.ops.whole import Product
 from tilewright.partition.mapping.gpu import occupancy
 from tilewright.partition.mapping.systolic import array_cycles
-from tilewright.partition.products import Gemm, gemms
+from tilewright.partition.products import gemms
 from tilewright.processor import Processor, list_processors, load_processor
 
 
@@ -59,9 +60,9 @@ def test_products_of_convolutions() -> None:
     x = b.conv(x, 32, 3, pads=1, groups=32, name="depthwise")
     graph = b.finish(b.conv(x, 8, 1, name="pointwise"))
     assert gemms(graph, range(3)) == [
-        Gemm(4, 200, 36, 8),
-        Gemm(32, 200, 9, 1),
-        Gemm(1, 200, 32, 8),
+        Product(4, 200, 36, 8),
+        Product(32, 200, 9, 1),
+        Product(1, 200, 32, 8),
     ]
 
 
@@ -69,17 +70,19 @@ def test_systolic_fill_and_drain_and_shapes() -> None:
     array = load_processor("tpu-v4").systolic
     assert array is not None
     # One block of weights on each of eight arrays: the rows, and the pipeline once.
-    assert array_cycles(array, Gemm(1, 1000, 128, 8 * 128)) == 1000 + 255
-    full = Gemm(1, 12544, 1152, 128)
-    depthwise = Gemm(128, 12544, 9, 1)
+    assert array_cycles(array, Product(1, 1000, 128, 8 * 128)) == 1000 + 255
+    full = Product(1, 12544, 1152, 128)
+    depthwise = Product(128, 12544, 9, 1)
     cells = array.arrays * array.rows * array.columns
 
-    def utilisation(product: Gemm) -> float:
+    def utilisation(product: Product) -> float:
         return product.macs / (array_cycles(array, product) * cells)
 
     assert utilisation(full) > 0.4
     assert utilisation(depthwise) < 0.001
-    assert 0.1 < utilisation(Gemm(1, 12544, 64, 64)) < 0.25  # a 1x1 convolution: a quarter filled
+    assert (
+        0.1 < utilisation(Product(1, 12544, 64, 64)) < 0.25
+    )  # a 1x1 convolution: a quarter filled
 
 
 @pytest.mark.parametrize("machine", [*list_processors(), "npu-2.7"])

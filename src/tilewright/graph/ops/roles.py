@@ -8,7 +8,7 @@ from enum import Enum
 
 from tilewright.geometry.box import Box
 from tilewright.graph.graph import Graph, Node
-from tilewright.graph.ops import SPECS, spec_of
+from tilewright.graph.ops import SPECS, products_of, spec_of
 from tilewright.graph.ops.layout import RESHAPES
 from tilewright.graph.ops.spec import Engine, Filter, OpSpec
 from tilewright.graph.types import FLOATS, TensorType
@@ -168,7 +168,8 @@ def node_work(graph: Graph, node: Node) -> tuple[int, int]:
     result = graph.types.get(node.outputs[0]) if node.outputs else None
     known = spec_of(graph, node) if result is not None else None
     if result is None or known is None:
-        return 0, result.size if result is not None and node.kind in _ACTIVATIONS else 0
+        macs = sum(product.macs for product in products_of(graph, node))
+        return macs, result.size if result is not None and node.kind in _ACTIVATIONS else 0
     spec, op = known
     if spec.engine is Engine.MATRIX:
         return spec.macs(op, Box.whole(result.shape)), 0

@@ -2,8 +2,8 @@
 
 from math import ceil, prod
 
+from tilewright.graph.ops.whole import Product
 from tilewright.partition.mapping.result import Job, Run
-from tilewright.partition.products import Gemm
 from tilewright.partition.target import Target
 from tilewright.processor.schema import BlockTile, Gpu
 
@@ -22,7 +22,7 @@ def occupancy(gpu: Gpu, threads: int, registers: int, shared: float, capacity: f
     return max(1, min(limits))
 
 
-def map_gpu(target: Target, gpu: Gpu, products: list[Gemm], job: Job) -> Run:
+def map_gpu(target: Target, gpu: Gpu, products: list[Product], job: Job) -> Run:
     """Products tile by tile, the rest element by element; caches and memory at their bandwidth."""
     shared = next(level for level in target.memories if level.name == gpu.shared)
     compute, inner_bytes, blocks = 0.0, 0.0, 0
@@ -60,12 +60,12 @@ def map_gpu(target: Target, gpu: Gpu, products: list[Gemm], job: Job) -> Run:
     return Run(compute, memory, target.launch * job.launches, job.launches, job.external, figures)
 
 
-def _blocks(product: Gemm, tile: BlockTile) -> int:
+def _blocks(product: Product, tile: BlockTile) -> int:
     grid = (ceil(product.rows / tile.rows), ceil(product.columns / tile.columns))
     return product.batch * prod(grid)
 
 
-def _seconds(target: Target, product: Gemm, tile: BlockTile) -> float:
+def _seconds(target: Target, product: Product, tile: BlockTile) -> float:
     """The multiprocessor with the most blocks sets the time; a tile is computed whole."""
     most = ceil(_blocks(product, tile) / target.units)
     flops = 2 * tile.rows * tile.columns * product.inner

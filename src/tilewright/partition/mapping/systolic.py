@@ -2,13 +2,13 @@
 
 from math import ceil
 
+from tilewright.graph.ops.whole import Product
 from tilewright.partition.mapping.result import Job, Run
-from tilewright.partition.products import Gemm
 from tilewright.partition.target import Target
 from tilewright.processor.schema import Processor, Systolic
 
 
-def array_cycles(array: Systolic, product: Gemm) -> int:
+def array_cycles(array: Systolic, product: Product) -> int:
     """Cycles of a product on all arrays: for every block of weights the rows stream through, and
     the pipeline fills and drains once; loading the next weights hides behind it."""
     blocks = (
@@ -23,7 +23,7 @@ def array_cycles(array: Systolic, product: Gemm) -> int:
     return max(rows, array.rows) + array.rows + array.columns - 1
 
 
-def map_systolic(target: Target, processor: Processor, products: list[Gemm], job: Job) -> Run:
+def map_systolic(target: Target, processor: Processor, products: list[Product], job: Job) -> Run:
     """Products on the arrays, the rest on the vector units, memories at their bandwidth."""
     array = processor.systolic
     assert array is not None
