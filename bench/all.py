@@ -18,6 +18,7 @@ SCRIPTS = (
     "fusion",
     "kernel",
     "sweep",
+    "partition",
 )
 
 

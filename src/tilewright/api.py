@@ -8,12 +8,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.lib.format import write_array
 from numpy.lib.npyio import NpzFile
 
 from tilewright import __version__
+from tilewright.accounting import Operator
 from tilewright.errors import (
     ModelError,
     OutputError,
@@ -30,6 +32,10 @@ from tilewright.frontend.save import save_onnx
 from tilewright.frontend.weights import seeded, seeded_inputs
 from tilewright.graph.graph import Array, Graph
 from tilewright.graph.ops import costed_by_bytes, macs_of, spec_of
+from tilewright.graph.types import FLOATS
+from tilewright.partition.mapping import Mapped, map_partition
+from tilewright.partition.partition import Level, Partition, partition_graph
+from tilewright.partition.target import load_target
 from tilewright.shrink.choose import silent
 from tilewright.shrink.measure import Measured
 from tilewright.shrink.measure import measure as measure_models
@@ -51,6 +57,8 @@ class Model:
     path: Path | None
     missing_files: tuple[str, ...] = ()
     reshaped: bool = False  # whether dimensions that the file fixes were replaced
+    operators: tuple[Operator, ...] | None = None  # what torch calls so; None: every node
+    notes: tuple[str, ...] = ()
 
     def with_numbers(self, seed: int = 0) -> Graph:
         """The graph with every weight there; those the file leaves out are seeded."""
@@ -58,13 +66,16 @@ class Model:
 
 
 def load(model: str, shapes: Shapes | None = None) -> Model:
-    """A model by file name (`net.onnx`) or from the zoo (`resnet18`, `fsrcnn@1080x1920`)."""
+    """A model by file name (`net.onnx`), from the zoo (`resnet18`, `fsrcnn@1080x1920`), or a torch
+    module by what builds it (`package.module:build`, `file.py:build`)."""
     path = Path(model)
     if os.path.isdir(model):
         raise ModelError(f"'{model}' is a folder; give an .onnx file or a zoo name")
     if os.path.exists(model) or path.suffix == ".onnx":
         loaded = load_onnx(path, shapes)
         return Model(path.stem, loaded.graph, path, loaded.missing_files, loaded.reshaped)
+    if is_torch_name(model):
+        return load_torch(model, shapes=shapes, graph="aten", runnable=True)
     if not zoo.is_zoo_name(model):
         raise ModelError(
             f"there is no file '{model}', and no network of the zoo is called so; "
@@ -73,6 +84,99 @@ def load(model: str, shapes: Shapes | None = None) -> Model:
     if shapes:
         raise ModelError(f"zoo networks take their size in the name: {model}@HEIGHTxWIDTH")
     return Model(model, zoo.build(model), None)
+
+
+def is_torch_name(text: str) -> bool:
+    """Whether the text names something in Python: `package.module:build`, `file.py:build`."""
+    place, colon, name = text.rpartition(":")
+    return bool(colon and place and name) and not text.endswith(".onnx")
+
+
+def load_torch(
+    module: Any,
+    inputs: Any = None,
+    *,
+    name: str = "",
+    shapes: Shapes | None = None,
+    graph: str = "auto",
+    runnable: bool = False,
+) -> Model:
+    """A torch module (or its name, an exported program, a module with example inputs) as a Model.
+
+    `graph` is `module` (as FX traces it), `aten` (as torch.export gives it) or `auto`: the first
+    where it can be had. `runnable` asks for a network that a runtime can execute.
+    """
+    try:
+        from tilewright.frontend.pytorch.network import find, network_of
+    except ImportError as error:
+        if error.name != "torch":
+            raise
+        raise ModelError(
+            "torch is not installed: `pip install tilewright[torch]` for PyTorch networks"
+        ) from None
+    given = find(module) if isinstance(module, str) else module
+    called = name or (module.rpartition(":")[2] if isinstance(module, str) else "network")
+    network, notes = network_of(given, name=called, inputs=inputs, shapes=shapes, graph=graph)
+    if runnable and network.untranslated:
+        raise ModelError(
+            f"'{called}' calls torch operators that have no ONNX form here: "
+            f"{', '.join(network.untranslated)}"
+        )
+    return Model(called, network.graph, None, operators=network.operators, notes=notes)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionResult:
+    """A network as kernels, and these on a machine where one was given."""
+
+    partition: Partition
+    mapped: Mapped | None
+
+
+def partition(
+    model: Any,
+    *,
+    on: str | None = None,
+    level: str | Level = Level.PATTERN,
+    inputs: Any = None,
+    shapes: Shapes | None = None,
+    graph: str = "auto",
+    dtype: str | None = None,
+) -> PartitionResult:
+    """How many kernels, FLOPs and bytes a network has, and how it lands on a machine.
+
+    `model` is what `load` takes, a Model, a Graph, a torch module, or an exported program.
+    `inputs` are a torch module's example inputs. `dtype` is the element type on the machine.
+    """
+    loaded = load_for_partition(model, inputs, shapes, graph)
+    chosen = Level(level)
+    target = None if on is None else load_target(on, dtype or network_dtype(loaded.graph))
+    found = partition_graph(
+        loaded.graph, chosen, name=loaded.name, operators=loaded.operators, target=target
+    )
+    return PartitionResult(found, None if target is None else map_partition(found, target))
+
+
+def load_for_partition(
+    model: Any, inputs: Any = None, shapes: Shapes | None = None, graph: str = "auto"
+) -> Model:
+    """A model whose operators are counted: a torch one by its own graph."""
+    if isinstance(model, Model):
+        return model
+    if isinstance(model, Graph):
+        return Model(model.name, model, None)
+    if isinstance(model, str) and (os.path.exists(model) or not is_torch_name(model)):
+        return load(model, shapes)
+    return load_torch(model, inputs, shapes=shapes, graph=graph)
+
+
+def network_dtype(graph: Graph) -> str:
+    """The element type that most bytes of a network's values have."""
+    counts: dict[str, int] = {}
+    for kind in graph.types.values():
+        if kind.dtype in FLOATS or kind.dtype in ("int8", "uint8"):
+            counts[kind.dtype] = counts.get(kind.dtype, 0) + kind.bytes
+    return max(counts, key=lambda dtype: (counts[dtype], dtype)) if counts else "float32"
 
 
 def tile(
@@ -281,9 +385,7 @@ def run_model(
     """Run an ONNX file in onnxruntime with the settings tiled models need."""
     loaded = load(model, shapes)
     if loaded.path is None:
-        raise ModelError(
-            f"'{model}' is a zoo network, not a file: shrink it first, then run the file"
-        )
+        raise ModelError(f"'{model}' is no file: shrink it first, then run the file")
     if loaded.reshaped:
         raise ShapeError(f"--shape cannot change the dimensions that '{model}' fixes")
     if loaded.graph.weightless:

@@ -15,8 +15,9 @@ ModelArgument = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="An .onnx file, or a network of the zoo: resnet18, fsrcnn@1080x1920 "
-        "(`tilewright show models` lists them).",
+        help="An .onnx file, a network of the zoo: resnet18, fsrcnn@1080x1920 (`tilewright show "
+        "models` lists them), or a function that makes a torch module: package.module:build, "
+        "file.py:build.",
     ),
 ]
 ShapeOption = Annotated[

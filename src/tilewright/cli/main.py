@@ -6,7 +6,18 @@ from typing import NoReturn, cast
 import typer
 
 from tilewright import __version__
-from tilewright.cli import check, compare, explain, kernel, plan, show, shrink, sweep, tile
+from tilewright.cli import (
+    check,
+    compare,
+    explain,
+    kernel,
+    partition,
+    plan,
+    show,
+    shrink,
+    sweep,
+    tile,
+)
 from tilewright.errors import TilewrightError
 
 app = typer.Typer(
@@ -17,6 +28,8 @@ app = typer.Typer(
     "shrink: an ordinary ONNX model with the same results in a fraction of the memory.\n\n"
     "plan: how a network runs on a machine, to the cycle and the byte, proved by executing it.\n\n"
     "explain: why the boundaries of a plan are where they are.\n\n"
+    "partition: how many kernels, FLOPs and bytes, what operator fusion saves, and how it lands on "
+    "a GPU, TPU or KPU.\n\n"
     "check: whether a machine, plan or pattern file is as it should be.\n\n"
     "kernel: one fused kernel on a Trainium-like core: legality, ledger, engines, time, search.\n\n"
     "sweep: thousands of plans over machines, networks and objectives, and what they say.\n\n"
@@ -36,6 +49,7 @@ app.command("check")(check.check)
 app.add_typer(kernel.app, name="kernel")
 app.command("sweep")(sweep.sweep)
 app.command("compare")(compare.compare)
+app.command("partition")(partition.partition)
 app.add_typer(show.app, name="show")
 
 

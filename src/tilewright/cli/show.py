@@ -71,11 +71,18 @@ def show_machines(
     """The machines that come with Tilewright; or one of them with where its figures are from."""
     from tilewright.machine.load import list_machines, load_machine
     from tilewright.machine.text import machine_text
+    from tilewright.processor.load import is_processor, list_processors, load_processor
 
+    if name is not None and is_processor(name):
+        print_json(load_processor(name).model_dump(exclude_none=True))
+        return
     if name is None:
         machines = [load_machine(known) for known in list_machines()]
+        processors = [load_processor(known) for known in list_processors()]
         if as_json:
-            print_json({"machines": [machine_json(machine) for machine in machines]})
+            described = [p.model_dump(exclude_none=True) for p in processors]
+            listed = [machine_json(machine) for machine in machines]
+            print_json({"machines": listed, "processors": described})
             return
         table = Table("name", "what it is", "cores", "local memory each", "clock", "elements")
         for machine in machines:
@@ -85,6 +92,11 @@ def show_machines(
             table.add_row(machine.name, machine.title, cores, local, clock, machine.dtype)
         out.print(table)
         out.print("A file of your own may extend one of them: `extends: npu-2.7`.")
+        others = Table("name", "for `partition` only", "units", "clock", "elements")
+        for p in processors:
+            clock, types = format_frequency(p.clock), ", ".join(p.rates)
+            others.add_row(p.name, p.title, str(p.units), clock, types)
+        out.print(others)
         return
     machine = load_machine(name)
     if as_json:

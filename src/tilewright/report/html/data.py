@@ -3,6 +3,7 @@ buffers are columns, since a run may have tens of thousands."""
 
 from typing import Any
 
+from tilewright.cost.peak import peak_macs
 from tilewright.graph.graph import Graph
 from tilewright.machine.machine import Machine
 from tilewright.planning import Planned
@@ -11,7 +12,6 @@ from tilewright.report.html.columns import Strings, columns_of
 from tilewright.report.html.groups import group_rows
 from tilewright.report.html.layout import drawing_of
 from tilewright.report.html.network import network_of
-from tilewright.report.html.roofs import peak_macs
 from tilewright.report.html.story import Bound, Story
 from tilewright.report.plan_summary import verified_line
 from tilewright.schedule.timeline import critical_path

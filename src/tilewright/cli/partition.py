@@ -1,0 +1,99 @@
+"""`tilewright partition`: kernels, FLOPs and bytes of a network, before and after fusion."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tilewright import api
+from tilewright.cli.common import (
+    JsonOption,
+    ModelArgument,
+    ShapeOption,
+    note,
+    out,
+    parse_shapes,
+    print_json,
+)
+from tilewright.partition.partition import Level
+
+
+def partition(
+    model: ModelArgument,
+    on: Annotated[
+        str | None,
+        typer.Option(
+            "--on",
+            metavar="MACHINE",
+            help="Map every kernel on a machine: h100-sxm, a100, rtx-3060-laptop, tpu-v4, kpu-t64, "
+            "kpu-t256, a machine of `tilewright show machines`, or a .yaml file.",
+        ),
+    ] = None,
+    level: Annotated[
+        Level,
+        typer.Option(
+            help="pattern: convolution or linear with norm and activation, element-wise chains, "
+            "attention. block: whole residual, attention and MLP blocks. capacity: the largest "
+            "groups whose tiles fit the machine's cache or scratchpad (needs --on).",
+        ),
+    ] = Level.PATTERN,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="Write partition.html, .json, .csv, .mmd (Mermaid) and .dot there.",
+        ),
+    ] = None,
+    graph: Annotated[
+        str,
+        typer.Option(
+            metavar="auto|module|aten",
+            help="Which graph of a torch module is counted: the module graph of FX, the ATen graph "
+            "of torch.export, or the first that can be had.",
+        ),
+    ] = "auto",
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            metavar="fp32|bf16|...",
+            help="Element type on the machine; the network's own if it has a rate for it.",
+        ),
+    ] = None,
+    shape: ShapeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Count kernels, FLOPs and bytes of a network, what operator fusion saves, and how it maps.
+
+    Operators are counted as the network's own graph has them, before any rewriting; the rules of
+    counting are in docs/partition.md. A torch module comes with example inputs if its function
+    returns (module, inputs); --shape gives their shapes otherwise.
+
+    Examples:
+
+      tilewright partition resnet18
+
+      tilewright partition mymodels.py:build --on h100-sxm --out run
+
+      tilewright partition net.onnx --level capacity --on kpu-t64 --json
+    """
+    from tilewright.report.partition.figures import partition_json
+    from tilewright.report.partition.files import check_folder, write_partition
+    from tilewright.report.partition.tables import kernels_table, summary_lines
+
+    if folder is not None:
+        check_folder(folder)
+    loaded = api.load_for_partition(model, shapes=parse_shapes(shape), graph=graph)
+    for text in loaded.notes:
+        note(text)
+    result = api.partition(loaded, on=on, level=level, dtype=dtype)
+    if folder is not None:
+        write_partition(result.partition, result.mapped, folder)
+    if as_json:
+        print_json(partition_json(result.partition, result.mapped))
+        return
+    out.print(kernels_table(result.partition, result.mapped))
+    for line in summary_lines(result.partition, result.mapped):
+        out.print(line, soft_wrap=True)
+    if folder is not None:
+        out.print(f"Written: {folder / 'partition.html'}", soft_wrap=True)

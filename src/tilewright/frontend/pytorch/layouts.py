@@ -1,0 +1,308 @@
+"""Translations of data movement: shapes, orders, parts, joins, look-ups, and other sizes."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tilewright.frontend.pytorch.calls import Call, Ref
+from tilewright.frontend.pytorch.emit import Emitter
+from tilewright.frontend.pytorch.products import Translation
+
+_PADDING = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+
+
+def _source(c: Call) -> str:
+    return next(iter(c.arguments.values())).name
+
+
+def _reshape(e: Emitter, c: Call) -> None:
+    """view, reshape, flatten, squeeze, unsqueeze: the shape is known already."""
+    kind = e.type(c.results[0] or "")
+    if e.type(_source(c)).dtype != kind.dtype:  # a view of the bits as another type
+        e.whole(c)
+        return
+    e.reshape(_source(c), kind.shape, c.results[0])
+
+
+def _transpose(e: Emitter, c: Call) -> None:
+    """Two axes exchanged (transpose, t), or all of them put in order (permute)."""
+    x, a = _source(c), c.arguments
+    rank = len(e.type(x).shape)
+    order = list(range(rank))
+    if "dims" in a:
+        order = [int(axis) % rank for axis in a["dims"]]
+    elif "dim0" in a:
+        first, second = int(a["dim0"]) % max(1, rank), int(a["dim1"]) % max(1, rank)
+        order[first], order[second] = order[second], order[first]
+    else:
+        order.reverse()
+    e.transpose(x, order, c.results[0])
+
+
+def _copy(e: Emitter, c: Call) -> None:
+    """contiguous, clone, dropout in inference; a cast where the type changes."""
+    x, kind = _source(c), e.type(c.results[0] or "")
+    if e.type(x).dtype != kind.dtype:
+        e.cast(x, kind.dtype, c.results[0])
+        return
+    name = "Dropout" if c.target == "dropout" else "Identity"
+    e.op(name, (x,), kind.shape, kind.dtype, result=c.results[0])
+
+
+def _alias(e: Emitter, c: Call) -> None:
+    """Nothing at all: another name."""
+    e.same(c.results[0], _source(c))
+
+
+def _expand(e: Emitter, c: Call) -> None:
+    x, kind = _source(c), e.type(c.results[0] or "")
+    e.op("Expand", (x, e.ints(kind.shape)), kind.shape, kind.dtype, result=c.results[0])
+
+
+def _repeat(e: Emitter, c: Call) -> None:
+    x, kind = _source(c), e.type(c.results[0] or "")
+    times = [int(n) for n in c.arguments["repeats"]]
+    missing = len(times) - len(e.type(x).shape)
+    if missing:
+        x = e.reshape(x, (*[1] * missing, *e.type(x).shape))
+    e.op("Tile", (x, e.ints(times)), kind.shape, kind.dtype, result=c.results[0])
+
+
+def _cat(e: Emitter, c: Call) -> None:
+    kind, a = e.type(c.results[0] or ""), c.arguments
+    names = [ref.name for ref in a["tensors"]]
+    kept = [e.cast(n, kind.dtype) for n in names if e.type(n).size or len(names) == 1]
+    axis = int(a.get("dim", 0)) % len(kind.shape)
+    e.op("Concat", kept, kind.shape, kind.dtype, result=c.results[0], axis=axis)
+
+
+def _stack(e: Emitter, c: Call) -> None:
+    kind, a = e.type(c.results[0] or ""), c.arguments
+    axis = int(a.get("dim", 0)) % len(kind.shape)
+    single = (*kind.shape[:axis], 1, *kind.shape[axis + 1 :])
+    parts = [e.reshape(e.cast(ref.name, kind.dtype), single) for ref in a["tensors"]]
+    e.op("Concat", parts, kind.shape, kind.dtype, result=c.results[0], axis=axis)
+
+
+def _split(e: Emitter, c: Call) -> None:
+    """split, split_with_sizes, chunk: the sizes are known already."""
+    x = _source(c)
+    rank = len(e.type(x).shape)
+    axis = int(c.arguments.get("dim", 0)) % rank
+    results = [(name, e.type(name)) for name in c.results if name is not None]
+    sizes = e.ints([kind.shape[axis] for _, kind in results])
+    e.several("Split", (x, sizes), results, axis=axis)
+
+
+def _unbind(e: Emitter, c: Call) -> None:
+    x = _source(c)
+    axis = int(c.arguments.get("dim", 0)) % len(e.type(x).shape)
+    for position, name in enumerate(c.results):
+        if name is not None:
+            _taken(e, x, axis, position, name)
+
+
+def _select(e: Emitter, c: Call) -> None:
+    x, a = _source(c), c.arguments
+    shape = e.type(x).shape
+    axis = int(a["dim"]) % len(shape)
+    _taken(e, x, axis, int(a["index"]) % shape[axis], c.results[0])
+
+
+def _taken(e: Emitter, x: str, axis: int, position: int, result: str | None) -> None:
+    """One position of an axis, which goes."""
+    kind = e.type(result or "")
+    index = e.constant(np.asarray(position, np.int64), f"{result}/index")
+    e.op("Gather", (x, index), kind.shape, kind.dtype, result=result, axis=axis)
+
+
+def _slice(e: Emitter, c: Call) -> None:
+    x, a = _source(c), c.arguments
+    shape = e.type(x).shape
+    axis, step = int(a.get("dim", 0)) % len(shape), int(a.get("step", 1) or 1)
+    extent = shape[axis]
+    if c.target == "narrow":
+        start = int(a["start"])
+        stop = start + int(a["length"])
+    else:
+        start = int(a.get("start") or 0)
+        stop = extent if a.get("end") is None else int(a["end"])
+    start = max(0, start + extent if start < 0 else start)
+    stop = min(extent, stop + extent if stop < 0 else stop)
+    kind = e.type(c.results[0] or "")
+    _sliced(e, x, axis, (start, stop, step), kind.shape, c.results[0])
+
+
+def _sliced(
+    e: Emitter,
+    x: str,
+    axis: int,
+    span: tuple[int, int, int],
+    shape: tuple[int, ...],
+    result: str | None = None,
+) -> str:
+    inputs = (x, e.ints(span[:1]), e.ints(span[1:2]), e.ints((axis,)), e.ints(span[2:]))
+    return e.op("Slice", inputs, shape, e.type(x).dtype, result=result)
+
+
+def _roll(e: Emitter, c: Call) -> None:
+    """Each axis parted and joined the other way round."""
+    x, a = _source(c), c.arguments
+    axes = [int(d) for d in a["dims"]]
+    if not axes:
+        e.whole(c)
+        return
+    kind = e.type(x)
+    value = x
+    for axis, shift in zip(axes, a["shifts"], strict=True):
+        axis %= len(kind.shape)
+        extent = kind.shape[axis]
+        cut = extent - int(shift) % extent
+        if cut == extent:
+            continue
+        low = (*kind.shape[:axis], cut, *kind.shape[axis + 1 :])
+        high = (*kind.shape[:axis], extent - cut, *kind.shape[axis + 1 :])
+        parts = [
+            _sliced(e, value, axis, (cut, extent, 1), high),
+            _sliced(e, value, axis, (0, cut, 1), low),
+        ]
+        value = e.op("Concat", parts, kind.shape, kind.dtype, axis=axis)
+    e.op("Identity", (value,), kind.shape, kind.dtype, result=c.results[0])
+
+
+def _embedding(e: Emitter, c: Call) -> None:
+    a, kind = c.arguments, e.type(c.results[0] or "")
+    inputs = (a["weight"].name, a["indices"].name)
+    e.op("Gather", inputs, kind.shape, kind.dtype, result=c.results[0], axis=0)
+
+
+def _index_select(e: Emitter, c: Call) -> None:
+    a, kind = c.arguments, e.type(c.results[0] or "")
+    axis = int(a["dim"]) % len(e.type(_source(c)).shape)
+    inputs = (_source(c), a["index"].name)
+    e.op("Gather", inputs, kind.shape, kind.dtype, result=c.results[0], axis=axis)
+
+
+def _gather(e: Emitter, c: Call) -> None:
+    a, kind = c.arguments, e.type(c.results[0] or "")
+    axis = int(a["dim"]) % max(1, len(e.type(_source(c)).shape))
+    inputs = (_source(c), a["index"].name)
+    e.op("GatherElements", inputs, kind.shape, kind.dtype, result=c.results[0], axis=axis)
+
+
+def _index(e: Emitter, c: Call) -> None:
+    """x[i] with one list of positions; several at once run whole."""
+    indices: list[Any] = list(c.arguments["indices"])
+    given = [(axis, ref) for axis, ref in enumerate(indices) if isinstance(ref, Ref)]
+    if len(given) != 1 or e.type(given[0][1].name).dtype not in ("int64", "int32"):
+        e.whole(c)
+        return
+    axis, ref = given[0]
+    kind = e.type(c.results[0] or "")
+    e.op("Gather", (_source(c), ref.name), kind.shape, kind.dtype, result=c.results[0], axis=axis)
+
+
+def _pad(e: Emitter, c: Call) -> None:
+    x, a = _source(c), c.arguments
+    given = [int(p) for p in a.get("pad", a.get("padding", ()))]
+    mode = str(a.get("mode", "constant"))
+    if "reflection" in c.target or "replication" in c.target:
+        mode = "reflect" if "reflection" in c.target else "replicate"
+    rank, kind = len(e.type(x).shape), e.type(c.results[0] or "")
+    before, after = [0] * rank, [0] * rank
+    for position in range(len(given) // 2):
+        axis = rank - 1 - position
+        before[axis], after[axis] = given[2 * position], given[2 * position + 1]
+    inputs = [x, e.ints([*before, *after])]
+    if mode == "constant":
+        inputs.append(e.number(a.get("value") or 0.0, kind.dtype))
+    e.op("Pad", inputs, kind.shape, kind.dtype, result=c.results[0], mode=_PADDING[mode])
+
+
+def _pixel_shuffle(e: Emitter, c: Call) -> None:
+    x, kind = _source(c), e.type(c.results[0] or "")
+    shape = e.type(x).shape
+    if len(shape) != 4:
+        e.whole(c)
+        return
+    up = c.target == "pixel_shuffle"
+    factor = int(c.arguments["upscale_factor" if up else "downscale_factor"])
+    name = "DepthToSpace" if up else "SpaceToDepth"
+    if not up:  # torch and ONNX order the new channels differently
+        e.whole(c)
+        return
+    e.op(name, (x,), kind.shape, kind.dtype, result=c.results[0], blocksize=factor, mode="CRD")
+
+
+def _upsample(e: Emitter, c: Call) -> None:
+    """Nearest and linear resizing to a size that is known already."""
+    x, kind, a = _source(c), e.type(c.results[0] or ""), c.arguments
+    modes = {"nearest": "nearest", "bilinear": "linear", "linear": "linear", "trilinear": "linear"}
+    mode = next((modes[m] for m in modes if f"upsample_{m}" in c.target), "")
+    if not mode or "exact" in c.target:
+        e.whole(c)
+        return
+    how = "align_corners" if a.get("align_corners") else "half_pixel"
+    extra: dict[str, Any] = {"coordinate_transformation_mode": how, "mode": mode}
+    if mode == "nearest":
+        extra |= {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    source = e.type(x).shape
+    scales = np.asarray([r / s for r, s in zip(kind.shape, source, strict=True)], np.float32)
+    whole = all(r % s == 0 for r, s in zip(kind.shape, source, strict=True))
+    if whole:
+        inputs = (x, "", e.constant(scales, f"{c.operator}/scales"))
+    else:
+        inputs = (x, "", "", e.ints(kind.shape))
+    e.op("Resize", inputs, kind.shape, kind.dtype, result=c.results[0], **extra)
+
+
+def _filled(e: Emitter, c: Call) -> None:
+    """A tensor of one number, as large as another one."""
+    a, kind = c.arguments, e.type(c.results[0] or "")
+    value = a.get("fill_value", 1 if "ones" in c.target else 0)
+    if isinstance(value, Ref) or kind.dtype == "bfloat16":
+        e.whole(c)
+        return
+    e.same(c.results[0], e.filled(value, kind.shape, kind.dtype))
+
+
+TRANSLATIONS: Mapping[str, Translation] = {
+    **dict.fromkeys(
+        "view reshape _unsafe_view flatten unflatten squeeze unsqueeze view_as".split(), _reshape
+    ),
+    **dict.fromkeys("transpose permute t numpy_T swapaxes".split(), _transpose),
+    **dict.fromkeys(
+        "contiguous clone dropout feature_dropout alpha_dropout to _to_copy type_as".split(), _copy
+    ),
+    **dict.fromkeys("alias detach lift_fresh lift_fresh_copy lift".split(), _alias),
+    "expand": _expand,
+    "expand_as": _expand,
+    "repeat": _repeat,
+    "cat": _cat,
+    "concat": _cat,
+    "stack": _stack,
+    **dict.fromkeys("split split_with_sizes chunk unsafe_split unsafe_chunk".split(), _split),
+    "unbind": _unbind,
+    "select": _select,
+    "slice": _slice,
+    "narrow": _slice,
+    "roll": _roll,
+    "embedding": _embedding,
+    "index_select": _index_select,
+    "index": _index,
+    "gather": _gather,
+    **dict.fromkeys(
+        "pad constant_pad_nd reflection_pad1d reflection_pad2d replication_pad1d "
+        "replication_pad2d".split(),
+        _pad,
+    ),
+    **dict.fromkeys("zeros_like ones_like full_like new_zeros new_ones new_full".split(), _filled),
+    "pixel_shuffle": _pixel_shuffle,
+    "pixel_unshuffle": _pixel_shuffle,
+    **dict.fromkeys(
+        "upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_bilinear2d "
+        "upsample_linear1d upsample_trilinear3d".split(),
+        _upsample,
+    ),
+}

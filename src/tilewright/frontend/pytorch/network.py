@@ -1,0 +1,176 @@
+# pyright: basic
+"""A torch network by name or as an object: found, given inputs, captured, translated."""
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tilewright.errors import ModelError, ShapeError
+from tilewright.frontend.pytorch.capture import by_export, by_trace, of_program, of_traced
+from tilewright.frontend.pytorch.translate import TorchNetwork, translate
+
+Shapes = Mapping[str, tuple[int, ...]]
+GUESSED_IMAGE = 224
+GUESSED_LENGTH = 128
+GRAPHS = ("auto", "module", "aten")
+
+
+def find(text: str) -> Any:
+    """What `package.module:build` or `file.py:build` names, called if it is a function."""
+    place, _, name = text.rpartition(":")
+    holder = _from_file(Path(place)) if place.endswith(".py") else _from_package(place)
+    found: Any = holder
+    for part in name.split("."):
+        if not hasattr(found, part):
+            known = [n for n in vars(holder) if not n.startswith("_") and callable(vars(holder)[n])]
+            some = f"; it has {', '.join(known[:6])}" if known else ""
+            raise ModelError(f"'{place}' has no '{name}'{some}")
+        found = getattr(found, part)
+    if isinstance(found, torch.nn.Module | torch.export.ExportedProgram):
+        return found
+    if not callable(found):
+        raise ModelError(f"'{text}' is no function and no module: it is a {type(found).__name__}")
+    try:
+        return found()
+    except Exception as error:  # the user's own code
+        words = " ".join(str(error).split()) or type(error).__name__
+        raise ModelError(f"'{text}' could not be called without arguments: {words}") from None
+
+
+def _from_file(path: Path) -> Any:
+    if not path.is_file():
+        raise ModelError(f"there is no file '{path}'")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ModelError(f"'{path}' is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.resolve().parent))
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # the user's own code
+        words = " ".join(str(error).split()) or type(error).__name__
+        raise ModelError(f"'{path}' cannot be run: {type(error).__name__}: {words}") from None
+    finally:
+        sys.path.pop(0)
+    return module
+
+
+def _from_package(name: str) -> Any:
+    here = str(Path.cwd())
+    sys.path.insert(0, here)
+    try:
+        return importlib.import_module(name)
+    except Exception as error:  # the package's own code
+        words = " ".join(str(error).split()) or type(error).__name__
+        raise ModelError(f"'{name}' cannot be imported: {type(error).__name__}: {words}") from None
+    finally:
+        sys.path.remove(here)
+
+
+def network_of(
+    given: Any,
+    *,
+    name: str,
+    inputs: Any = None,
+    shapes: Shapes | None = None,
+    graph: str = "auto",
+) -> tuple[TorchNetwork, tuple[str, ...]]:
+    """The network of a module, an exported program, or a (module, example inputs) pair; and notes
+    on what was assumed. `graph` is `module` (FX), `aten` (torch.export), or `auto`: a module graph
+    where the module can be traced, else an ATen graph."""
+    if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], torch.nn.Module):
+        given, inputs = given[0], given[1] if inputs is None else inputs
+    if isinstance(given, torch.export.ExportedProgram):
+        return translate(of_program(given, name)), ()
+    if not isinstance(given, torch.nn.Module):
+        raise ModelError(
+            f"'{name}' is no torch module: a {type(given).__name__}; return a module, or a module "
+            "and its example inputs"
+        )
+    training = given.training
+    given.eval()
+    try:
+        args, kwargs, notes = _inputs(given, inputs, shapes or {})
+        return _captured(given, args, kwargs, name, graph), notes
+    finally:
+        given.train(training)
+
+
+def _captured(
+    module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], name: str, graph: str
+) -> TorchNetwork:
+    if graph not in GRAPHS:
+        raise ModelError(f"there is no graph '{graph}'; there are: {', '.join(GRAPHS)}")
+    if isinstance(module, torch.fx.GraphModule) and graph != "aten":
+        return translate(of_traced(module, args, kwargs, name))
+    if graph == "aten":
+        return translate(by_export(module, args, kwargs, name))
+    try:
+        return translate(by_trace(module, args, kwargs, name))
+    except ModelError:
+        if graph == "module":
+            raise
+    return translate(by_export(module, args, kwargs, name))
+
+
+def _inputs(
+    module: torch.nn.Module, inputs: Any, shapes: Shapes
+) -> tuple[tuple, dict[str, Any], tuple[str, ...]]:
+    """Example inputs: as given, of the shapes given, or guessed from the first layer."""
+    if inputs is not None and not shapes:
+        if isinstance(inputs, dict):
+            return (), dict(inputs), ()
+        return (tuple(inputs) if isinstance(inputs, list | tuple) else (inputs,)), {}, ()
+    parameters = inspect.signature(module.forward).parameters
+    if shapes:
+        unknown = [n for n in shapes if n not in parameters]
+        if unknown:
+            known = ", ".join(parameters)
+            raise ShapeError(f"--shape names '{unknown[0]}', but forward takes: {known}")
+        made = {
+            n: torch.empty(s, dtype=_dtype(module, n), device="meta") for n, s in shapes.items()
+        }
+        return (), {n: torch.zeros_like(t, device="cpu") for n, t in made.items()}, ()
+    needed = [
+        n
+        for n, p in parameters.items()
+        if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
+    needed = needed or [n for n, p in parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD][:1]
+    shape, dtype = _guessed(module)
+    if len(needed) != 1 or shape is None:
+        raise ShapeError(
+            f"forward takes {', '.join(parameters)}: return (module, example inputs), or give "
+            + " ".join(f"--shape {n}=..." for n in needed)
+        )
+    told = f"no example inputs: {needed[0]} is taken to be {'x'.join(map(str, shape))}"
+    return (), {needed[0]: torch.zeros(shape, dtype=dtype)}, (told,)
+
+
+def _dtype(module: torch.nn.Module, name: str) -> torch.dtype:
+    """Element type of an input: whole numbers where the network looks rows up first."""
+    if name.endswith(("ids", "tokens", "indices")):
+        return torch.int64
+    if "mask" in name:
+        return torch.int64 if _guessed(module)[1] is torch.int64 else torch.float32
+    return _guessed(module)[1]
+
+
+def _guessed(module: torch.nn.Module) -> tuple[tuple[int, ...] | None, torch.dtype]:
+    """The shape and the element type that the first layer takes."""
+    floats = next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float32)
+    for layer in module.modules():
+        if isinstance(layer, torch.nn.Embedding):
+            return (1, GUESSED_LENGTH), torch.int64
+        if isinstance(layer, torch.nn.Conv1d | torch.nn.Conv2d | torch.nn.Conv3d):
+            rank = len(layer.kernel_size)
+            return (1, layer.in_channels, *[GUESSED_IMAGE] * rank), floats
+        if isinstance(layer, torch.nn.Linear):
+            return (1, layer.in_features), floats
+    return None, floats

@@ -1,0 +1,281 @@
+"""Translations of element-wise arithmetic, activations, comparisons and choices."""
+
+from collections.abc import Mapping
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from tilewright.frontend.pytorch.calls import Call, Ref
+from tilewright.frontend.pytorch.emit import Emitter, promoted
+from tilewright.frontend.pytorch.products import Translation
+from tilewright.graph.types import FLOATS
+
+_BINARY = {
+    "add": "Add",
+    "sub": "Sub",
+    "mul": "Mul",
+    "div": "Div",
+    "true_divide": "Div",
+    "pow": "Pow",
+    "maximum": "Max",
+    "minimum": "Min",
+}
+_COMPARE = {
+    "eq": "Equal",
+    "lt": "Less",
+    "le": "LessOrEqual",
+    "gt": "Greater",
+    "ge": "GreaterOrEqual",
+}
+_LOGICAL = {
+    "logical_and": "And",
+    "bitwise_and": "And",
+    "logical_or": "Or",
+    "bitwise_or": "Or",
+    "logical_xor": "Xor",
+}
+_UNARY = {
+    "relu": "Relu",
+    "sigmoid": "Sigmoid",
+    "tanh": "Tanh",
+    "hardswish": "HardSwish",
+    "mish": "Mish",
+    "erf": "Erf",
+    "exp": "Exp",
+    "log": "Log",
+    "sqrt": "Sqrt",
+    "neg": "Neg",
+    "abs": "Abs",
+    "cos": "Cos",
+    "sin": "Sin",
+    "floor": "Floor",
+    "ceil": "Ceil",
+    "round": "Round",
+    "reciprocal": "Reciprocal",
+    "sign": "Sign",
+    "softsign": "Softsign",
+    "isnan": "IsNaN",
+    "isinf": "IsInf",
+}
+
+
+def _first(c: Call) -> Any:
+    return next(iter(c.arguments.values()))
+
+
+def _binary(e: Emitter, c: Call) -> None:
+    """Two operands, tensors or numbers, in the result's element type."""
+    a = c.arguments
+    kind = e.type(c.results[0] or "")
+    left, right = a["self"], a.get("other", a.get("exponent"))
+    if (c.target == "div" and a.get("rounding_mode")) or kind.dtype == "bool":
+        e.whole(c)
+        return
+    first, second = e.operand(left, kind.dtype), e.operand(right, kind.dtype)
+    alpha = a.get("alpha", 1)
+    if alpha != 1:
+        shape = e.type(second).shape
+        second = e.op("Mul", (second, e.number(alpha, kind.dtype)), shape, kind.dtype)
+    e.op(_BINARY[c.target], (first, second), kind.shape, kind.dtype, result=c.results[0])
+
+
+def _rsub(e: Emitter, c: Call) -> None:
+    """other - self, the operands exchanged."""
+    kind, a = e.type(c.results[0] or ""), c.arguments
+    if a.get("alpha", 1) != 1:
+        e.whole(c)
+        return
+    operands = (e.operand(a["other"], kind.dtype), e.operand(a["self"], kind.dtype))
+    e.op("Sub", operands, kind.shape, kind.dtype, result=c.results[0])
+
+
+def _compare(e: Emitter, c: Call) -> None:
+    """A comparison, in the operands' common type."""
+    left, right = c.arguments["self"], c.arguments["other"]
+    kinds = [e.type(v.name).dtype for v in (left, right) if isinstance(v, Ref)]
+    if any(isinstance(v, float) for v in (left, right)) and not set(kinds) & FLOATS:
+        kinds.append("float32")
+    common = promoted(*kinds)
+    operands = (e.operand(left, common), e.operand(right, common))
+    shape = e.type(c.results[0] or "").shape
+    if c.target == "ne":
+        e.op("Not", (e.op("Equal", operands, shape, "bool"),), shape, "bool", result=c.results[0])
+        return
+    e.op(_COMPARE[c.target], operands, shape, "bool", result=c.results[0])
+
+
+def _logical(e: Emitter, c: Call) -> None:
+    kind = e.type(c.results[0] or "")
+    if kind.dtype != "bool":
+        e.whole(c)
+        return
+    operands = [e.operand(c.arguments[key], "bool") for key in ("self", "other")]
+    e.op(_LOGICAL[c.target], operands, kind.shape, "bool", result=c.results[0])
+
+
+def _not(e: Emitter, c: Call) -> None:
+    kind = e.type(c.results[0] or "")
+    if kind.dtype != "bool":
+        e.whole(c)
+        return
+    e.op("Not", (e.operand(_first(c), "bool"),), kind.shape, "bool", result=c.results[0])
+
+
+def _unary(e: Emitter, c: Call) -> None:
+    kind, x = e.type(c.results[0] or ""), _first(c).name
+    dtype = e.type(x).dtype if kind.dtype == "bool" else kind.dtype
+    operand = e.cast(x, dtype)
+    e.op(_UNARY[c.target], (operand,), kind.shape, kind.dtype, result=c.results[0])
+
+
+def _clip(e: Emitter, c: Call) -> None:
+    """relu6, hardtanh, clamp with numbers."""
+    a, x = c.arguments, _first(c).name
+    low, high = {
+        "relu6": (0.0, 6.0),
+        "hardtanh": (a.get("min_val"), a.get("max_val")),
+        "clamp_min": (a.get("min"), None),
+        "clamp_max": (None, a.get("max")),
+    }.get(c.target, (a.get("min"), a.get("max")))
+    if isinstance(low, Ref) or isinstance(high, Ref):
+        e.whole(c)
+        return
+    kind = e.type(c.results[0] or "")
+    bounds = [e.number(v, kind.dtype) if v is not None else "" for v in (low, high)]
+    operand = e.cast(x, kind.dtype)
+    inputs = [operand, *(bounds if bounds[1] else bounds[:1])]
+    e.op("Clip", inputs, kind.shape, kind.dtype, result=c.results[0])
+
+
+def _gelu(e: Emitter, c: Call) -> None:
+    kind = e.type(c.results[0] or "")
+    how = str(c.arguments.get("approximate", "none"))
+    e.op("Gelu", (_first(c).name,), kind.shape, kind.dtype, result=c.results[0], approximate=how)
+
+
+def _silu(e: Emitter, c: Call) -> None:
+    """x sigmoid(x), as exporters write it."""
+    kind, x = e.type(c.results[0] or ""), _first(c).name
+    gate = e.op("Sigmoid", (x,), kind.shape, kind.dtype)
+    e.op("Mul", (x, gate), kind.shape, kind.dtype, result=c.results[0])
+
+
+def _hard_sigmoid(e: Emitter, c: Call) -> None:
+    kind = e.type(c.results[0] or "")
+    e.op(
+        "HardSigmoid",
+        (_first(c).name,),
+        kind.shape,
+        kind.dtype,
+        result=c.results[0],
+        alpha=1 / 6,
+        beta=0.5,
+    )
+
+
+def _sloped(e: Emitter, c: Call) -> None:
+    """leaky_relu, elu: an activation with one number."""
+    kind, a = e.type(c.results[0] or ""), c.arguments
+    name, slope = (
+        ("LeakyRelu", a.get("negative_slope", 0.01))
+        if c.target == "leaky_relu"
+        else ("Elu", a.get("alpha", 1.0))
+    )
+    if a.get("scale", 1) != 1 or a.get("input_scale", 1) != 1:
+        e.whole(c)
+        return
+    e.op(
+        name,
+        (_first(c).name,),
+        kind.shape,
+        kind.dtype,
+        result=c.results[0],
+        alpha=float(slope),
+    )
+
+
+def _prelu(e: Emitter, c: Call) -> None:
+    """A slope for each channel, shaped to be broadcast."""
+    kind, a = e.type(c.results[0] or ""), c.arguments
+    slope = a["weight"].name
+    if len(e.type(slope).shape) == 1 and len(kind.shape) > 2:
+        slope = e.reshape(
+            slope,
+            (-1 if not e.type(slope).size else e.type(slope).size, *[1] * (len(kind.shape) - 2)),
+        )
+    e.op("PRelu", (_first(c).name, slope), kind.shape, kind.dtype, result=c.results[0])
+
+
+def _softplus(e: Emitter, c: Call) -> None:
+    kind = e.type(c.results[0] or "")
+    if c.arguments.get("beta", 1) != 1:
+        e.whole(c)
+        return
+    e.op("Softplus", (_first(c).name,), kind.shape, kind.dtype, result=c.results[0])
+
+
+def _rsqrt(e: Emitter, c: Call) -> None:
+    kind = e.type(c.results[0] or "")
+    root = e.op("Sqrt", (e.cast(_first(c).name, kind.dtype),), kind.shape, kind.dtype)
+    e.op("Reciprocal", (root,), kind.shape, kind.dtype, result=c.results[0])
+
+
+def _softmax(e: Emitter, c: Call) -> None:
+    kind, a = e.type(c.results[0] or ""), c.arguments
+    name = "LogSoftmax" if "log" in c.target else "Softmax"
+    x = e.cast(_first(c).name, kind.dtype)
+    e.op(name, (x,), kind.shape, kind.dtype, result=c.results[0], axis=int(a["dim"]))
+
+
+def _where(e: Emitter, c: Call) -> None:
+    kind, a = e.type(c.results[0] or ""), c.arguments
+    if "self" not in a or "other" not in a:
+        e.whole(c)
+        return
+    operands = [
+        e.operand(a["condition"], "bool"),
+        *(e.operand(a[key], kind.dtype) for key in ("self", "other")),
+    ]
+    e.op("Where", operands, kind.shape, kind.dtype, result=c.results[0])
+
+
+def _masked_fill(e: Emitter, c: Call) -> None:
+    """The value where the mask is true. Infinities stay: torch's softmax knows them too."""
+    kind, a = e.type(c.results[0] or ""), c.arguments
+    value = a["value"]
+    if isinstance(value, float) and value == -inf and kind.dtype == "float32":
+        value = float(np.finfo(np.float32).min)
+    operands = (a["mask"].name, e.operand(value, kind.dtype), a["self"].name)
+    e.op("Where", operands, kind.shape, kind.dtype, result=c.results[0])
+
+
+def _square(e: Emitter, c: Call) -> None:
+    kind, x = e.type(c.results[0] or ""), _first(c).name
+    e.op("Mul", (x, x), kind.shape, kind.dtype, result=c.results[0])
+
+
+TRANSLATIONS: Mapping[str, Translation] = {
+    **dict.fromkeys(_BINARY, _binary),
+    **dict.fromkeys(_COMPARE, _compare),
+    "ne": _compare,
+    **dict.fromkeys(_LOGICAL, _logical),
+    "logical_not": _not,
+    "bitwise_not": _not,
+    **dict.fromkeys(_UNARY, _unary),
+    "rsub": _rsub,
+    **dict.fromkeys("relu6 hardtanh clamp clamp_min clamp_max clip".split(), _clip),
+    "gelu": _gelu,
+    "silu": _silu,
+    "hardsigmoid": _hard_sigmoid,
+    "leaky_relu": _sloped,
+    "elu": _sloped,
+    "prelu": _prelu,
+    "_prelu_kernel": _prelu,
+    "softplus": _softplus,
+    "rsqrt": _rsqrt,
+    **dict.fromkeys("softmax _softmax log_softmax _log_softmax".split(), _softmax),
+    "where": _where,
+    "masked_fill": _masked_fill,
+    "square": _square,
+}

@@ -1,0 +1,1 @@
+"""Operator fusion: a network as kernels, counted, and mapped on processors."""

@@ -1,0 +1,131 @@
+"""A machine as mapping sees it: rates, memories from the outermost in, and the one to fit."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.cost.peak import peak_macs
+from tilewright.errors import TilewrightError
+from tilewright.machine.dtypes import element_bytes, rate_class
+from tilewright.machine.load import list_machines, load_machine
+from tilewright.machine.machine import Machine
+from tilewright.processor.load import is_processor, list_processors, load_processor
+from tilewright.processor.schema import Processor
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLevel:
+    """A memory: bytes that work of one unit may use, and bytes per second of all together."""
+
+    name: str
+    capacity: float
+    bandwidth: float
+    per_unit: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A machine in the element type that the network runs in. `processor` has the details of one
+    that Tilewright maps kernels on; a planned machine (an NPU) has rates and memories only."""
+
+    name: str
+    title: str
+    dtype: str
+    element_bytes: float
+    matrix_rate: float
+    vector_rate: float
+    launch: float
+    units: int
+    memories: tuple[MemoryLevel, ...]
+    capacity: MemoryLevel
+    processor: Processor | None
+
+    @property
+    def main(self) -> MemoryLevel:
+        """The outermost memory."""
+        return self.memories[0]
+
+
+def load_target(name: str, dtype: str) -> Target:
+    """A processor or a planned machine by name or file, for a network of an element type."""
+    if is_processor(name):
+        return _of_processor(load_processor(name), dtype)
+    try:
+        machine = load_machine(name)
+    except TilewrightError as error:
+        known = ", ".join((*list_processors(), *list_machines()))
+        if "no machine '" in str(error):
+            raise TilewrightError(
+                f"no machine '{name}': give one of {known}, or a .yaml file"
+            ) from None
+        raise
+    return _of_machine(machine)
+
+
+def _of_processor(processor: Processor, dtype: str) -> Target:
+    wanted = rate_class(dtype)
+    kept = wanted if wanted in processor.rates else processor.dtype
+    rates = processor.rates[kept]
+    levels = {
+        name: MemoryLevel(name, level.capacity, level.bandwidth, level.per_unit)
+        for name, level in processor.memories.items()
+    }
+    return Target(
+        processor.name,
+        processor.title,
+        kept,
+        element_bytes(kept),
+        rates.matrix,
+        rates.vector,
+        processor.launch,
+        processor.units,
+        tuple(levels.values()),
+        levels[processor.capacity_level],
+        processor,
+    )
+
+
+def _of_machine(machine: Machine) -> Target:
+    """Rates and memories of a machine that plans are made for."""
+    macs = peak_macs(machine, machine.dtype) or 1.0
+    rate = 2 * macs * machine.clock_hz
+    local = min((core.memory for core in machine.cores), key=lambda memory: memory.usable)
+    levels = [
+        MemoryLevel(
+            machine.main_memory.name, float(machine.main_memory.usable), _main(machine), False
+        )
+    ]
+    inner = MemoryLevel(local.name.rpartition(".")[2], float(local.usable), _main(machine), True)
+    return Target(
+        machine.name,
+        machine.title,
+        machine.dtype,
+        element_bytes(machine.dtype),
+        rate,
+        rate,
+        0.0,
+        len(machine.cores),
+        (*levels, inner),
+        inner,
+        None,
+    )
+
+
+def _main(machine: Machine) -> float:
+    """Bytes per second between the main memory and everything else."""
+    main = machine.main_memory
+    routes = [
+        machine.alone_bytes_per_cycle(route)
+        for link in machine.links
+        for route in link.routes
+        if route.source == main.name
+    ]
+    shared = main.bytes_per_cycle
+    total = sum(routes)
+    return (
+        min(total, shared) if shared is not None and total else total or shared or 1.0
+    ) * machine.clock_hz
+
+
+def rates_of(target: Target) -> Mapping[str, float]:
+    """Bytes per second of each memory."""
+    return {level.name: level.bandwidth for level in target.memories}

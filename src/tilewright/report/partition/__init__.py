@@ -1,0 +1,1 @@
+"""A partition for people and programs: tables, JSON, CSV, Mermaid, DOT, a page."""

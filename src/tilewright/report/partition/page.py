@@ -1,0 +1,86 @@
+"""The page of a partition: one file, its data inside, in the style of report.html."""
+
+import html
+import json
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+from tilewright.graph.ops.roles import Role
+from tilewright.partition.mapping import Mapped
+from tilewright.partition.partition import Partition
+from tilewright.report.html.layout import drawing_of
+from tilewright.report.html.network import Box, Edge, Network
+from tilewright.report.html.network import Role as BoxRole
+from tilewright.report.partition.figures import partition_json
+
+_VIEWS = frozenset({Role.VIEW, Role.COPY, Role.TURN, Role.MOVE})
+
+
+def page_text(partition: Partition, mapped: Mapped | None) -> str:
+    """The whole page; `<` is escaped in the data, so that nothing in it can end its element."""
+    data = page_data(partition, mapped)
+    compact = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    on = f" on {mapped.machine}" if mapped is not None else ""
+    return Template(_resource("partition", "page.html")).substitute(
+        title=html.escape(f"{partition.name}{on}, kernels: Tilewright"),
+        style=_resource("html", "report.css") + _resource("partition", "partition.css"),
+        data=compact.replace("<", "\\u003c"),
+        script="\n".join(
+            (
+                _resource("partition", "base.js"),
+                _resource("html", "graph.js"),
+                _resource("partition", "charts.js"),
+            )
+        ),
+    )
+
+
+def page_data(partition: Partition, mapped: Mapped | None) -> dict[str, Any]:
+    """What the page draws."""
+    found = partition_json(partition, mapped)
+    return {
+        "figures": found,
+        "graph": drawing_of(_network(partition)),
+        "title": mapped.target.title if mapped is not None else "",
+        "capacity": _capacity(mapped),
+    }
+
+
+def _capacity(mapped: Mapped | None) -> dict[str, Any] | None:
+    if mapped is None:
+        return None
+    level = mapped.target.capacity
+    return {"name": level.name, "bytes": level.capacity}
+
+
+def _network(partition: Partition) -> Network:
+    """Operators as boxes, a kernel as a group."""
+    ledger, graph = partition.ledger, partition.graph
+    home = {o: i for i, kernel in enumerate(partition.kernels) for o in kernel.operators}
+    boxes = [Box(name, "input", -1, BoxRole.INPUT) for name in graph.inputs]
+    source = {name: i for i, name in enumerate(graph.inputs)}
+    pairs: dict[tuple[int, int, str], None] = {}
+    for index, operator in enumerate(partition.operators):
+        item = partition.items.items[partition.items.item_of[index]]
+        role = BoxRole.VIEW if item.role in _VIEWS else BoxRole.NODE
+        kind = graph.nodes[operator.nodes[-1]].kind if len(item.operators) > 1 else item.label
+        here = len(boxes)
+        boxes.append(Box(operator.name, kind, home[index], role))
+        for name in ledger.reads[index]:
+            if name in source:
+                pairs[source[name], here, name] = None
+        source.update(dict.fromkeys(ledger.writes[index], here))
+    for name in graph.outputs:
+        if name in source:
+            boxes.append(Box(name, "output", -1, BoxRole.OUTPUT))
+            pairs[source[name], len(boxes) - 1, name] = None
+    edges = tuple(
+        Edge(a, b, name, graph.types[name].bytes if name in graph.types else None, False)
+        for a, b, name in pairs
+    )
+    return Network(tuple(boxes), edges, {}, True)
+
+
+def _resource(package: str, name: str) -> str:
+    return files(f"tilewright.report.{package}").joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,234 @@
+"""Torch networks: the same kernels from every graph, torch's own MACs, torch's own numbers."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.support import torch_networks as networks
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from tilewright import api
+from tilewright.errors import ModelError
+from tilewright.execute.runtime import run
+from tilewright.frontend.save import save_onnx
+
+NETWORKS = networks.catalogue()
+HERE = Path(networks.__file__)
+
+
+def torch_flops(module: torch.nn.Module, inputs: networks.Inputs) -> int:
+    """FLOPs of products as torch itself counts them, on tensors without numbers."""
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    fakes = [mode.from_tensor(tensor) for tensor in inputs]
+    counter = FlopCounterMode(display=False)
+    torch.backends.mha.set_fastpath_enabled(False)  # it hides the products of attention modules
+    with counter, torch.no_grad(), sdpa_kernel(SDPBackend.MATH), mode:
+        module(*fakes)
+    return counter.get_total_flops()
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_macs_are_those_of_the_flop_counter(name: str) -> None:
+    module, inputs = NETWORKS[name]
+    expected = torch_flops(module, inputs)
+    assert expected > 0
+    # Both graphs of the table's networks are counted below.
+    tabled = name in ("resnet18", "mobilenet_v2", "resnet50")
+    for graph in ("module",) if tabled else ("module", "aten"):
+        found = api.partition(module, inputs=inputs, graph=graph).partition
+        assert found.work.flops_matmul == expected, graph
+
+
+@pytest.mark.parametrize("graph", ["module", "aten", "decomposed"])
+@pytest.mark.parametrize(
+    ("name", "operators", "kernels", "external", "internal"),
+    [
+        ("resnet18", 69, 32, 78_581_824, 19_167_232),
+        ("mobilenet_v2", 153, 66, 70_677_824, 51_135_616),
+    ],
+)
+def test_published_table_from_every_graph(
+    name: str, operators: int, kernels: int, external: int, internal: int, graph: str
+) -> None:
+    module, inputs = NETWORKS[name]
+    if graph == "decomposed":
+        program = torch.export.export(module, inputs, strict=False).run_decompositions()
+        found = api.partition(program).partition
+    else:
+        found = api.partition(module, inputs=inputs, graph=graph).partition
+    assert (len(found.operators), len(found.kernels)) == (operators, kernels)
+    assert (found.traffic.external, found.traffic.internal) == (external, internal)
+    assert found.traffic.op_by_op == external + 2 * internal
+
+
+@pytest.mark.parametrize("name", ["vit", "bert", "gpt2_block", "sd_down_block"])
+def test_transformers_fuse_alike_on_both_graphs(name: str) -> None:
+    module, inputs = NETWORKS[name]
+    found = [api.partition(module, inputs=inputs, graph=g).partition for g in ("module", "aten")]
+    for part in found:
+        assert "Attention" in {kernel.label for kernel in part.kernels}
+    labels = [sorted(k.label for k in part.kernels if k.work.macs) for part in found]
+    assert labels[0] == labels[1]
+
+
+class WithModule(torch.nn.Module):
+    """A block around torch's own attention module, which FX does not look into."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(32)
+        self.attention = torch.nn.MultiheadAttention(32, 4, batch_first=True)
+        self.up, self.down = torch.nn.Linear(32, 64), torch.nn.Linear(64, 32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.norm(x)
+        x = x + self.attention(y, y, y, need_weights=False)[0]
+        return x + self.down(torch.nn.functional.gelu(self.up(x)))
+
+
+def test_a_module_of_several_products_counts_as_the_functions_it_calls() -> None:
+    module, inputs = WithModule(), (torch.zeros(1, 10, 32),)
+    found = [api.partition(module, inputs=inputs, graph=g).partition for g in ("module", "aten")]
+    assert found[0].work.flops_matmul == torch_flops(module.eval(), inputs)
+    assert len(found[0].kernels) == len(found[1].kernels)
+    assert found[0].traffic.external == found[1].traffic.external
+    assert [k.label for k in found[0].kernels] == [k.label for k in found[1].kernels]
+
+
+def runnable() -> dict[str, tuple[torch.nn.Module, networks.Inputs]]:
+    """Small networks with numbers."""
+    torch.manual_seed(0)
+    generator = torch.Generator().manual_seed(1)
+
+    def random(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=generator)
+
+    return {
+        "residual": (networks.Residual(16, 32, 2, 1, bottleneck=False), (random(1, 16, 12, 12),)),
+        "inverted": (networks.Inverted(16, 16, 1, 4, 3, True), (random(1, 16, 10, 10),)),
+        "convnext": (networks.ConvNeXtBlock(16), (random(1, 16, 8, 8),)),
+        "norms in front": (networks.TransformerBlock(32, 4, causal=True), (random(1, 9, 32),)),
+        "windows": (networks.WindowBlock(24, 3, 4, 2), (random(1, 8, 8, 24),)),
+        "down": (
+            networks.DownBlock(64),
+            (random(1, 64, 8, 8), random(1, 1280), random(1, 7, 768)),
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", runnable())
+def test_numbers_are_those_of_torch(name: str, tmp_path: Path) -> None:
+    module, inputs = runnable()[name]
+    module.eval()
+    with torch.no_grad():
+        expected = module(*inputs).numpy()
+    model = api.load_torch(module, inputs, graph="aten", runnable=True)
+    path = tmp_path / "net.onnx"
+    save_onnx(model.graph, path)
+    feeds = {n: t.numpy() for n, t in zip(model.graph.inputs, inputs, strict=True)}
+    (result,) = run(path, feeds).values()
+    np.testing.assert_allclose(result, expected, rtol=2e-4, atol=2e-5)
+
+
+def test_a_torch_module_is_planned_tiled_and_shrunk(tmp_path: Path) -> None:
+    file = tmp_path / "net.py"
+    file.write_text(
+        "import torch\nfrom torch import nn\n\ndef build():\n"
+        "    torch.manual_seed(0)\n"
+        "    net = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(),"
+        " nn.Conv2d(16, 8, 3, padding=1))\n"
+        "    return net, (torch.zeros(1, 3, 32, 32),)\n"
+    )
+    name = f"{file}:build"
+    model = api.load(name)
+    assert [node.kind for node in model.graph.nodes] == ["Conv", "Relu", "Conv"]
+    tiles = api.tile(
+        model.graph, ["H=4"], first=model.graph.nodes[0].name, last=model.graph.nodes[2].name
+    )
+    assert tiles.recompute_ratio > 0
+    small = tmp_path / "small.onnx"
+    result = api.shrink(model, 0.8, small)
+    assert result.difference.max_rel_error <= 1e-5 and small.exists()
+    from tilewright.machine.load import load_machine
+    from tilewright.planning import plan_model
+
+    planned = plan_model(model, load_machine("npu-2.7"), layer_by_layer=True)
+    assert planned.numbers is not None
+
+
+BAD = """
+import torch
+from torch import nn
+
+class Chooses(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3)
+    def forward(self, x):
+        if x.sum() > 0:
+            return self.conv(x)
+        return x
+
+def chooses():
+    return Chooses(), (torch.zeros(1, 3, 8, 8),)
+
+def wrong_shape():
+    return nn.Conv2d(3, 8, 3), (torch.zeros(1, 4, 8, 8),)
+
+def fails():
+    raise ValueError("no such file")
+
+def text():
+    return "a text"
+
+two = 2
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("chooses", ("control flow depends on the data", "bad.py:10")),
+        ("wrong_shape", ("wrong shape", "3 channels")),
+        ("fails", ("no such file",)),
+        ("text", ("no torch module",)),
+        ("two", ("no function",)),
+        ("absent", ("has no 'absent'", "chooses")),
+    ],
+)
+def test_bad_modules_give_one_line(name: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text(BAD)
+    with pytest.raises(ModelError) as error:
+        api.partition(f"{tmp_path / 'bad.py'}:{name}")
+    assert all(word in str(error.value) for word in words), str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_missing_torch_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text(BAD)
+    code = "import sys; sys.modules['torch'] = None\nfrom tilewright.cli import main; main()"
+    args = [sys.executable, "-c", code, "partition", "bad.py:chooses"]
+    done = subprocess.run(args, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 2
+    assert (
+        done.stderr.startswith("tilewright: torch is not installed")
+        and done.stderr.count("\n") == 1
+    )
+
+
+def test_command_on_a_torch_file(succeeds: Callable[..., Any], tmp_path: Path) -> None:
+    file = tmp_path / "net.py"
+    file.write_text(
+        "import torch\nfrom torch import nn\n"
+        "def build():\n    return nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU())\n"
+    )
+    found = succeeds("partition", f"{file}:build", "--json", "--shape", "input=1,3,32,32").json
+    assert (found["operators"], found["kernels"]) == (3, 1)
+    assert found["macs"] == 8 * 3 * 9 * 30 * 30
