@@ -16,9 +16,9 @@ from tilewright.machine.load import load_machine
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import GroupPlan, Plan
 from tilewright.planning import plan_model
+from tilewright.program.faults import LoweringError
 from tilewright.program.lower import lowered
 from tilewright.program.place import Placed
-from tilewright.program.rows import LoweringError
 from tilewright.program.verify import verify_placed, verify_program
 from tilewright.search.bounds import bounds_of
 from tilewright.tiling.grid import Split

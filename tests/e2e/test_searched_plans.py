@@ -9,6 +9,7 @@ import pytest
 from tilewright import api
 from tilewright.machine.load import load_machine
 from tilewright.planning import plan_model
+from tilewright.program.lower import lowered
 
 PLAN = """
 from tilewright import api
@@ -27,14 +28,20 @@ print(summary_json(planned))
 
 @pytest.mark.parametrize("machine", ["npu-2.7", "npu-4.0", "mcu"])
 @pytest.mark.parametrize("model", ["four_convs", "fsrcnn@32x48"])
-def test_peak_is_close_to_what_is_live(model: str, machine: str) -> None:
+def test_a_plan_needs_little_more_than_what_is_live(model: str, machine: str) -> None:
+    """Loads use all of a scratchpad to come early; with hardly more than what was live at once the
+    same plan still runs, without spills."""
     target = load_machine(machine)
     planned = plan_model(api.load(model), target, fast=True)
     assert planned.verified is not None
+    assert planned.account.latency_cycles >= planned.bounds.cycles
+    main = target.main_memory.name
     live = dict(planned.placed.most_live)
     for memory, peak in planned.placed.peaks:
-        assert peak <= 1.05 * live[memory], f"{memory}: {peak} bytes for {live[memory]} live"
-    assert planned.account.latency_cycles >= planned.bounds.cycles
+        assert live[memory] <= peak <= target.memory(memory).usable
+    most = max(size for memory, size in live.items() if memory != main)
+    smaller = target.with_memory(int(1.05 * most))
+    assert not lowered(planned.graph, smaller, planned.plan).spills
 
 
 def planned_by_itself(model: str, machine: str, seed: int) -> str:

@@ -189,8 +189,8 @@ def plan(
         memory_table,
         summary_json,
         summary_lines,
-        verified_line,
     )
+    from tilewright.report.verified import verified_line
 
     for text in planned.notes:
         note(text)

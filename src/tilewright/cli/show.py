@@ -124,7 +124,7 @@ def show_schema() -> None:
 @app.command("passes")
 def show_passes(as_json: JsonOption = False) -> None:
     """The passes of `tilewright plan`, in order; `--no-PASS` leaves one out."""
-    from tilewright.program.pipeline import STEPS, description
+    from tilewright.program.pipeline import PASSES, STEPS, description
 
     if as_json:
         rows = [
@@ -133,6 +133,7 @@ def show_passes(as_json: JsonOption = False) -> None:
                 "description": description(step),
                 "requires": step.requires,
                 "ensures": step.ensures,
+                "optional": step in PASSES,
             }
             for step in STEPS
         ]

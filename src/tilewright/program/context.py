@@ -12,6 +12,7 @@ from tilewright.graph.ops.spec import Tile
 from tilewright.graph.ops.views import dense_strides
 from tilewright.machine.machine import Machine
 from tilewright.program.constants import constant_view, immediate, packs_of
+from tilewright.program.faults import LoweringError
 from tilewright.program.layout import Layouts
 from tilewright.program.program import View
 from tilewright.program.signature import Signatures
@@ -117,8 +118,10 @@ class Context:
             if any(self.machine.routes(a, b)):
                 known = (target,)
             else:
-                path = self.machine.path(a, b)
+                path = self.machine.find_path(a, b) or ()
                 known = tuple(self.tables.memory_number[route.destination] for _, route in path)
+                if not known or self.main in known[:-1]:
+                    raise LoweringError(f"machine {self.machine.name} has no link from {a} to {b}")
             self._hops[source, target] = known
         return known
 

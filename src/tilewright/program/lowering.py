@@ -7,18 +7,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilewright.graph.graph import Graph
-from tilewright.graph.ops import SPECS
+from tilewright.graph.ops import SPECS, runs_whole
 from tilewright.graph.ops.spec import op_of
 from tilewright.machine.machine import Machine
-from tilewright.plan.plan import GroupPlan, Place, Plan
+from tilewright.plan.plan import GroupPlan, Place, Plan, group_label
 from tilewright.program.block import Block, block_of
 from tilewright.program.columns import Columns, gathered
 from tilewright.program.context import Context, Lying
 from tilewright.program.cut import GroupCut, cut_of
-from tilewright.program.main_rows import main_rows
+from tilewright.program.faults import LoweringError
+from tilewright.program.main_rows import main_rows, needs_own_group
 from tilewright.program.pipeline import LOCAL, PIPELINING, PREFETCH, QUEUES
 from tilewright.program.regions import Regions, regions_of
-from tilewright.program.rows import LoweringError, Surroundings, group_rows
+from tilewright.program.rows import Surroundings, group_rows
 from tilewright.program.signature import Signature
 from tilewright.program.timed import Short, Switches, Timed, timed
 from tilewright.program.views import concat_parts, view_of
@@ -119,6 +120,9 @@ class Lowering:
     def _entry(self, number: int, group: GroupPlan) -> _Entry:
         known = self._entries.get(group)
         if known is None:
+            if sum(split.halo is Halo.CACHE for split in group.splits) > 1:
+                label = group_label(number, group)
+                raise LoweringError(f"{label} keeps its halo along two axes: one can")
             try:
                 known = self._entries[group] = self._new_entry(group)
             except LoweringError as error:
@@ -134,10 +138,6 @@ class Lowering:
         signature = self.context.signatures.group(members)
         if group.place is not Place.CORES:
             return _Entry(members, signature, -1, None)
-        if sum(split.halo is Halo.CACHE for split in group.splits) > 1:
-            raise LoweringError(
-                f"the group of '{group.nodes[0]}' keeps its halo along two axes: one can"
-            )
         cores = self.cores_of(group)
         key = (signature.key, group.splits, group.spread, group.everywhere, cores)
         known = self._cuts.get(key)
@@ -247,6 +247,8 @@ class Lowering:
         for place, node in members:
             if place is not Place.VIEW:
                 continue
+            if runs_whole(graph, node):
+                raise LoweringError(needs_own_group(node))
             op = op_of(graph, node)
             for position, name in enumerate(node.outputs):
                 if not name or name in lying or (op is not None and self._joins(node.kind)):

@@ -12,8 +12,9 @@ from tilewright.graph.ops import runs_whole
 from tilewright.graph.ops.spec import Engine
 from tilewright.machine.machine import Hop
 from tilewright.program.columns import COMPUTE, WHOLE
+from tilewright.program.faults import LoweringError
 from tilewright.program.layout import part
-from tilewright.program.rows import Access, GroupRows, LoweringError, Outside, Row, Title
+from tilewright.program.rows import Access, GroupRows, Outside, Row, Title
 from tilewright.tiling.group import TiledOp, typed_group, whole_tile
 
 if TYPE_CHECKING:
@@ -33,14 +34,17 @@ def main_rows(
     whole = next((node for node in nodes if runs_whole(graph, node)), None)
     if whole is not None:
         if len(nodes) > 1:
-            raise LoweringError(
-                f"'{whole.name}' ({whole.kind}) runs whole: give it a group of its own, place: main"
-            )
+            raise LoweringError(needs_own_group(whole))
         made.rows.append(_whole(context, whole, slots, lies))
         return made
     for number, tiled in enumerate(typed_group(graph, members)):
         made.rows.append(_moved(context, number, tiled, slots, lies))
     return made
+
+
+def needs_own_group(node: Node) -> str:
+    """What a plan is told that puts an operator that runs whole anywhere else."""
+    return f"'{node.name}' ({node.kind}) runs whole: give it a group of its own, place: main"
 
 
 def _hop(context: "Context") -> Hop:

@@ -9,16 +9,14 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from tilewright.errors import TilewrightError
 from tilewright.geometry.box import Box
-from tilewright.graph.ops.spec import Tile
 from tilewright.program.columns import COMPUTE, COPY
 from tilewright.program.constants import channels_of
 from tilewright.program.cut import GroupCut, Index
+from tilewright.program.faults import LoweringError
 from tilewright.program.regions import Regions
 from tilewright.program.tile_tables import OpTiles, Span, ValueSpans
 from tilewright.tiling.grid import Halo
-from tilewright.tiling.group import TiledOp
 
 if TYPE_CHECKING:
     from tilewright.program.context import Context, Work
@@ -26,12 +24,6 @@ if TYPE_CHECKING:
 Ints = tuple[int, ...]
 Access = tuple[int, int, int]
 """Slot (a buffer of the group, or ~k for the k-th outside one), byte offset, look."""
-
-
-class LoweringError(TilewrightError):
-    """The plan cannot be lowered for this machine; `groups` of it are at fault, where known."""
-
-    groups: frozenset[int] = frozenset()
 
 
 class Title(IntEnum):
@@ -472,6 +464,3 @@ def _kept(have: Span, computed: Span) -> Span | None:
     (axis,) = [k for k, (a, b, c, d) in enumerate(ends) if (a, b) != (c, d)]
     stops = tuple([computed[0][k] if k == axis else stop for k, stop in enumerate(have[1])])
     return have[0], stops
-
-
-__all__ = ["GroupRows", "LoweringError", "Outside", "Row", "Surroundings", "Tile", "TiledOp"]

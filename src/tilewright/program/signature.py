@@ -52,7 +52,7 @@ class Signatures:
             node = self.graph.nodes[index]
             wiring = (
                 number.setdefault(name, len(number)) if name else -1
-                for name in (*node.inputs, *node.outputs)
+                for name in (*node.inputs, *node.captures, *node.outputs)
             )
             rows.append((self.node(index), *wiring))
         given = exports(self.graph, members)

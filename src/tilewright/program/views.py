@@ -10,7 +10,8 @@ SHORTEST_RUN = 64  # bytes; a view that scatters reads into shorter runs is no g
 
 def view_of(op: Op, source: View, output: int = 0) -> View | None:
     """The operator's result as a view of its first input, or None where bytes have to move."""
-    rule = SPECS[op.kind].view
+    spec = SPECS.get(op.kind)
+    rule = None if spec is None else spec.view
     found = rule(op, _strides(source), output) if rule is not None else None
     if found is None:
         return None

@@ -12,7 +12,6 @@ from tilewright.planning import Planned
 from tilewright.program.text import program_text
 from tilewright.replay import FOLDER, save_run
 from tilewright.report.html import write_report
-from tilewright.report.html.groups import group_parts
 from tilewright.report.perfetto import write_trace
 from tilewright.report.plan_summary import summary_json
 from tilewright.report.told import cheap_boundaries, told
@@ -55,8 +54,7 @@ def write_run(
         with tempfile.TemporaryDirectory(prefix=".tilewright-", dir=near) as place:
             draft = Path(place) / "draft"
             draft.mkdir()
-            figures = {**summary_json(planned), "parts": group_parts(planned)}
-            summary = json.dumps(figures, indent=2)
+            summary = json.dumps(summary_json(planned), indent=2)
             (draft / "summary.json").write_text(summary + "\n", encoding="utf-8")
             (draft / "plan.yaml").write_text(plan_text(planned.plan), encoding="utf-8")
             text = program_text(planned.placed.program, planned.placed)

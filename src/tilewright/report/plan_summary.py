@@ -6,14 +6,12 @@ from rich.table import Table
 
 from tilewright.planning import Planned
 from tilewright.report.ablated import ablation_json
+from tilewright.report.html.groups import group_parts
+from tilewright.report.verified import REFERENCES, as_written
 from tilewright.schedule.timeline import EngineUse, IdleReason
 from tilewright.search.patterns import pattern_row
 from tilewright.units import format_bytes, format_time, noun
 
-REFERENCES = {
-    False: "onnxruntime",
-    True: "onnxruntime, operators as written (its fusions round elsewhere)",
-}
 LAYERS = "layer by layer"  # the rival that speed-ups refer to
 TOLD = 3  # steps of legalisation that the text tells; the JSON has all
 
@@ -68,8 +66,9 @@ def summary_json(planned: Planned) -> dict[str, Any]:
             # Two digits: the last bits of a sum may differ from one processor to the next.
             "max_rel_error": float(f"{verified.difference.max_rel_error:.1e}"),
             "tasks_executed": verified.tasks,
-            "reference": REFERENCES[_as_written(planned)],
+            "reference": REFERENCES[as_written(planned)],
         },
+        "parts": group_parts(planned),
     }
 
 
@@ -229,23 +228,6 @@ def _legalised(planned: Planned) -> list[str]:
     if len(steps) > TOLD:
         told.append(f"{len(steps) - TOLD} more in summary.json")
     return [f"legalised    {len(steps)} {noun(len(steps), 'step')} ({'; '.join(told)})"]
-
-
-def verified_line(planned: Planned) -> str:
-    """Whether the plan was executed, and how well it did."""
-    verified = planned.verified
-    if verified is None:
-        return "not executed (--no-verify); validated only"
-    return (
-        f"verified: {verified.tasks} {noun(verified.tasks, 'task')} executed at "
-        f"{noun(verified.tasks, 'its address', 'their addresses')}; largest difference "
-        f"{verified.difference.max_rel_error:.1e} of the largest output, "
-        f"compared with {REFERENCES[_as_written(planned)]}"
-    )
-
-
-def _as_written(planned: Planned) -> bool:
-    return planned.numbers is not None and planned.numbers.as_written
 
 
 def _time(planned: Planned, cycles: int) -> str:

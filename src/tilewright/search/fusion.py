@@ -12,11 +12,11 @@ from tilewright.errors import TilewrightError
 from tilewright.graph.graph import Graph
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Place, Plan
+from tilewright.program.faults import LoweringError
 from tilewright.program.lower import lowered
 from tilewright.program.lowering import Lowering
 from tilewright.program.metrics import Metrics, Objective, metrics_of, metrics_of_placed, score
 from tilewright.program.place import DoesNotFitError
-from tilewright.program.rows import LoweringError
 from tilewright.program.timed import Timed
 from tilewright.search.dp import best_groupings, greedy_merge
 from tilewright.search.network import Network

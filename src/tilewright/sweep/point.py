@@ -21,7 +21,6 @@ from tilewright.machine.machine import Machine
 from tilewright.plan.plan import plan_text
 from tilewright.planning import Planned, plan_model
 from tilewright.program.account import main_bytes_per_cycle
-from tilewright.report.html.groups import group_parts
 from tilewright.report.html.roofs import peak_macs
 from tilewright.report.plan_summary import summary_json
 from tilewright.search.ways import Objective
@@ -233,7 +232,6 @@ def _summary(planned: Planned) -> dict[str, Any]:
         **summary,
         "dram_bytes": summary["dram_read_bytes"] + summary["dram_write_bytes"],
         "peak_scratchpad_bytes": max((b for n, b in peaks.items() if n != main), default=0),
-        "parts": group_parts(planned),
     }
 
 

@@ -93,12 +93,12 @@ def test_trials_are_the_simulators() -> None:
     found = only(explain(graph, machine, plan, lowered(graph, machine, plan)))
     assert found.kind is Kind.MISSED  # layer by layer was asked for
     kept = next(trial for trial in found.trials if trial.how is How.KEPT)
-    placed = lowered(graph, machine, replace(plan, resident=("first",)), verify=False)
+    placed = lowered(graph, machine, replace(plan, resident=("first",)))
     assert kept.cycles == placed.schedule.makespan
     assert kept.dram_bytes == sum(traffic(placed.program, machine.main_memory.name))
     cut = next(trial for trial in found.trials if trial.how is How.TOGETHER)
     assert cut.cut is not None
-    placed = lowered(graph, machine, replace(plan, groups=(cut.cut,)), verify=False)
+    placed = lowered(graph, machine, replace(plan, groups=(cut.cut,)))
     assert cut.cycles == placed.schedule.makespan
 
 

@@ -9,6 +9,7 @@ from tilewright import api
 from tilewright.machine.load import load_machine
 from tilewright.plan.plan import Place
 from tilewright.planning import prepared
+from tilewright.program.timed import Timed
 from tilewright.search import fusion
 from tilewright.search.fusion import Fusion
 from tilewright.search.network import Network
@@ -27,9 +28,9 @@ def search(model: str) -> Fusion:
 def test_kinds_hold_every_group_on_cores_once_and_change_only_theirs() -> None:
     found = search("mobilenet_v2@64x64")
     plan = found.space.plan("m", found.space.singles)
-    placed = found.placed(plan)
-    assert placed is not None
-    kinds = Refiner(found.network, found.ways).kinds(plan, placed)
+    timed = found.lowering.timed(plan)
+    assert isinstance(timed, Timed)
+    kinds = Refiner(found.network, found.ways).kinds(plan, timed)
     numbers = sorted(number for kind in kinds for number in kind.groups)
     assert numbers == [n for n, g in enumerate(plan.groups) if g.place is Place.CORES]
     assert any(len(kind.groups) > 1 for kind in kinds), "repeated blocks are of one kind"
@@ -89,6 +90,6 @@ def test_a_plan_that_cannot_be_lowered_is_no_trial() -> None:
     found.run()
     plan = found.space.plan("m", found.space.singles)
     lost = replace(plan.groups[0], nodes=("nowhere",))
-    assert found.placed(replace(plan, groups=(lost, *plan.groups[1:]))) is None
+    assert found.evaluate(replace(plan, groups=(lost, *plan.groups[1:]))) is None
     split = replace(plan.groups[0], splits=(Split(9, 2),), spread=0)
-    assert found.placed(replace(plan, groups=(split, *plan.groups[1:]))) is None
+    assert found.evaluate(replace(plan, groups=(split, *plan.groups[1:]))) is None

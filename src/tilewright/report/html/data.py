@@ -13,7 +13,7 @@ from tilewright.report.html.groups import group_rows
 from tilewright.report.html.layout import drawing_of
 from tilewright.report.html.network import network_of
 from tilewright.report.html.story import Bound, Story
-from tilewright.report.plan_summary import verified_line
+from tilewright.report.verified import verified_line
 from tilewright.schedule.timeline import critical_path
 
 VERSION = 1

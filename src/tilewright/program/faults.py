@@ -1,0 +1,9 @@
+"""What can be wrong with a plan on its way to a program."""
+
+from tilewright.errors import TilewrightError
+
+
+class LoweringError(TilewrightError):
+    """The plan cannot be lowered for this machine; `groups` of it are at fault, where known."""
+
+    groups: frozenset[int] = frozenset()
