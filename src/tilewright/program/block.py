@@ -102,7 +102,8 @@ def _alone(block: Block) -> Columns:
     others = np.zeros((3, len(block.outside)), np.int64)
     buffers = np.concatenate((block.buffers, others), axis=1)
     groups = np.zeros((1, block.tasks.shape[1]), np.int64)
-    bound: Table = np.where(slots >= 0, slots, own + ~slots)
+    bound = slots.copy()
+    bound[slots < 0] = own + ~slots[slots < 0]
     return gathered(
         np.concatenate((block.tasks, groups)),
         block.energy,

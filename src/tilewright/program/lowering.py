@@ -420,16 +420,17 @@ class _Linker:
         outside = _begins([len(block.outside) for _, block in blocks], 0)
         numbers = np.array([number for number, _ in blocks], np.int64)
         slot, offset, look, write = accesses
-        inside = slot >= 0
-        other = np.where(inside, 0, np.repeat(outside, touched) + ~slot)
-        if not bindings:
-            bound = np.zeros((2, 1), np.int64)
-        buffer: Quantities = np.where(inside, slot + np.repeat(own, touched), bound[0][other])
-        moved: Quantities = np.where(inside, offset, offset + bound[1][other])
+        outer = slot < 0  # of another group too: bound to a buffer of the plan
+        which = np.repeat(outside, touched)[outer] + ~slot[outer]
+        buffer = slot + np.repeat(own, touched)
+        moved = offset.copy()
+        if bindings:
+            buffer[outer] = bound[0][which]
+            moved[outer] += bound[1][which]
         common = np.stack((shared[0], shared[1], alignments[shared[0]]))
         fixed = np.zeros(len(self.owners) + buffers.shape[1], np.bool_)
-        outer = (*self.graph.inputs, *self.graph.constants, *self.graph.outputs)
-        fixed[[self.main_buffer(name) for name in outer]] = True
+        given = (*self.graph.inputs, *self.graph.constants, *self.graph.outputs)
+        fixed[[self.main_buffer(name) for name in given]] = True
         return gathered(
             np.concatenate((tasks, np.repeat(numbers, counts)[None])),
             energy,

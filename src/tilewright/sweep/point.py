@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from tilewright import __version__, api
+from tilewright.cost.peak import peak_macs
 from tilewright.errors import ModelError, TilewrightError
 from tilewright.frontend import zoo
 from tilewright.frontend.network_file import network_text
@@ -21,9 +22,8 @@ from tilewright.machine.machine import Machine
 from tilewright.plan.plan import plan_text
 from tilewright.planning import Planned, plan_model
 from tilewright.program.account import main_bytes_per_cycle
-from tilewright.report.html.roofs import peak_macs
+from tilewright.program.metrics import Objective
 from tilewright.report.plan_summary import summary_json
-from tilewright.search.ways import Objective
 from tilewright.sweep.errors import SpaceError
 from tilewright.sweep.fields import Tree, field_at, places_of, with_field
 from tilewright.sweep.quantities import Scalar
