@@ -27,7 +27,7 @@ from tilewright.search.fusion import Fusion
 from tilewright.search.ways import NoTileFitsError
 
 MACHINES = {name: load_machine(name) for name in ("npu-2.7", "npu-4.0", "three-core-bus")}
-KIBIBYTES = (None, 16, 40, 128)
+KIBIBYTES = (None, 8, 12, 16, 40)
 OPERATORS = (conv3, depthwise, pointwise, residual, residual, squeeze, pool, concat)
 MOVEMENT = (*LAYOUT, matmul, softmax, conv3, residual)
 IMAGES = ((1, 8, 24, 20), (1, 4, 32, 16), (1, 16, 16, 12))
@@ -116,7 +116,7 @@ def test_a_changed_plan_evaluates_the_same_from_the_cache_and_from_scratch(
     warm = Lowering(graph, machine, machine.dtype)
     evaluated(warm, plan)
     for _ in range(data.draw(st.integers(2, MOST_MOVES), "moves")):
-        plan = data.draw(moved(graph, plan), "moved")
+        plan = data.draw(moved(graph, machine, plan), "moved")
         known = evaluated(warm, plan)
         fresh = Lowering(graph, machine, machine.dtype)
         assert_same(known, evaluated(fresh, plan), (warm, fresh))
@@ -134,7 +134,7 @@ def test_what_is_evaluated_is_what_is_placed(data: st.DataObject) -> None:
     """Plans that fit: times, addresses, order and figures are those of the placed program."""
     graph, machine, plan = data.draw(planned(), "plan")
     lowering = Lowering(graph, machine, machine.dtype)
-    plan = data.draw(moved(graph, plan), "moved")
+    plan = data.draw(moved(graph, machine, plan), "moved")
     found = evaluated(lowering, plan)
     try:
         placed: Placed | None = lowered(graph, machine, plan, remedies=False)

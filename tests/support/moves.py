@@ -1,5 +1,5 @@
-"""Random changes of a plan, as a search makes them: a group cut otherwise, neighbours joined, a
-tensor kept in the scratchpads or not."""
+"""Random changes of a plan, as a search makes them: a group cut otherwise or on other cores,
+neighbours joined, a tensor kept in the scratchpads or not."""
 
 from dataclasses import replace
 
@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 
 from support.random_plans import Draw, random_cut
 from tilewright.graph.graph import Graph
+from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Place, Plan
 from tilewright.tiling.group import exports
 
-MOVES = ("recut", "recut", "merge", "keep", "keep", "drop")
+MOVES = ("recut", "recut", "divide", "divide", "merge", "keep", "keep", "drop")
 
 
 def members_of(graph: Graph, nodes: tuple[str, ...]) -> tuple[int, ...]:
@@ -29,7 +30,7 @@ def crossing(graph: Graph, plan: Plan) -> list[str]:
 
 
 @st.composite
-def moved(draw: Draw, graph: Graph, plan: Plan) -> Plan:
+def moved(draw: Draw, graph: Graph, machine: Machine, plan: Plan) -> Plan:
     """The plan after one move; as it was where there is nothing to move."""
     on_cores = [n for n, group in enumerate(plan.groups) if group.place is Place.CORES]
     pairs = [n for n in on_cores if n + 1 in on_cores]
@@ -38,6 +39,8 @@ def moved(draw: Draw, graph: Graph, plan: Plan) -> Plan:
     if move == "recut" and on_cores:
         number = draw(st.sampled_from(on_cores))
         return _with_group(draw, graph, plan, number, 1)
+    if move == "divide" and on_cores:
+        return _divided(draw, machine, plan, draw(st.sampled_from(on_cores)))
     if move == "merge" and pairs:
         return _with_group(draw, graph, plan, draw(st.sampled_from(pairs)), 2)
     if move == "keep" and candidates:
@@ -46,6 +49,17 @@ def moved(draw: Draw, graph: Graph, plan: Plan) -> Plan:
         gone = draw(st.sampled_from(plan.resident))
         return replace(plan, resident=tuple(n for n in plan.resident if n != gone))
     return plan
+
+
+def _divided(draw: Draw, machine: Machine, plan: Plan, number: int) -> Plan:
+    """A group cut as it was, its tiles given to cores in another way."""
+    group = plan.groups[number]
+    names = [core.name for core in machine.cores]
+    cores = draw(st.sampled_from(((), *((name,) for name in names), tuple(names[:2]))))
+    dimension = draw(st.sampled_from((None, *range(len(group.splits)))))
+    everywhere = dimension is None and draw(st.booleans())
+    other = replace(group, spread=dimension, everywhere=everywhere, cores=cores)
+    return replace(plan, groups=(*plan.groups[:number], other, *plan.groups[number + 1 :]))
 
 
 def _with_group(draw: Draw, graph: Graph, plan: Plan, first: int, count: int) -> Plan:
