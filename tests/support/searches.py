@@ -22,17 +22,18 @@ def segmentation_network(seed: int) -> Graph:
     x = b.input(1, 16, 24, 24)
     for _ in range(2):
         x = b.add("Relu", b.add("Conv", x, b.weight(16, 16, 3, 3), pads=[1] * 4))
-        half = b.add("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2])
-        half = b.add("Conv", half, b.weight(16, 16, 1, 1))
         kind = chance.choice(("resize", "space", "transpose"))
-        if kind == "resize":
-            scales = b.constant([1.0, 1.0, 2.0, 2.0], "float32")
-            back = b.add("Resize", half, "", scales, mode="nearest")
-        elif kind == "space":
-            wide = b.add("Conv", half, b.weight(64, 16, 1, 1))
-            back = b.add("DepthToSpace", wide, blocksize=2)
-        else:
+        if kind == "transpose":
             back = b.add("Transpose", b.add("Conv", x, b.weight(16, 16, 1, 1)), perm=[0, 1, 3, 2])
+        else:
+            half = b.add("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2])
+            half = b.add("Conv", half, b.weight(64 if kind == "space" else 16, 16, 1, 1))
+            scales = b.constant([1.0, 1.0, 2.0, 2.0], "float32")
+            back = (
+                b.add("DepthToSpace", half, blocksize=2)
+                if kind == "space"
+                else b.add("Resize", half, "", scales, mode="nearest")
+            )
         parts = [x, back]
         chance.shuffle(parts)
         joined = b.add("Concat", *parts, axis=1)
