@@ -16,7 +16,7 @@ from tilewright.machine.load import load_machine
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Plan
 from tilewright.planning import prepared
-from tilewright.program.lower import lowered
+from tilewright.program.lower import lowered, verify_stages
 from tilewright.program.lowering import Linked, Lowering
 from tilewright.program.materialise import program_of
 from tilewright.program.metrics import Metrics, metrics_of, metrics_of_placed
@@ -131,7 +131,8 @@ def rounded(metrics: Metrics) -> Metrics:
 @settings(max_examples=25)
 @given(data=st.data())
 def test_what_is_evaluated_is_what_is_placed(data: st.DataObject) -> None:
-    """Plans that fit: times, addresses, order and figures are those of the placed program."""
+    """Plans that fit: times, addresses, order and figures are those of the placed program, which
+    is sound behind every pass."""
     graph, machine, plan = data.draw(planned(), "plan")
     lowering = Lowering(graph, machine, machine.dtype)
     plan = data.draw(moved(graph, machine, plan), "moved")
@@ -156,6 +157,7 @@ def test_what_is_evaluated_is_what_is_placed(data: st.DataObject) -> None:
     on_columns = metrics_of(timed, lowering.context.tables)
     on_tasks = metrics_of_placed(placed, machine.main_memory.name)
     assert rounded(on_columns) == rounded(on_tasks)
+    verify_stages(lowering, plan)
 
 
 @settings(max_examples=8)

@@ -12,7 +12,7 @@ from tilewright.planning import prepared
 from tilewright.search.fusion import Fusion
 
 MACHINES = ("npu-2.7", "npu-4.0", "three-core-bus")
-KIBIBYTES = 48  # little enough that a search has something to decide
+KIBIBYTES = 16  # so little that groups are cut in many tiles, and many cuts cost the same
 
 
 def segmentation_network(seed: int) -> Graph:
