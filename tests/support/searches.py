@@ -43,10 +43,10 @@ def segmentation_network(seed: int) -> Graph:
 
 
 def searched(seed: int) -> str:
-    """The plan and the figures of one search."""
+    """The plan and the figures of one short search."""
     machine = load_machine(MACHINES[seed % len(MACHINES)]).with_memory(KIBIBYTES * 1024)
     graph = prepared(segmentation_network(seed), machine, machine.dtype).graph
-    found = Fusion(graph, machine, machine.dtype, f"random{seed}").run(fast=seed % 2 == 0)
+    found = Fusion(graph, machine, machine.dtype, f"random{seed}").run(fast=True)
     rivals = "".join(f"{trial.name}: {trial.metrics}\n" for trial in found.rivals)
     return f"{plan_text(found.best.plan)}{found.best.name}: {found.best.metrics}\n{rivals}"
 
