@@ -15,6 +15,7 @@ SCRIPTS = (
     "array_cost",
     "allocation",
     "simulator",
+    "evaluation",
     "fusion",
     "kernel",
     "sweep",

@@ -204,12 +204,15 @@ def plans(draw: Draw, graph: Graph, machine: Machine) -> Plan:
         if place[members[0]] is not Place.CORES:
             made.append(GroupPlan(names, (), None, place[members[0]]))
             continue
-        made.append(_cut(draw, graph, members, names))
+        made.append(random_cut(draw, graph, members, names))
         crossing += exports(graph, members)
     return Plan("random", machine.name, machine.dtype, tuple(made), _residents(draw, crossing))
 
 
-def _cut(draw: Draw, graph: Graph, members: tuple[int, ...], names: tuple[str, ...]) -> GroupPlan:
+def random_cut(
+    draw: Draw, graph: Graph, members: tuple[int, ...], names: tuple[str, ...]
+) -> GroupPlan:
+    """Some nodes as a group on the cores: any axes, parts, halos and core split."""
     try:
         axes = cuttable_axes(graph, members)
     except TilingError:

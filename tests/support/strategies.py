@@ -529,7 +529,7 @@ def networks(
         except ModelError:
             result = None
         kind = b.inference.types.get(result) if result is not None else None
-        fresh = {name for node in b.nodes[made:] for name in node.writes}
+        fresh = [name for node in b.nodes[made:] for name in node.writes]
         sane = kind is not None and all(
             n in b.inference.types and 0 < b.type(n).size <= LARGEST_TENSOR for n in fresh
         )
