@@ -386,7 +386,7 @@ class _Fused:
 
     def sorted(self) -> list[Estimate]:
         """The best first."""
-        return sorted(set(self.found), key=lambda e: (e.cycles, e.traffic, e.bytes))
+        return sorted(dict.fromkeys(self.found), key=lambda e: (e.cycles, e.traffic, e.bytes))
 
 
 def _work(cut: Cutting, tiles: int, turns: int) -> tuple[float, float, float, float]:
