@@ -192,7 +192,8 @@ class Moves:
             for name in exports(self.graph, row):
                 if name in shape.kept:
                     yield Kind.DROP, name
-                    yield Kind.RELOAD, name
+                    if self.may_stay(name):  # else some have to reload it
+                        yield Kind.RELOAD, name
                 if (name not in shape.kept or name in partly) and self._keepable(shape, name):
                     yield Kind.KEEP, name
 
