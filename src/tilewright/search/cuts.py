@@ -1,9 +1,9 @@
 """Ways to cut any group of a plan, as decisions without nodes: those the estimates like, and those
 close to cuts that are there."""
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
-from itertools import zip_longest
+from itertools import permutations, product, zip_longest
 from math import prod
 
 from tilewright.errors import TilewrightError
@@ -17,7 +17,7 @@ from tilewright.tiling.group import TiledOp, exports, typed_group
 
 MOST = 8  # cuts by estimate of a group that are proposed
 FINER = (2, 4)  # a cut of a neighbour is also proposed so many times finer
-OUTER, INNER = (1, 2, 4, 8), (2, 4, 8, 16)  # parts of cuts along two axes; the outer a core each
+OUTER, INNER = (1, 2, 4), (2, 4, 8)  # parts of cuts along two axes; the outer a core each
 SMALLER = 0.95  # a second cut along the same axis has to take so much less room
 TILES = 512  # of one group; more take long to lower and are never the best
 
@@ -48,11 +48,23 @@ class Cuts:
         """The cuts of a group that the estimates like best; `kept` are tensors that stay."""
         signature = self.signatures.group(members)
         key = (signature.key, tuple(name in kept for name in signature.names))
+        return self._once(key, members, lambda *group: self._estimated(*group, kept))
+
+    def crossed(self, members: tuple[int, ...]) -> tuple[Way, ...]:
+        """The best of its cuts along two axes, whether or not one axis would do."""
+        key = ("crossed", self.signatures.group(members).key)
+        return self._once(key, members, self._two_axes)
+
+    def _once(
+        self,
+        key: Hashable,
+        members: tuple[int, ...],
+        find: Callable[[tuple[TiledOp, ...], dict[str, bool]], list[Estimate]],
+    ) -> tuple[Way, ...]:
         if key not in self._known:
             try:
-                ops = typed_group(self.graph, members)
-                found = self._estimated(ops, exports(self.graph, members), kept)
-            except TilewrightError:
+                found = find(typed_group(self.graph, members), exports(self.graph, members))
+            except TilewrightError:  # it cannot be cut, or nothing computes it
                 found = []
             self._known[key] = tuple(dict.fromkeys(e.plan(()) for e in found))
         return self._known[key]
@@ -65,10 +77,7 @@ class Cuts:
         nodes = self.network.units[min(units)].nodes
         if len(units) == 1 and len(nodes) == len(ops):
             return self._by_axis(self.tiler.options(ops, exported, kept), room)
-        found = self.tiler.fused(ops, exported, room)[: MOST // 2]
-        both = sorted(self._two_axes(ops, exported, room), key=lambda e: (e.cycles, e.bytes))
-        pairs = zip_longest(found, both[: MOST // 2])
-        return [estimate for pair in pairs for estimate in pair if estimate is not None]
+        return self.tiler.fused(ops, exported, room)[:MOST]
 
     @staticmethod
     def _by_axis(options: list[Estimate], room: int) -> list[Estimate]:
@@ -81,24 +90,21 @@ class Cuts:
         found = [option for rank in zip_longest(*rows.values()) for option in rank if option]
         return found[:MOST]
 
-    def _two_axes(
-        self, ops: tuple[TiledOp, ...], exported: dict[str, bool], room: int
-    ) -> Iterator[Estimate]:
-        """Cuts along two axes that fit."""
+    def _two_axes(self, ops: tuple[TiledOp, ...], exported: dict[str, bool]) -> list[Estimate]:
+        """Cuts along two axes that fit, the best first."""
         extents = self._extents(exported)
         probe = Probe(self.tiler.looks, ops, exported)
         axes = [axis for axis, extent in enumerate(extents) if extent > 1]
-        for outer in axes:
-            for inner in axes:
-                for first in OUTER if inner != outer else ():
-                    parts = first * self.tiler.cores
-                    for second in INNER:
-                        if not 1 < parts <= extents[outer] or second > extents[inner]:
-                            continue
-                        splits = (Split(outer, parts), Split(inner, second))
-                        estimate = self.tiler.probed(probe, splits, 0)
-                        if estimate is not None and estimate.bytes <= room:
-                            yield estimate
+        found: list[Estimate] = []
+        for outer, inner in permutations(axes, 2):
+            for first, second in product(OUTER, INNER):
+                parts = first * self.tiler.cores
+                if 1 < parts <= extents[outer] and second <= extents[inner]:
+                    splits = (Split(outer, parts), Split(inner, second))
+                    estimate = self.tiler.probed(probe, splits, 0)
+                    if estimate is not None and estimate.bytes <= self.tiler.usable * ROOM:
+                        found.append(estimate)
+        return sorted(found, key=lambda e: (e.cycles, e.bytes))[: MOST // 2]
 
     def _extents(self, exported: dict[str, bool]) -> list[int]:
         """The extents that all final results of a group have; none where ranks differ."""

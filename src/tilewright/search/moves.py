@@ -93,6 +93,7 @@ class Moves:
     def __init__(self, cuts: Cuts, may_stay: Callable[[str], bool], *, joins: bool = True) -> None:
         self.cuts, self.graph, self.network = cuts, cuts.graph, cuts.network
         self.may_stay, self.joins = may_stay, joins
+        self._looks: dict[Hashable, int] = {}
         self.made: Mapping[Kind, Callable[[Shape, Site], Iterator[Plan]]] = {
             Kind.MERGE: self._merged,
             Kind.PART: self._parted,
@@ -110,8 +111,9 @@ class Moves:
     def sites(self, shape: Shape) -> Iterator[Site]:
         """Every place for every move; places that look alike together too."""
         found: dict[tuple[Kind, Hashable], list[tuple[int, ...]]] = {}
+        looks = [self._look(shape, number) for number in range(len(shape.plan.groups))]
         for kind, groups in self._group_places(shape):
-            look = tuple(self._look(shape, number) for number in groups)
+            look = tuple(looks[number] for number in groups)
             found.setdefault((kind, look), []).append(groups)
         for (kind, _), places in found.items():
             apart = _disjoint(places)
@@ -121,7 +123,7 @@ class Moves:
                 yield self._site(shape, kind, (place,))
         named: dict[tuple[Kind, Hashable], list[str]] = {}
         for kind, name in self._tensors(shape):
-            named.setdefault((kind, self._tensor_look(shape, name)), []).append(name)
+            named.setdefault((kind, self._tensor_look(shape, looks, name)), []).append(name)
         for (kind, _), names in named.items():
             if len(names) > 1:
                 yield self._named(shape, kind, tuple(names))
@@ -137,17 +139,17 @@ class Moves:
         around = tuple(shape.plan.groups[n] for (n,) in homes)
         return Site(kind, homes, names, (kind, names, around))
 
-    def _look(self, shape: Shape, number: int) -> Hashable:
+    def _look(self, shape: Shape, number: int) -> int:
+        """The number of groups that look alike and are cut alike."""
         group = shape.plan.groups[number]
         key = self.cuts.signatures.group(shape.members[number]).key
-        return (key, group.splits, group.spread, group.everywhere, group.place)
+        return self._looks.setdefault((key, way_of(group), group.place), len(self._looks))
 
-    def _tensor_look(self, shape: Shape, name: str) -> Hashable:
+    def _tensor_look(self, shape: Shape, looks: Sequence[int], name: str) -> Hashable:
         maker = shape.home[self.graph.producer[name]]
         names = self.cuts.signatures.group(shape.members[maker]).names
         readers = sorted({shape.home[r] for r in self.graph.consumers.get(name, ())})
-        looks = tuple(self._look(shape, number) for number in (maker, *readers))
-        return (names.index(name), looks)
+        return (names.index(name), tuple(looks[number] for number in (maker, *readers)))
 
     def _group_places(self, shape: Shape) -> Iterator[tuple[Kind, tuple[int, ...]]]:
         plan = shape.plan
@@ -211,7 +213,8 @@ class Moves:
     def _recut(self, shape: Shape, site: Site) -> Iterator[Plan]:
         first = site.places[0][0]
         group, members = shape.plan.groups[first], shape.members[first]
-        ways = (*self.cuts.near(group), *self.cuts.estimated(members, self._staying(shape, first)))
+        near, staying = self.cuts.near(group), self._staying(shape, first)
+        ways = (*near, *self.cuts.estimated(members, staying), *self.cuts.crossed(members))
         for way in dict.fromkeys(ways):
             if way != way_of(group) and sane(way):
                 groups = list(shape.plan.groups)
@@ -229,12 +232,21 @@ class Moves:
     def _merged(self, shape: Shape, site: Site) -> Iterator[Plan]:
         places = self._same_joined(shape, site.places)
         groups = [shape.plan.groups[number] for number in places[0]]
-        estimated = self.cuts.estimated(self._joined(shape, places[0]), shape.kept)
-        ways = (*estimated[:2], *self.cuts.like(groups), *estimated[2:])
-        for way in dict.fromkeys(ways):
+        members = self._joined(shape, places[0])
+        for way in self._joined_ways(members, groups, shape.kept):
             plan = self._with_joined(shape, places, way) if sane(way) else None
             if plan is not None:
                 yield plan
+
+    def _joined_ways(
+        self, members: tuple[int, ...], groups: Sequence[GroupPlan], kept: frozenset[str]
+    ) -> Iterator[Way]:
+        """Ways to cut groups as one; estimates are made only when it comes to them."""
+        best = self.cuts.estimated(members, kept)
+        yield from best[:1]
+        yield from self.cuts.like(groups)
+        yield from self.cuts.crossed(members)
+        yield from best[1:]
 
     def _joined(self, shape: Shape, numbers: Sequence[int]) -> tuple[int, ...]:
         return tuple(sorted(node for number in numbers for node in shape.members[number]))
