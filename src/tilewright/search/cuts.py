@@ -3,6 +3,7 @@ close to cuts that are there."""
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import permutations, product, zip_longest
 from math import prod
 
@@ -48,7 +49,7 @@ class Cuts:
         """The cuts of a group that the estimates like best; `kept` are tensors that stay."""
         signature = self.signatures.group(members)
         key = (signature.key, tuple(name in kept for name in signature.names))
-        return self._once(key, members, lambda *group: self._estimated(*group, kept))
+        return self._once(key, members, partial(self._estimated, kept=kept))
 
     def crossed(self, members: tuple[int, ...]) -> tuple[Way, ...]:
         """The best of its cuts along two axes, whether or not one axis would do."""
@@ -76,19 +77,8 @@ class Cuts:
         units = {self.network.home[self.graph.index[tiled.node.name]] for tiled in ops}
         nodes = self.network.units[min(units)].nodes
         if len(units) == 1 and len(nodes) == len(ops):
-            return self._by_axis(self.tiler.options(ops, exported, kept), room)
+            return by_axis(self.tiler.options(ops, exported, kept), room)
         return self.tiler.fused(ops, exported, room)[:MOST]
-
-    @staticmethod
-    def _by_axis(options: list[Estimate], room: int) -> list[Estimate]:
-        """The best cut along each axis first, then the second best, and so on."""
-        rows: dict[tuple[int | None, bool], list[Estimate]] = {}
-        for option in sorted(options, key=lambda o: o.amid):
-            row = rows.setdefault((option.axis, option.everywhere), [])
-            if option.bytes <= room and (not row or option.bytes < SMALLER * row[-1].bytes):
-                row.append(option)
-        found = [option for rank in zip_longest(*rows.values()) for option in rank if option]
-        return found[:MOST]
 
     def _two_axes(self, ops: tuple[TiledOp, ...], exported: dict[str, bool]) -> list[Estimate]:
         """Cuts along two axes that fit, the best first."""
@@ -149,6 +139,17 @@ class Cuts:
                 for parts in (2, 4):
                     yield replace(own, splits=(*own.splits, Split(axis, parts)))
         yield from _otherwise(own)
+
+
+def by_axis(options: list[Estimate], room: int) -> list[Estimate]:
+    """Options that fit: the best cut along each axis first, then the second best, and so on."""
+    rows: dict[tuple[int | None, bool], list[Estimate]] = {}
+    for option in sorted(options, key=lambda o: o.amid):
+        row = rows.setdefault((option.axis, option.everywhere), [])
+        if option.bytes <= room and (not row or option.bytes < SMALLER * row[-1].bytes):
+            row.append(option)
+    found = [option for rank in zip_longest(*rows.values()) for option in rank if option]
+    return found[:MOST]
 
 
 def _otherwise(own: Way) -> Iterator[Way]:

@@ -168,21 +168,10 @@ class Improver:
         count = len(shape.plan.groups)
         if not isinstance(timed, Timed):  # it was made to fit by remedies
             return [1.0] * count
-        added = self._added(timed, count)
+        added = added_cycles(timed, count, self.lowering.context.main)
         losses = [max(0.0, added[number] - self._least(shape, number)) for number in range(count)]
         floor = EVERYWHERE * sum(losses) / count + 1.0
         return [loss + floor for loss in losses]
-
-    def _added(self, timed: Timed, count: int) -> list[int]:
-        """By how many cycles each group moves the end of the run."""
-        columns, order = timed.columns, timed.order
-        main = self.lowering.context.main
-        rest = (columns.kind[order] != COPY) | (columns.source[order] != main)
-        ends = np.zeros(count, np.int64)
-        np.maximum.at(ends, columns.group[order[rest]], timed.end[rest])
-        latest = np.maximum.accumulate(ends)
-        added: list[int] = np.diff(latest, prepend=0).tolist()
-        return added
 
     def _least(self, shape: Shape, number: int) -> float:
         """The fewest cycles in which a group's operators can be computed."""
@@ -193,6 +182,16 @@ class Improver:
         return sum(
             self.sections.least(unit.number)[1] for unit in inside.values() if unit.nodes[0] in here
         )
+
+
+def added_cycles(timed: Timed, groups: int, main: int) -> list[int]:
+    """By how many cycles each group moves the end of the run; loads may be early."""
+    columns, order = timed.columns, timed.order
+    rest = (columns.kind[order] != COPY) | (columns.source[order] != main)
+    ends = np.zeros(groups, np.int64)
+    np.maximum.at(ends, columns.group[order[rest]], timed.end[rest])
+    added: list[int] = np.diff(np.maximum.accumulate(ends), prepend=0).tolist()
+    return added
 
 
 def _less(found: Metrics, reached: float, metrics: Metrics, now: float) -> bool:
