@@ -1,5 +1,7 @@
 """Small networks with something to fuse."""
 
+import numpy as np
+
 from tilewright.frontend.builder import Builder
 from tilewright.frontend.normalize import normalize
 from tilewright.graph.graph import Graph
@@ -41,3 +43,16 @@ def view_between(size: int = 16) -> Graph:
     x = b.conv(x, 8, 3, pads=1, name="conv")
     x = b.reshape(x, (8, size * size), name="flat")
     return b.finish(b.linear(x, 16, bias=False, name="linear"))
+
+
+def u_shape(channels: int = 8, size: int = 16) -> Graph:
+    """Down and up again: a pooled branch is resized and joined with what it came from."""
+    b = Builder("u_shape")
+    x = b.input("input", (1, 4, size, size))
+    x = b.silu(b.conv(x, channels, 3, pads=1, name="wide"))
+    y = b.pool("MaxPool", x, 2, 2, 0, name="pool")
+    y = b.op("Relu", b.conv(y, 2 * channels, 3, pads=1, name="deep"), name="relu")
+    scales = b.constant("scales", np.array([1, 1, 2, 2], np.float32))
+    y = b.op("Resize", y, "", scales, mode="nearest", name="up")
+    y = b.op("Concat", y, x, axis=1, name="join")
+    return b.finish(b.conv(y, channels, 3, pads=1, name="last"))

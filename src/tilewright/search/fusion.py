@@ -18,7 +18,10 @@ from tilewright.program.lowering import Lowering
 from tilewright.program.metrics import Metrics, Objective, metrics_of, metrics_of_placed, score
 from tilewright.program.place import DoesNotFitError
 from tilewright.program.timed import Timed
+from tilewright.search.cuts import Cuts
 from tilewright.search.dp import best_groupings, greedy_merge
+from tilewright.search.improve import EVALUATIONS, FAST, Improver
+from tilewright.search.moves import Moves
 from tilewright.search.network import Network
 from tilewright.search.patterns import Pattern, Space
 from tilewright.search.progress import Tell, silent
@@ -29,7 +32,7 @@ from tilewright.tiling.group import exports
 
 TIE = 0.005  # plans within half a percent count as equal: fewer bytes win
 KEPT = 3  # groupings of the additive model that are simulated
-EVALUATIONS = 150  # groups per unit that the additive model may look at
+LOOKS = 150  # groups per unit that the additive model may look at
 ROOMS = (ROOM, 0.75, 0.6)  # shares of the scratchpads that sections are planned with, in turn
 SWAPS = 4  # groups that are simulated tile by tile though keeping their values looks better
 LEANINGS = (1.0, 0.3)  # how much it is worth to hold fewer constants, tried one after the other
@@ -154,6 +157,7 @@ class Fusion:
         self._refine(REFINED // 6 if fast else REFINED)
         if not fast:
             self._promote(PROMOTIONS)
+        self._improve(FAST if fast else EVALUATIONS)
 
     @property
     def patient(self) -> bool:
@@ -177,7 +181,7 @@ class Fusion:
             self.score,
             keep=1 if fast else KEPT,
             may_grow=self._may_grow,
-            evaluations=(EVALUATIONS // 15 if fast else EVALUATIONS) * units,
+            evaluations=(LOOKS // 15 if fast else LOOKS) * units,
             progress=share,
         )
         self.exact, self.looked_at = found.exact, self.looked_at + found.evaluations
@@ -256,6 +260,23 @@ class Fusion:
                 if trial is not None and trial.score(self.objective) < best.score(self.objective):
                     self.trials.append(trial)
                     best, failed = trial, 0
+
+    def _improve(self, evaluations: int) -> None:
+        """Make moves on the best plan, one after the other, as the simulator likes them."""
+        start, space = self.best(), self.space
+        cuts = Cuts(self.network, self.ways.tiler, self.lowering.context.signatures)
+        moves = Moves(cuts, space.may_stay, joins=not (space.forced or space.apart))
+
+        def evaluate(plan: Plan) -> Metrics | None:
+            self.progress("improving the best plan", improver.evaluations / evaluations)
+            return self.evaluate(plan)
+
+        sections, objective = self.ways.sections, self.objective
+        improver = Improver(moves, sections, self.lowering, evaluate, objective)
+        others = list(self.trials)
+        for better in improver.better(start.plan, start.metrics, evaluations):
+            trial = Trial("fused, improved", better.plan, start.groups, better.metrics)
+            self.trials = [*others, trial]
 
     def _keep(self, title: str, trial: Trial, names: Sequence[str]) -> None:
         plan = trial.plan

@@ -7,21 +7,17 @@ kind after the other, and simulated. Groups that look alike and are cut alike ch
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
-
-import numpy as np
 
 from tilewright.plan.plan import GroupPlan, Place, Plan
-from tilewright.program.columns import COPY
 from tilewright.program.timed import Timed
+from tilewright.search.cuts import MOST, by_axis
+from tilewright.search.improve import added_cycles
 from tilewright.search.network import Network
 from tilewright.search.tiles import ROOM, Estimate, Tiler
 from tilewright.search.ways import Ways
 from tilewright.tiling.group import TiledOp
 
 RANKS = (slice(0, 3), slice(3, 12))  # of the ways to cut each kind: these first, then these
-MOST = 8  # ways to cut a group that are simulated
-SMALLER = 0.95  # a second cut along the same axis has to take so much less room
 Key = tuple[object, ...]
 """Groups with the same key cost the same."""
 
@@ -58,7 +54,9 @@ class Refiner:
 
     def kinds(self, plan: Plan, timed: Timed) -> list[Kind]:
         """The groups of a plan by kind, those that lose most first."""
-        added = self._added(plan, timed)
+        memories = self.network.machine.memories
+        main = memories.index(self.network.machine.main_memory)
+        added = added_cycles(timed, len(plan.groups), main)
         rows: dict[Key, list[int]] = {}
         options: dict[Key, tuple[Estimate, ...]] = {}
         for number, group in enumerate(plan.groups):
@@ -76,21 +74,6 @@ class Refiner:
             for kind, row in rows.items()
         ]
         return sorted(kinds, key=lambda kind: -kind.loss)
-
-    def _added(self, plan: Plan, timed: Timed) -> list[int]:
-        """By how many cycles each group moves the end of the run."""
-        columns, order = timed.columns, timed.order
-        main = self.network.machine.memories.index(self.network.machine.main_memory)
-        rest = (columns.kind[order] != COPY) | (columns.source[order] != main)
-        latest_of = np.zeros(len(plan.groups), np.int64)
-        np.maximum.at(latest_of, columns.group[order[rest]], timed.end[rest])
-        ends: list[int] = latest_of.tolist()
-        latest = 0
-        added: list[int] = []
-        for end in ends:
-            added.append(max(0, end - latest))
-            latest = max(latest, end)
-        return added
 
     def _least(self, plan: Plan, groups: Sequence[int]) -> float:
         """The fewest cycles in which the groups' operators can be computed."""
@@ -149,11 +132,4 @@ class Refiner:
         if not single:
             yield from self.tiler.fused(ops, dict(exported), room)[:MOST]
             return
-        rows: dict[tuple[int | None, bool], list[Estimate]] = {}
-        options = self.tiler.options(ops, dict(exported), kept)
-        for option in sorted(options, key=lambda o: o.amid):
-            row = rows.setdefault((option.axis, option.everywhere), [])
-            if option.bytes <= room and (not row or option.bytes < SMALLER * row[-1].bytes):
-                row.append(option)
-        found = [option for rank in zip_longest(*rows.values()) for option in rank if option]
-        yield from found[:MOST]
+        yield from by_axis(self.tiler.options(ops, dict(exported), kept), room)

@@ -4,7 +4,7 @@ Two ways to take it away: both groups as one, depth-first, cut as the search wou
 tensor between them kept in the scratchpads. Everything else stays as it is.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -349,23 +349,24 @@ def order_with(
     have; None where they would wait for each other."""
     first, second = pair
     home = {name: i for i, group in enumerate(groups) for name in group.nodes}
+    joined = {name: first if number == second else number for name, number in home.items()}
+    order = order_of(graph, joined, len(groups))
+    return None if order is None else [number for number in order if number != second]
 
-    def node_home(index: int) -> int:
-        number = home[graph.nodes[index].name]
-        return first if number == second else number
 
-    needs: dict[int, set[int]] = {number: set() for number in range(len(groups))}
-    del needs[second]
-    for index in range(len(graph.nodes)):
-        own = node_home(index)
-        needs[own] |= {node_home(p) for p in graph.predecessors(index)} - {own}
-    followers: dict[int, list[int]] = {number: [] for number in needs}
-    for number, before in needs.items():
+def order_of(graph: Graph, home: Mapping[str, int], count: int) -> list[int] | None:
+    """An order in which groups can run, close to that of their numbers, given the group of every
+    node; None where some would wait for each other."""
+    needs: list[set[int]] = [set() for _ in range(count)]
+    for index, node in enumerate(graph.nodes):
+        own = home[node.name]
+        needs[own] |= {home[graph.nodes[p].name] for p in graph.predecessors(index)} - {own}
+    followers: list[list[int]] = [[] for _ in range(count)]
+    for number, before in enumerate(needs):
         for other in before:
             followers[other].append(number)
-    waiting = {number: len(before) for number, before in needs.items()}
-    ready = [number for number, count in waiting.items() if not count]
-    ready.sort()
+    waiting = [len(before) for before in needs]
+    ready = [number for number, left in enumerate(waiting) if not left]
     order: list[int] = []
     while ready:
         number = heappop(ready)
@@ -374,7 +375,7 @@ def order_with(
             waiting[other] -= 1
             if not waiting[other]:
                 heappush(ready, other)
-    return order if len(order) == len(needs) else None
+    return order if len(order) == count else None
 
 
 def on_cores(group: GroupPlan) -> bool:

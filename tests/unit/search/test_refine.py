@@ -48,6 +48,7 @@ def test_kinds_hold_every_group_on_cores_once_and_change_only_theirs() -> None:
 
 
 def test_refinement_helps_and_is_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fusion, "EVALUATIONS", 0)
     refined = search("resnet18@64x64").run().best
     monkeypatch.setattr(fusion, "REFINED", 0)
     plain = search("resnet18@64x64").run().best

@@ -1,0 +1,189 @@
+"""Ways to cut any group of a plan, as decisions without nodes: those the estimates like, and those
+close to cuts that are there."""
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import permutations, product, zip_longest
+from math import prod
+
+from tilewright.errors import TilewrightError
+from tilewright.plan.plan import GroupPlan, Place
+from tilewright.program.signature import Signatures
+from tilewright.search.network import Network
+from tilewright.search.probe import Probe
+from tilewright.search.tiles import ROOM, Estimate, Tiler
+from tilewright.tiling.grid import Halo, Split
+from tilewright.tiling.group import TiledOp, exports, typed_group
+
+MOST = 8  # cuts by estimate of a group that are proposed
+FINER = (2, 4)  # a cut of a neighbour is also proposed so many times finer
+OUTER, INNER = (1, 2, 4), (2, 4, 8)  # parts of cuts along two axes; the outer a core each
+SMALLER = 0.95  # a second cut along the same axis has to take so much less room
+TILES = 512  # of one group; more take long to lower and are never the best
+
+Way = GroupPlan
+"""A way to cut: a group on cores without nodes."""
+
+
+class Cuts:
+    """Ways to cut groups of one network, worked out once for groups that look alike."""
+
+    def __init__(self, network: Network, tiler: Tiler, signatures: Signatures) -> None:
+        self.network, self.graph, self.tiler = network, network.graph, tiler
+        self.signatures = signatures
+        self._known: dict[Hashable, tuple[Way, ...]] = {}
+        self._cuttable: dict[int, bool] = {}
+
+    def cuttable(self, node: int) -> bool:
+        """Whether a node can be in a group on cores."""
+        if node not in self._cuttable:
+            try:
+                typed_group(self.graph, [node])
+                self._cuttable[node] = True
+            except TilewrightError:
+                self._cuttable[node] = False
+        return self._cuttable[node]
+
+    def estimated(self, members: tuple[int, ...], kept: frozenset[str]) -> tuple[Way, ...]:
+        """The cuts of a group that the estimates like best; `kept` are tensors that stay."""
+        signature = self.signatures.group(members)
+        key = (signature.key, tuple(name in kept for name in signature.names))
+        return self._once(key, members, partial(self._estimated, kept=kept))
+
+    def crossed(self, members: tuple[int, ...]) -> tuple[Way, ...]:
+        """The best of its cuts along two axes, whether or not one axis would do."""
+        key = ("crossed", self.signatures.group(members).key)
+        return self._once(key, members, self._two_axes)
+
+    def _once(
+        self,
+        key: Hashable,
+        members: tuple[int, ...],
+        find: Callable[[tuple[TiledOp, ...], dict[str, bool]], list[Estimate]],
+    ) -> tuple[Way, ...]:
+        if key not in self._known:
+            try:
+                found = find(typed_group(self.graph, members), exports(self.graph, members))
+            except TilewrightError:  # it cannot be cut, or nothing computes it
+                found = []
+            self._known[key] = tuple(dict.fromkeys(e.plan(()) for e in found))
+        return self._known[key]
+
+    def _estimated(
+        self, ops: tuple[TiledOp, ...], exported: dict[str, bool], kept: frozenset[str]
+    ) -> list[Estimate]:
+        room = int(self.tiler.usable * ROOM)
+        units = {self.network.home[self.graph.index[tiled.node.name]] for tiled in ops}
+        nodes = self.network.units[min(units)].nodes
+        if len(units) == 1 and len(nodes) == len(ops):
+            return by_axis(self.tiler.options(ops, exported, kept), room)
+        return self.tiler.fused(ops, exported, room)[:MOST]
+
+    def _two_axes(self, ops: tuple[TiledOp, ...], exported: dict[str, bool]) -> list[Estimate]:
+        """Cuts along two axes that fit, the best first."""
+        extents = self._extents(exported)
+        probe = Probe(self.tiler.looks, ops, exported)
+        axes = [axis for axis, extent in enumerate(extents) if extent > 1]
+        found: list[Estimate] = []
+        for outer, inner in permutations(axes, 2):
+            for first, second in product(OUTER, INNER):
+                parts = first * self.tiler.cores
+                if 1 < parts <= extents[outer] and second <= extents[inner]:
+                    splits = (Split(outer, parts), Split(inner, second))
+                    estimate = self.tiler.probed(probe, splits, 0)
+                    if estimate is not None and estimate.bytes <= self.tiler.usable * ROOM:
+                        found.append(estimate)
+        return sorted(found, key=lambda e: (e.cycles, e.bytes))[: MOST // 2]
+
+    def _extents(self, exported: dict[str, bool]) -> list[int]:
+        """The extents that all final results of a group have; none where ranks differ."""
+        shapes = [self.graph.types[name].shape for name, used in exported.items() if not used]
+        if len({len(shape) for shape in shapes}) != 1:
+            return []
+        return [min(shape[axis] for shape in shapes) for axis in range(len(shapes[0]))]
+
+    def like(self, groups: Sequence[GroupPlan]) -> Iterator[Way]:
+        """The cuts of groups that become one, the last first; then finer ones."""
+        ways = [way_of(group) for group in reversed(groups) if group.place is Place.CORES]
+        found = list(dict.fromkeys(ways))
+        yield from found
+        for way in found:
+            for times in FINER if way.splits else ():
+                last = way.splits[-1]
+                finer = replace(last, parts=last.parts * times)
+                yield replace(way, splits=(*way.splits[:-1], finer))
+
+    def near(self, group: GroupPlan) -> Iterator[Way]:
+        """Cuts that differ from a group's in one respect."""
+        own = way_of(group)
+        cores = self.tiler.cores
+        for number, split in enumerate(own.splits):
+            step = cores if number == own.spread else 1
+            for parts in (
+                split.parts * 2,
+                split.parts // 2,
+                split.parts + step,
+                split.parts - step,
+            ):
+                if parts >= max(2, step):
+                    yield _with(own, number, replace(split, parts=parts))
+        members = [self.graph.index[name] for name in group.nodes]
+        extents = self._extents(exports(self.graph, members))
+        for axis, extent in enumerate(extents):
+            if extent < 2 or any(split.axis == axis for split in own.splits):
+                continue
+            for number, split in enumerate(own.splits):
+                yield _with(own, number, replace(split, axis=axis))
+            if len(own.splits) == 1:
+                for parts in (2, 4):
+                    yield replace(own, splits=(*own.splits, Split(axis, parts)))
+        yield from _otherwise(own)
+
+
+def by_axis(options: list[Estimate], room: int) -> list[Estimate]:
+    """Options that fit: the best cut along each axis first, then the second best, and so on."""
+    rows: dict[tuple[int | None, bool], list[Estimate]] = {}
+    for option in sorted(options, key=lambda o: o.amid):
+        row = rows.setdefault((option.axis, option.everywhere), [])
+        if option.bytes <= room and (not row or option.bytes < SMALLER * row[-1].bytes):
+            row.append(option)
+    found = [option for rank in zip_longest(*rows.values()) for option in rank if option]
+    return found[:MOST]
+
+
+def _otherwise(own: Way) -> Iterator[Way]:
+    """The same tiles, divided among the cores or passed through in other ways; one axis less."""
+    if len(own.splits) > 1:
+        yield replace(own, splits=own.splits[::-1], spread=_turned(own))
+        for number in range(len(own.splits)):
+            fewer = (*own.splits[:number], *own.splits[number + 1 :])
+            spread = own.spread if own.spread is None else min(own.spread, len(fewer) - 1)
+            yield replace(own, splits=fewer, spread=spread)
+    for number in range(len(own.splits)):
+        if number != own.spread:
+            yield replace(own, spread=number, everywhere=False)
+    if own.spread is not None:
+        yield replace(own, spread=None)
+    yield replace(own, splits=(), spread=None, everywhere=True)
+    for number, split in enumerate(own.splits):
+        other = Halo.RECOMPUTE if split.halo is Halo.CACHE else Halo.CACHE
+        yield _with(own, number, replace(split, halo=other))
+
+
+def _turned(own: Way) -> int | None:
+    return None if own.spread is None else len(own.splits) - 1 - own.spread
+
+
+def _with(own: Way, number: int, split: Split) -> Way:
+    return replace(own, splits=(*own.splits[:number], split, *own.splits[number + 1 :]))
+
+
+def way_of(group: GroupPlan) -> Way:
+    """How a group is cut."""
+    return replace(group, nodes=(), place=Place.CORES)
+
+
+def sane(way: Way) -> bool:
+    """Whether a way has few enough tiles to look at."""
+    return prod(split.parts for split in way.splits) <= TILES

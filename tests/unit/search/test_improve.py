@@ -1,0 +1,201 @@
+"""Moves make sound plans, and the improvement loop only ever makes plans better."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from support.networks import residual, u_shape
+from support.programs import Lowered, relative_error, transformer_block
+from tilewright.frontend.weights import seeded
+from tilewright.graph.graph import Graph
+from tilewright.machine.load import load_machine
+from tilewright.machine.machine import Machine
+from tilewright.plan.plan import Place, Plan
+from tilewright.planning import check_plan, prepared, validate
+from tilewright.program.lower import lowered
+from tilewright.program.metrics import Metrics, Objective, score
+from tilewright.search import fusion
+from tilewright.search.cuts import Cuts
+from tilewright.search.fusion import Fusion
+from tilewright.search.improve import Better, Improver
+from tilewright.search.moves import Kind, Moves, Shape, Site
+from tilewright.search.patterns import Action, Pattern
+
+EXECUTED = 8  # plans of each network that are run
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network on a machine, and its moves."""
+
+    original: Graph
+    machine: Machine
+    search: Fusion
+    moves: Moves
+
+    def made(self, plan: Plan) -> Iterator[tuple[Site, Plan]]:
+        """All plans of all moves."""
+        shape = Shape(self.moves.graph, plan)
+        for site in self.moves.sites(shape):
+            for changed in self.moves.plans(shape, site):
+                yield site, changed
+
+    def start(self) -> tuple[Plan, Metrics]:
+        """Layer by layer."""
+        plan = self.search.space.plan("net", self.search.space.singles)
+        metrics = self.search.evaluate(plan)
+        assert metrics is not None
+        return plan, metrics
+
+    def improver(self, objective: Objective = Objective.LATENCY, seed: int = 0) -> Improver:
+        search = self.search
+        return Improver(
+            self.moves, search.ways.sections, search.lowering, search.evaluate, objective, seed
+        )
+
+    def error(self, plan: Plan) -> float:
+        """How far the numbers of a plan, executed, are from the original's."""
+        search = self.search
+        placed = lowered(search.graph, self.machine, plan, lowering=search.lowering)
+        validate(placed, self.machine)
+        case = Lowered(self.original, search.graph, self.machine, placed)
+        return relative_error(case.execute().outputs, case.reference())
+
+
+def case_of(graph: Graph, machine: str, memory: int | None = None) -> Case:
+    target = load_machine(machine)
+    target = target if memory is None else target.with_memory(memory)
+    numbered = seeded(graph)
+    search = Fusion(prepared(numbered, target, target.dtype).graph, target, target.dtype, "net")
+    signatures = search.lowering.context.signatures
+    moves = Moves(Cuts(search.network, search.ways.tiler, signatures), search.space.may_stay)
+    return Case(numbered, target, search, moves)
+
+
+CASES = [
+    (u_shape, "npu-2.7", None),
+    (u_shape, "trn2", None),
+    (u_shape, "mcu", 16 * 1024),
+    (transformer_block, "npu-2.7", None),
+]
+
+
+@pytest.mark.parametrize(("network", "machine", "memory"), CASES)
+def test_every_move_makes_a_sound_plan_or_one_that_is_refused(
+    network: Callable[[], Graph], machine: str, memory: int | None
+) -> None:
+    """From the plainest plan, and from one with much to undo."""
+    case = case_of(network(), machine, memory)
+    plan, metrics = case.start()
+    better = [*case.improver().better(plan, metrics, 120)]
+    pick, kinds = Random(0), set[Kind]()
+    names = sorted(node.name for node in case.search.graph.nodes)
+    for base in (plan, better[-1].plan):
+        made = dict.fromkeys(case.made(base))
+        by_kind: dict[Kind, list[Plan]] = {}
+        for site, changed in pick.sample(list(made), min(80, len(made))):
+            assert changed != base
+            assert sorted(name for group in changed.groups for name in group.nodes) == names
+            if case.search.evaluate(changed) is not None:
+                check_plan(changed, Path("plan"), case.search.graph)
+                by_kind.setdefault(site.kind, []).append(changed)
+        kinds.update(by_kind)
+        some = [row[0] for row in by_kind.values()]
+        some += [changed for row in by_kind.values() for changed in row[1:3]]
+        for changed in some[:EXECUTED]:
+            assert case.error(changed) < 1e-4
+    assert {Kind.MERGE, Kind.RECUT, Kind.PART, Kind.KEEP} <= kinds
+
+
+def test_views_between_operators_are_no_walls() -> None:
+    """A network's data movement gets onto the cores, alone and inside groups, and is right."""
+    case = case_of(transformer_block(), "npu-2.7")
+    plan, _ = case.start()
+    views = {name for g in plan.groups if g.place is not Place.CORES for name in g.nodes}
+    inside: list[Plan] = []
+    for site, changed in case.made(plan):
+        rows = [g for g in changed.groups if g.place is Place.CORES and views & set(g.nodes)]
+        if site.kind in (Kind.MERGE, Kind.PLACE) and rows:
+            inside.append(changed)
+    fitting = [changed for changed in inside[::7] if case.search.evaluate(changed) is not None]
+    assert len(fitting) > 5
+    for changed in fitting[:EXECUTED]:
+        assert case.error(changed) < 1e-4
+
+
+@pytest.mark.parametrize("objective", [Objective.LATENCY, Objective.TRAFFIC])
+def test_every_plan_is_better_than_the_one_before(objective: Objective) -> None:
+    case = case_of(u_shape(), "npu-2.7")
+    plan, metrics = case.start()
+    rows = [*case.improver(objective).better(plan, metrics, 150)]
+    scores = [score(m, objective) for m in (metrics, *(row.metrics for row in rows))]
+    assert scores == sorted(scores, reverse=True)
+    assert scores[-1] < scores[0]
+    assert case.search.evaluate(rows[-1].plan) == rows[-1].metrics
+    assert rows[-1].evaluations <= 150
+
+
+def test_the_seed_alone_decides() -> None:
+    def rows(seed: int) -> list[Better]:
+        case = case_of(u_shape(), "npu-2.7")
+        return [*case.improver(seed=seed).better(*case.start(), 60)]
+
+    first = rows(0)
+    assert rows(0) == first
+    assert rows(1) != first
+
+
+def test_it_ends_where_no_move_is_left() -> None:
+    case = case_of(residual(8, 8), "mcu")
+    improver = case.improver()
+    rows = [*improver.better(*case.start(), 100_000)]
+    assert improver.evaluations < 20_000
+    final = rows[-1]
+    assert not [*case.improver().better(final.plan, final.metrics, 100_000)]
+
+
+def test_patterns_bind_the_improvement() -> None:
+    """What shall be fused stays fused, what shall be apart stays apart and is not kept."""
+    graph = residual(16, 16)
+    machine = load_machine("npu-2.7")
+    fused = Pattern("fused", ("Conv", "(Relu)", "Conv"), Action.FUSE)
+    apart = Pattern("apart", ("Conv", "Add"), Action.APART)
+    prepared_graph = prepared(graph, machine, machine.dtype).graph
+    plan = Fusion(prepared_graph, machine, machine.dtype, "net", patterns=(apart,)).run().best.plan
+    home = {name: n for n, group in enumerate(plan.groups) for name in group.nodes}
+    adds = [node for node in prepared_graph.nodes if node.kind == "Add"]
+    assert adds
+    for node in adds:
+        for name in node.inputs:
+            maker = prepared_graph.nodes[prepared_graph.producer[name]]
+            if maker.kind == "Conv":
+                assert home[maker.name] != home[node.name]
+                again = dict(plan.reloaded).get(name, ())
+                assert name not in plan.resident or node.name in again
+    plan = Fusion(prepared_graph, machine, machine.dtype, "net", patterns=(fused,)).run().best.plan
+    assert any(sum("conv" in n or "stem" in n for n in g.nodes) > 1 for g in plan.groups)
+
+
+def test_a_search_ends_with_its_improvement_and_an_interrupt_keeps_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    machine = load_machine("npu-2.7")
+    graph = prepared(u_shape(), machine, machine.dtype).graph
+
+    def search(stop: float | None = None) -> fusion.Found:
+        def tell(text: str, share: float | None = None, /) -> None:
+            if text == "improving the best plan" and stop is not None and (share or 0) > stop:
+                raise KeyboardInterrupt
+
+        return Fusion(graph, machine, machine.dtype, "net", progress=tell).run()
+
+    monkeypatch.setattr(fusion, "EVALUATIONS", 200)
+    full, cut = search(), search(0.1)
+    monkeypatch.setattr(fusion, "EVALUATIONS", 0)
+    without = search()
+    assert full.best.cycles < without.best.cycles
+    assert full.best.cycles <= cut.best.cycles <= without.best.cycles
+    assert cut.interrupted and not full.interrupted
