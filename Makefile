@@ -13,6 +13,11 @@ $(BIN)/tilewright: pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
+$(VENV)/.compiled: $(BIN)/tilewright $(shell find src -name '*.py' -path '*/kernels/*') src/tilewright/schedule/kernel.py src/tilewright/memory/greedy.py
+	@echo "compiling the hot loops, once: about a minute"
+	@$(BIN)/tilewright plan four_convs@16x16 --on npu-2.7 --fast --no-verify > /dev/null
+	@touch $@
+
 $(VENV)/.test: pyproject.toml $(BIN)/tilewright
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[test]'
 	@touch $@
@@ -21,9 +26,9 @@ $(VENV)/.dev: pyproject.toml $(BIN)/tilewright
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-install: $(BIN)/tilewright ## create .venv and install tilewright into it
+install: $(VENV)/.compiled ## create .venv, install tilewright into it, compile its hot loops
 
-demo: $(BIN)/tilewright ## tiles, a smaller model, and a planned network with its report; under three minutes
+demo: $(VENV)/.compiled ## tiles, a smaller model, and a planned network with its report; under three minutes
 	@mkdir -p demo
 	$(BIN)/tilewright tile rn50_stem --node conv1 --split H=4
 	$(BIN)/tilewright shrink fsrcnn@540x960 --memory 25% -o demo/fsrcnn_small.onnx
@@ -49,7 +54,7 @@ picture: demo/resnet18/report.html ## the report as docs/images/report.png, from
 demo/resnet18/report.html:
 	$(MAKE) demo
 
-test: $(VENV)/.test ## everything
+test: $(VENV)/.test $(VENV)/.compiled ## everything
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 quick: $(VENV)/.test ## the short loop before a commit, under 30 seconds

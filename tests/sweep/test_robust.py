@@ -65,6 +65,19 @@ def test_killed_workers_are_replaced_and_lose_nothing(
 
 CODE = """
 import sys
+import time
+
+from tilewright.sweep.store import Store
+
+keep = Store.keep
+
+
+def slowly(self, row):
+    keep(self, row)
+    time.sleep(0.1)  # so that there is time to end it in the middle
+
+
+Store.keep = slowly
 sys.argv = ["tilewright", "sweep", {space!r}, "--out", {out!r}, "--workers", "1"]
 from tilewright.cli import main
 main()

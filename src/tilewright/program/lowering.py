@@ -3,6 +3,7 @@ to the buffers of the plan."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,22 +40,23 @@ class _Entry:
     cut: GroupCut | None
 
 
-@dataclass(frozen=True, slots=True)
-class Main:
-    """The main memory under some choice of views: where every value of a view lies, and the values
-    that operators outside the cores read."""
-
-    lying: Mapping[str, Lying]
-    read: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(NamedTuple):
     """What a buffer that several groups use is for: a value in the main memory (core -1), or a
     core's region of a resident one."""
 
     name: str
     core: int
+
+
+@dataclass(frozen=True, slots=True)
+class Main:
+    """The main memory under some choice of views: where every value of a view lies, and the values
+    that operators outside the cores read. `given` are the buffers of the host: of inputs, constants
+    and outputs."""
+
+    lying: Mapping[str, Lying]
+    read: frozenset[str]
+    given: tuple[Owner, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +261,9 @@ class Lowering:
                     raise LoweringError(f"'{node.name}' ({node.kind}) cannot be a view")
                 look = context.tables.look(view.shape, view.strides, view.dtype, view.item)
                 lying[name] = Lying(source.root, view.offset, look)
-        return Main(lying, frozenset(name for _, node in members for name in node.reads))
+        outer = (*graph.inputs, *graph.constants, *graph.outputs)
+        given = tuple(dict.fromkeys(Owner(lies(name).root, -1) for name in outer))
+        return Main(lying, frozenset(name for _, node in members for name in node.reads), given)
 
     @staticmethod
     def _joins(kind: str) -> bool:
@@ -275,15 +279,13 @@ class _Linker:
         self.graph, self.context = lowering.graph, lowering.context
         self.main = lowering.main_of(plan)
         self.reloaded = {name: frozenset(nodes) for name, nodes in plan.reloaded}
-        self.owners: dict[Owner, int] = {}
-        self.sizes: list[tuple[int, int]] = []
+        self.owners = {owner: number for number, owner in enumerate(self.main.given)}
+        main, size = self.context.main, self.context.root_bytes
+        self.sizes = [(main, size(owner.name)) for owner in self.main.given]
         self.residents = self._residents()
 
     def linked(self) -> Linked:
         """All blocks, one behind the other."""
-        graph = self.graph
-        for name in (*graph.inputs, *graph.constants):
-            self.main_buffer(name)
         found: list[tuple[int, Block, tuple[str, ...]]] = []
         bindings: list[tuple[int, int]] = []
         for number, (group, entry) in enumerate(zip(self.plan.groups, self.entries, strict=True)):
@@ -298,8 +300,6 @@ class _Linker:
             for outside in block.outside:
                 bindings.append(self._bound(names[outside.value], outside.core))
             found.append((number, block, names))
-        for name in graph.outputs:
-            self.main_buffer(name)
         columns = self._columns([(number, block) for number, block, _ in found], bindings)
         return Linked(self.plan, columns, tuple(found), tuple(self.owners), self.main)
 
@@ -429,8 +429,7 @@ class _Linker:
             moved[outer] += bound[1][which]
         common = np.stack((shared[0], shared[1], alignments[shared[0]]))
         fixed = np.zeros(len(self.owners) + buffers.shape[1], np.bool_)
-        given = (*self.graph.inputs, *self.graph.constants, *self.graph.outputs)
-        fixed[[self.main_buffer(name) for name in given]] = True
+        fixed[: len(self.main.given)] = True
         return gathered(
             np.concatenate((tasks, np.repeat(numbers, counts)[None])),
             energy,
