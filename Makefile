@@ -66,7 +66,7 @@ soak: $(VENV)/.test ## fresh examples and thousands of mutated inputs; an hour o
 golden: $(VENV)/.test ## write all golden files anew, after a change that is meant; then read the diff
 	TILEWRIGHT_GOLDEN=write $(BIN)/python -m pytest -m golden
 
-check: $(VENV)/.dev ## format, lint, types, import layers
+check: $(VENV)/.dev $(VENV)/.test ## format, lint, types, import layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
