@@ -4,7 +4,7 @@ The plainest program: tiles of a group follow each other in grid order, each loa
 computes, and stores what the outside needs. The passes make it good.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -89,15 +89,6 @@ class Surroundings:
     main: Mapping[int, int]
     regions: Mapping[int, Regions]
     reloads: frozenset[tuple[int, int]] = frozenset()
-
-    @property
-    def key(self) -> Hashable:
-        """Equal for groups in equal surroundings."""
-        regions = tuple(
-            (value, tuple(sorted((core, r.box, r.read) for core, r in rows.items())))
-            for value, rows in self.regions.items()
-        )
-        return tuple(self.main.items()), regions, self.reloads
 
 
 @dataclass(slots=True)
