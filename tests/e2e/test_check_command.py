@@ -109,7 +109,7 @@ def test_plans_and_patterns(command, succeeds, tmp_path: Path) -> None:
     assert "machine, no faults: My machine, two cores behind an L2" in shown
     plan.write_text(PLAN.replace("parts: 4", "parts: 0"))
     wrong = command("check", plan, patterns)
-    assert wrong.code == 2 and f"{plan}: groups[0].splits[0] needs axis and parts" in wrong.out
+    assert wrong.code == 2 and f"{plan}:6: groups[0].splits[0] needs axis and parts" in wrong.out
     plan.write_text("- {name: x, operators: [Conv, Rilu], action: fuse}\n")
     assert "there is no operator 'Rilu'" in command("check", plan).out
 
@@ -138,3 +138,45 @@ def test_the_machines_of_the_page_run(succeeds, name: str) -> None:
     assert (planned["energy_pj"] > 0) == (name[0] in "67")
     shown = succeeds("plan", "four_convs@16x16", "--on", file, "--layer-by-layer", "--no-verify")
     assert ("not counted: the machine has no figures" in shown.out) == (name[0] in "12")
+
+
+SPACE = """\
+name: two
+fixed: {machine: npu-2.7, effort: layers}
+axes:
+  model: [four_convs@16x16]
+  pad: {field: machine.cores.cluster.memories.cmx.usable, values: [64 KiB, 128 KiB]}
+define: {cost: pad / KiB}
+require: [pad > 1]
+"""
+
+
+def test_spaces_nests_and_processors(succeeds, tmp_path: Path) -> None:
+    space, nest = tmp_path / "space.yaml", tmp_path / "nest.yaml"
+    space.write_text(SPACE)
+    nest.write_text("nest: mine\nloops: [image, out, block, row, in, fh, fw]\n")
+    processor = ROOT / "src" / "tilewright" / "processor" / "targets" / "a100.yaml"
+    shown = succeeds("check", space, nest, processor, ROOT / "examples/sweeps/edge.yaml").out
+    assert f"{space}: space, no faults: two: 2 axes, 2 points before 'require'" in shown
+    assert f"{nest}: nest, no faults: mine: image > out > block" in shown
+    assert f"{processor}: processor, no faults: NVIDIA A100" in shown
+    assert "edge.yaml: space, no faults: edge NPU: 6 axes, 72 points" in shown
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("layers", "fastest", ":2: fixed.effort: 'fastest' has to be one of"),
+        ("define", "defin", ":6: the space has no key 'defin'"),
+        ("[64 KiB, 128 KiB]", "[]", ":5: axes.pad.values needs"),
+        ("64 KiB", "1 QiB", "cmx.usable: has to be a number of bytes"),
+        ("pad / KiB", "pad / 0", "'pad / 0' divides by zero"),
+        ("pad > 1", "pad < 1", ":7: require: no point meets all of it"),
+        ("four_convs@16x16", "os:getcwd", "a space runs no code"),
+    ],
+)
+def test_a_fault_of_a_space(command, tmp_path: Path, old: str, new: str, told: str) -> None:
+    path = tmp_path / "space.yaml"
+    path.write_text(SPACE.replace(old, new))
+    found = command("check", path)
+    assert found.code == 2 and told in found.out, found.out

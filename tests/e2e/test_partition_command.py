@@ -6,7 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 Command = Callable[..., Any]
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "models"
@@ -44,6 +46,34 @@ def test_table_says_what_matters(succeeds: Command) -> None:
     assert "172.94 MB op by op -> 70.67 MB fused (59.1% saved)" in said
     assert "single (its result has 2 readers)" in said
     assert "scheduling operations" in said and "DRAM accesses" in said
+
+
+def test_small_networks_are_told_in_small_units(succeeds: Command) -> None:
+    said = succeeds("partition", "four_convs@8x8").out
+    assert "kFLOP" in said and "0.2488 M in products" in said and "22.88 kB op by op" in said
+    assert "Add+ReLU 8 (40% saved)" in succeeds("partition", "resnet18").out
+
+
+def test_options_that_would_say_nothing_are_refused(refused: Command) -> None:
+    assert "goes with --on" in refused("partition", "resnet18", "--dtype", "int8")
+    assert "one graph alone" in refused("partition", "resnet18", "--graph", "aten")
+
+
+def test_what_cannot_be_counted_is_said(
+    succeeds: Command, refused: Command, tmp_path: Path
+) -> None:
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 4, 4])
+    y = helper.make_tensor_value_info("y", TensorProto.INT64, None)
+    path = tmp_path / "net.onnx"
+    found = helper.make_node("NonZero", ["x"], ["y"], name="where")
+    onnx.save(helper.make_model(helper.make_graph([found], "net", [x], [y])), path)
+    assert "not counted: what where gives" in succeeds("partition", path).out
+    assert json.loads(succeeds("partition", path, "--json").out)["uncounted"] == ["where"]
+    weights = helper.make_tensor("w", TensorProto.FLOAT, [4, 3, 7, 7], [0.0] * 588)
+    conv = helper.make_node("Conv", ["x", "w"], ["y"], name="large")
+    z = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    onnx.save(helper.make_model(helper.make_graph([conv], "net", [x], [z], [weights])), path)
+    assert "'large' (Conv) is not valid: its kernel is larger" in refused("partition", path)
 
 
 def test_files(succeeds: Command, tmp_path: Path) -> None:

@@ -188,6 +188,19 @@ def fails():
 def text():
     return "a text"
 
+class Picks(nn.Module):
+    def forward(self, x):
+        return x[x > 0].sum()
+
+def picks():
+    return Picks(), (torch.zeros(4, 4),)
+
+def large_kernel():
+    return nn.Conv2d(3, 8, 9), (torch.zeros(1, 3, 5, 5),)
+
+def guessed():
+    return nn.Sequential(nn.Conv2d(3, 8, 3), nn.Flatten(), nn.Linear(8, 2))
+
 two = 2
 """
 
@@ -198,17 +211,23 @@ two = 2
         ("chooses", ("control flow depends on the data", "bad.py:10")),
         ("wrong_shape", ("wrong shape", "3 channels")),
         ("fails", ("no such file",)),
-        ("text", ("no torch module",)),
-        ("two", ("no function",)),
+        ("picks", ("a result of 'index'", "depends on the data")),
+        ("large_kernel", ("(5 x 5)", "Kernel size can't be greater")),
+        ("guessed", ("is taken to be 1x3x224x224", "--shape")),
+        ("text", ("no torch module but a str",)),
+        ("two", ("no function and no module but an int",)),
         ("absent", ("has no 'absent'", "chooses")),
     ],
 )
-def test_bad_modules_give_one_line(name: str, words: tuple[str, ...], tmp_path: Path) -> None:
+def test_bad_modules_give_one_line(
+    name: str, words: tuple[str, ...], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "bad.py").write_text(BAD)
     with pytest.raises(ModelError) as error:
         api.partition(f"{tmp_path / 'bad.py'}:{name}")
     assert all(word in str(error.value) for word in words), str(error.value)
     assert "\n" not in str(error.value)
+    assert capfd.readouterr() == ("", ""), "nothing of torch's own log beside it"
 
 
 def test_missing_torch_is_one_line_and_exit_code_2(tmp_path: Path) -> None:

@@ -123,7 +123,9 @@ def test_a_space_cannot_execute_code(command: Any, tmp_path: Path) -> None:
         f"require: [\"__import__('os').system('touch {mark}') == 0\"]",
         "fixed: {machine: mcu}\naxes: {model: [four_convs@8x8]}\n"
         f"define: {{cost: \"open('{mark}', 'w').write('x')\"}}",
+        "fixed: {machine: mcu}\naxes: {model: ['evil.py:build']}\n",
     ):
+        (tmp_path / "evil.py").write_text(f"open({str(mark)!r}, 'w')\ndef build(): pass\n")
         path.write_text(text)
         code, _, err = command("sweep", path, "--out", tmp_path / "out")
         assert code == 2 and len(err.splitlines()) == 1
@@ -178,6 +180,24 @@ def test_causes_add_up_to_the_difference(swept_folder: Path, command: Any, tmp_p
     assert page.read_text().count('class="compared"') == 2
     code, out, _ = command("compare", f"{swept_folder}#0", f"{swept_folder}#5")
     assert code == 0 and "Causes, the largest first" in out
+    assert "machine.memories.ddr.bandwidth: 9 GB/s against" in out
+    same = command("compare", f"{swept_folder}#0", f"{swept_folder}#0")
+    assert "takes as many cycles as" in same[1]
+
+
+def test_a_sweep_without_any_plan_says_so(command: Any, tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    field = "machine.cores.cluster.memories.cmx.usable"
+    path.write_text(
+        "fixed: {machine: npu-2.7, model: four_convs@8x8, effort: layers}\n"
+        f"axes: {{pad: {{field: {field}, values: [-1]}}}}\n"
+    )
+    code, out, err = command("sweep", path, "--out", tmp_path / "out")
+    assert code == 2 and "no plan for 1 (point 0): machine 'npu-2.7': cores.cluster" in out
+    assert err.splitlines()[-1] == "tilewright: no point has a plan: there is nothing to answer"
+    path.write_text(path.read_text().replace("-1", "64 KiB") + "require: [pad > 1e9]\n")
+    code, _, err = command("sweep", path, "--out", tmp_path / "out")
+    assert code == 2 and "none of 1 points meets all of 'require'" in err
 
 
 def run_folder(path: Path, groups: list[dict[str, Any]], cycles: list[int]) -> str:

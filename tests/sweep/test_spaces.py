@@ -99,6 +99,18 @@ def test_wildcards_set_all_that_match() -> None:
     assert peaks[1] == 2 * peaks[0] and peaks[2] == 4 * peaks[0]
 
 
+def test_a_machine_with_one_source_for_the_whole_file_can_be_changed(tmp_path: Path) -> None:
+    """The first machine file of the examples says once where its figures come from."""
+    example = Path(__file__).parents[2] / "examples" / "machines" / "1-minimal.yaml"
+    (tmp_path / "own.yaml").write_text(example.read_text())
+    planner = Planner(tmp_path)
+    fields = (("cores.core.memories.sram.capacity", "64 KiB"), ("clock", "1 GHz"))
+    machine = planner.machine("own.yaml", fields)
+    assert machine.cores[0].memory.usable == 65536 and machine.clock_hz == 1e9
+    told = dict(machine.sources)
+    assert "sweep" in told["clock"] and told["memories.dram"] == "my own figures"
+
+
 def test_requirements_and_definitions() -> None:
     found = space(
         axes={

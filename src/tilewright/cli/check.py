@@ -1,7 +1,9 @@
 """`tilewright check`: whether a file is as it should be, before anything is run with it."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -10,6 +12,8 @@ import typer
 from tilewright.cli.common import JsonOption, out, print_json
 from tilewright.errors import TilewrightError
 from tilewright.units import noun
+
+TRIED = 200  # points of a space whose expressions are evaluated and machines built
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +29,14 @@ class Checked:
 def check(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE...", help="Machine files, plan.yaml files, pattern files."),
+        typer.Argument(
+            metavar="FILE...",
+            help="Files of machines, processors, plans, patterns, spaces of sweeps, kernel nests.",
+        ),
     ],
     as_json: JsonOption = False,
 ) -> None:
-    """Check files without running anything: machines, plans, patterns.
+    """Check files without running anything: machines, processors, plans, patterns, spaces, nests.
 
     What a file is, is seen from its content. All faults of a machine file are named at once, each
     with its line and key. Exit code 2 if there is any. `tilewright show keys` lists the keys of
@@ -37,7 +44,7 @@ def check(
 
     Example:
 
-      tilewright check my-npu.yaml run/plan.yaml examples/patterns/attention.yaml
+      tilewright check my-npu.yaml run/plan.yaml examples/sweeps/edge.yaml
     """
     results = [check_file(path) for path in files]
     if as_json:
@@ -67,13 +74,32 @@ def _faults(error: TilewrightError, path: Path) -> tuple[tuple[int | None, str, 
             (fault.line, fault.key, fault.text if fault.file == str(path) else str(fault))
             for fault in error.faults
         )
-    text = str(error).removeprefix(f"'{path}'").removeprefix(f"{path}").removeprefix(": ")
-    return ((None, "", text.strip()),)
+    text = str(error).removeprefix(f"'{path}'").removeprefix(f"{path}").removeprefix(": ").strip()
+    return ((_line_of(text, path), "", text),)
+
+
+def _line_of(text: str, path: Path) -> int | None:
+    """The line of the key that a complaint begins with, or says that nobody knows."""
+    from tilewright.machine.document import Document
+
+    match = re.match(r"(?:the space|([\w.\[\]-]+))?:?(?: has)? ?(?:no key '([^']+)')?", text)
+    named = [part for part in match.groups() if part] if match is not None else []
+    keys = [
+        int(key) if key.isdecimal() else key
+        for part in named
+        for key in re.split(r"[.\[\]]+", part.strip("."))
+        if key
+    ]
+    try:
+        return Document(path).find(tuple(keys))[1]
+    except TilewrightError:
+        return None
 
 
 def _kind(path: Path) -> tuple[str, Callable[[Path], str]]:
     """What a file is taken for: a list holds patterns, a mapping with a list of groups is a plan,
-    anything else has to be a machine."""
+    one with axes a space, one with loops a nest, one with a kind a processor; anything else has to
+    be a machine."""
     import yaml
 
     try:
@@ -86,6 +112,9 @@ def _kind(path: Path) -> tuple[str, Callable[[Path], str]]:
         top = cast("dict[object, object]", document)
         if isinstance(top.get("groups"), list) or ("model" in top and "cores" not in top):
             return "plan", _plan
+        for key, kind in _TOLD_BY.items():
+            if key in top and "cores" not in top:
+                return kind
     return "machine", _machine
 
 
@@ -93,8 +122,8 @@ def _machine(path: Path) -> str:
     from tilewright.machine.load import load_machine
 
     machine = load_machine(path)
-    count = len(machine.cores)
-    return f"{machine.title}: {count} {noun(count, 'core')}, {len(machine.links)} links"
+    count, links = len(machine.cores), len(machine.links)
+    return f"{machine.title}: {count} {noun(count, 'core')}, {links} {noun(links, 'link')}"
 
 
 def _plan(path: Path) -> str:
@@ -112,6 +141,44 @@ def _patterns(path: Path) -> str:
 
     count = len(read_patterns(path))
     return f"{count} {noun(count, 'pattern')}"
+
+
+def _space(path: Path) -> str:
+    from tilewright.sweep.point import Planner
+    from tilewright.sweep.space_file import read_space
+
+    space = read_space(path)
+    planner, met = Planner(space.folder), 0
+    for candidate in islice(space.grid(planner), TRIED):
+        planner.machine(candidate.point.machine, candidate.point.fields)
+        met += 1
+    if not met:
+        raise TilewrightError("require: no point meets all of it")
+    axes = f"{len(space.axes)} {noun(len(space.axes), 'axis', 'axes')}"
+    kept = " before 'require'" if space.requires else ""
+    return f"{space.name}: {axes}, {space.size:,} {noun(space.size, 'point')}{kept}"
+
+
+def _nest(path: Path) -> str:
+    from tilewright.kernel.nest_file import read_nest
+
+    nest = read_nest(path)
+    return f"{nest.name}: {' > '.join(nest.order)}"
+
+
+def _processor(path: Path) -> str:
+    from tilewright.processor import load_processor
+
+    processor = load_processor(str(path))
+    return f"{processor.title}: a {processor.kind}"
+
+
+_TOLD_BY = {
+    "axes": ("space", _space),
+    "loops": ("nest", _nest),
+    "nest": ("nest", _nest),
+    "kind": ("processor", _processor),
+}
 
 
 def _lines(result: Checked) -> list[str]:

@@ -15,6 +15,7 @@ from tilewright.cli.common import (
     parse_shapes,
     print_json,
 )
+from tilewright.errors import TilewrightError
 from tilewright.partition.partition import Level
 
 
@@ -83,6 +84,10 @@ def partition(
 
     if folder is not None:
         check_folder(folder)
+    if dtype is not None and on is None:
+        raise TilewrightError("--dtype is the element type on a machine: it goes with --on MACHINE")
+    if graph != "auto" and not api.is_torch_name(model):
+        raise TilewrightError(f"--graph goes with a torch module; '{model}' has one graph alone")
     loaded = api.load_for_partition(model, shapes=parse_shapes(shape), graph=graph)
     for text in loaded.notes:
         note(text)

@@ -173,6 +173,8 @@ def _tell(swept: "Swept", seconds: float, under: float | None, as_json: bool) ->
         out.print(line, soft_wrap=True)
     for front in found.fronts if found.together is None else [found.together]:
         out.print(front_table(table, front, front is found.together))
+    if not table.ok.any():
+        raise TilewrightError("no point has a plan: there is nothing to answer")
     if found.sensitivity:
         out.print(sensitivity_table(found))
     if under is not None or swept.space.under_ms is not None:
@@ -199,15 +201,17 @@ def _progress() -> "Generator[Watch]":
         task = bar.add_task("", total=None, rate="")
 
         def watch(done: "Done") -> None:
+            from tilewright.sweep.told import rate_text
+
             nonlocal said, last
             last, now = done, time.monotonic()
             rate = done.planned / max(1e-9, now - began)
-            bar.update(task, completed=done.done, total=done.total, rate=f"{rate:.1f} per s")
+            bar.update(task, completed=done.done, total=done.total, rate=rate_text(rate))
             if not err.is_terminal and now - said >= EVERY and rate > 0:
                 said = now
                 left = (done.total - done.done) / rate
                 note(
-                    f"{done.done} of {done.total} points, {rate:.1f} per s, "
+                    f"{done.done} of {done.total} points, {rate_text(rate)}, "
                     f"{done.without} without a plan, about {left:.0f} s left"
                 )
 

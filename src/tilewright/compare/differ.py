@@ -21,6 +21,9 @@ FIGURES = (
 )
 
 
+_FILE = "as in the file"
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """A figure on both sides; None where one side does not have it."""
@@ -92,11 +95,7 @@ def difference(before: Side, after: Side) -> Difference:
     return Difference(
         before,
         after,
-        tuple(
-            (name, str(before.summary.get(name)), str(after.summary.get(name)))
-            for name in ("model", "machine", "dtype")
-            if before.summary.get(name) != after.summary.get(name)
-        ),
+        tuple(_setting(before, after)),
         tuple(_change(n, before.summary.get(n), after.summary.get(n)) for n in FIGURES),
         _busy(before, after),
         _changes("peak_bytes", before, after),
@@ -106,6 +105,20 @@ def difference(before: Side, after: Side) -> Difference:
         tuple(name for name in before.plan.resident if name not in there),
         told,
     )
+
+
+def _setting(before: Side, after: Side) -> Iterable[tuple[str, str, str]]:
+    """What was asked for differently: of two points of sweeps all their options, else what every
+    summary holds."""
+    for name in ("model", "machine", "dtype", "objective"):
+        old, new = before.summary.get(name), after.summary.get(name)
+        if old != new and name not in before.asked:
+            yield name, str(old), str(new)
+    if before.asked and after.asked:
+        for name in dict.fromkeys((*before.asked, *after.asked)):
+            old, new = before.asked.get(name, _FILE), after.asked.get(name, _FILE)
+            if old != new:
+                yield name, old, new
 
 
 def _parts(side: Side) -> tuple[Part, ...]:

@@ -3,7 +3,7 @@
 import json
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -40,6 +40,7 @@ class Side:
     summary: Mapping[str, Any]
     plan: Plan
     parts: tuple[Part, ...]
+    asked: Mapping[str, str] = field(default_factory=dict[str, str])  # what a point's space set
 
 
 def load_side(name: str) -> Side:
@@ -67,7 +68,15 @@ def _point(name: str, folder: str, point: str) -> Side:
         path = Path(place) / _PLAN
         path.write_text(row.plan, encoding="utf-8")
         plan = read_plan(path)
-    return _side(name, row.summary, plan)
+    return replace(_side(name, row.summary, plan), asked=_asked(row.point))
+
+
+def _asked(point: Mapping[str, Any]) -> dict[str, str]:
+    """What a point asks for beside its network, machine and element type: those are in every
+    summary."""
+    options = {k: v for k, v in point.items() if k not in ("model", "machine", "dtype", "fields")}
+    options |= {f"machine.{path}": value for path, value in point["fields"].items()}
+    return {k: str(v) for k, v in options.items() if v is not None}
 
 
 def _side(name: str, summary: object, plan: Plan) -> Side:

@@ -62,14 +62,12 @@ def headline(found: Difference) -> str:
     latency = next(c for c in found.figures if c.name == "latency_cycles")
     ratio = latency.ratio
     if latency.before == latency.after:
-        text = "takes the same cycles"
+        text = "takes as many cycles as"
     elif ratio is None:
-        text = "cannot be set against it in cycles"
+        text = "cannot be compared in cycles with"
     else:
-        text = f"takes {ratio:.3f}x the cycles"
-    return f"{found.after.name} {text} of {found.before.name}".replace(
-        "cannot be set against it in cycles of", "cannot be compared in cycles with"
-    )
+        text = f"takes {ratio:.3f}x the cycles of"
+    return f"{found.after.name} {text} {found.before.name}"
 
 
 def notes(found: Difference) -> Iterator[str]:

@@ -10,7 +10,7 @@ from tilewright.errors import ModelError
 from tilewright.frontend import proto
 from tilewright.graph.graph import Array, Constant, Node, constant_of
 from tilewright.graph.kernels.call import Call
-from tilewright.graph.kernels.geometry import LEADING
+from tilewright.graph.kernels.geometry import LEADING, window_of
 from tilewright.graph.kernels.pooling import pool_window
 from tilewright.graph.ops.quantised import PLANNED, RUNTIME, data_inputs
 from tilewright.graph.types import QUANTISED, TensorType
@@ -73,6 +73,11 @@ class Inference:
         filters = weights.shape[1] * groups if weights and len(weights.shape) > 1 else None
         if node.kind == "Conv" and filters and channels[:1] not in ([], [filters]):
             return f"{channels[0]} channels for filters of {filters}"
+        if node.kind == "Conv" and data and weights and result is None and data.size:
+            call = Call(node.kind, node.attributes, (), self.opsets.get("", 1))
+            extents, kernel = data.shape[LEADING:], weights.shape[LEADING:]
+            if len(extents) == len(kernel) and min(window_of(call, extents, kernel).result) < 1:
+                return f"its kernel is larger than all of {data} with its padding"
         if node.kind == "Reshape" and data and result and data.size != result.size:
             return f"{data} has not as many elements as {result}"
         parameters = [self.types.get(name) for name in node.inputs[1:] if name]

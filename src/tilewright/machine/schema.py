@@ -139,6 +139,8 @@ class Block(BaseModel):
     def _inherits_source(cls, data: object, info: ValidationInfo) -> object:
         context = cast("Mapping[str, object]", info.context or {})
         outer = context.get("source")
+        if isinstance(outer, dict):  # a source per key: `*` is that of all others
+            outer = cast("dict[str, object]", outer).get("*")
         if isinstance(data, dict) and "source" not in data and isinstance(outer, str):
             return {**data, "source": outer}  # pyright: ignore[reportUnknownVariableType]
         return data  # pyright: ignore[reportUnknownVariableType]

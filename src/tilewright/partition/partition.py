@@ -116,6 +116,16 @@ class Partition:
         """Launches of the kernels."""
         return sum(kernel.launches for kernel in self.kernels)
 
+    @cached_property
+    def uncounted(self) -> tuple[str, ...]:
+        """Operators with a result whose size nobody knows before it runs: its bytes are not in."""
+        nodes, types = self.graph.nodes, self.graph.types
+        return tuple(
+            operator.name
+            for operator in self.operators
+            if any(name not in types for n in operator.nodes for name in nodes[n].writes)
+        )
+
     def launching(self, operator: int) -> int:
         """1 for an operator that computes or moves something, 0 for a view."""
         return launching(self.items, (operator,))

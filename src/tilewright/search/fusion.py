@@ -198,7 +198,7 @@ class Fusion:
         """The best grouping with its constants divided among the cores rather than its rows:
         less is held, more can be fetched ahead."""
         self.progress("dividing constants among the cores")
-        groups = min(self.trials, key=lambda trial: trial.score(self.objective)).groups
+        groups = self.best().groups
         for holding in leanings if len(self.machine.cores) > 1 else ():
             space = copy(self.space)
             space.ways = self.ways.leaning(holding, self.room)

@@ -52,6 +52,8 @@ class Sweep:
             due: dict[str, Job] = {}
             for chunk in _chunks(islice(self._space.grid(self._planner), budget)):
                 due |= self._entered(chunk)
+            if not self._total:
+                raise SpaceError(f"none of {self._space.size:,} points meets all of 'require'")
             self._plan(due)
         else:
             self._search(guided, budget if budget is not None else guided.budget)

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import yaml
 
+from tilewright.api import is_torch_name
 from tilewright.errors import TilewrightError
 from tilewright.frontend import zoo
 from tilewright.machine.dtypes import rate_class
@@ -237,6 +238,11 @@ def _check_files(space: Space) -> None:
     space, not of every point."""
     planner = Planner(space.folder)
     for model in _all_of(space, "model"):
+        if is_torch_name(model) and not (space.folder / model).is_file():
+            raise SpaceError(
+                f"model '{model}': a space runs no code, so that torch networks cannot be named in "
+                "it; export it to an .onnx file first"
+            )
         if not zoo.is_zoo_name(model) and not (space.folder / model).is_file():
             raise SpaceError(
                 f"there is no file '{model}', and no network of the zoo is called so; "

@@ -89,6 +89,14 @@ def progress_line(done: Progress, seconds: float) -> str:
     return ", ".join(parts)
 
 
+def rate_text(rate: float) -> str:
+    """Points in a time in which there is at least one, if an hour is enough for that."""
+    for unit, seconds in (("s", 1), ("min", 60)):
+        if rate * seconds >= 1:
+            return f"{rate * seconds:.1f} per {unit}"
+    return f"{rate * 3600:.1f} per h"
+
+
 def failure_lines(table: Table) -> Iterator[str]:
     """The most frequent reasons why points have no plan."""
     count: dict[str, list[int]] = {}

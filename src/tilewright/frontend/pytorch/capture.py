@@ -41,10 +41,7 @@ def type_of(tensor: torch.Tensor) -> TensorType:
     if dtype not in BITS:
         raise ModelError(f"element type {dtype} is not known")
     if any(not isinstance(extent, int) for extent in tensor.shape):
-        raise ModelError(
-            f"a result has the shape {list(tensor.shape)}, which depends on the data: give inputs "
-            "of fixed sizes"
-        )
+        raise ModelError(f"its size {list(tensor.shape)} depends on the data")
     return TensorType(dtype, tuple(int(extent) for extent in tensor.shape))
 
 
@@ -122,7 +119,10 @@ class Recorder:
                 names.append(None)
                 continue
             made = self.unique(operator)
-            self.captured.types[made] = type_of(tensor)
+            try:
+                self.captured.types[made] = type_of(tensor)
+            except ModelError as error:
+                raise ModelError(f"a result of '{operator}' ({name}): {error}") from None
             self._bind(tensor, made)
             names.append(made)
         self.captured.calls.append(Call(name, plain, tuple(names), operator, listed))

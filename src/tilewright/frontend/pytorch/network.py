@@ -4,8 +4,12 @@
 import importlib
 import importlib.util
 import inspect
+import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from difflib import get_close_matches
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +33,15 @@ def find(text: str) -> Any:
     for part in name.split("."):
         if not hasattr(found, part):
             known = [n for n in vars(holder) if not n.startswith("_") and callable(vars(holder)[n])]
-            some = f"; it has {', '.join(known[:6])}" if known else ""
+            near = get_close_matches(name, known) or known
+            more = f" and {len(known) - 6} more" if len(known) > 6 and near is known else ""
+            some = f"; it has {', '.join(near[:6])}{more}" if known else ""
             raise ModelError(f"'{place}' has no '{name}'{some}")
         found = getattr(found, part)
     if isinstance(found, torch.nn.Module | torch.export.ExportedProgram):
         return found
     if not callable(found):
-        raise ModelError(f"'{text}' is no function and no module: it is a {type(found).__name__}")
+        raise ModelError(f"'{text}' is no function and no module but {_kind(found)}")
     try:
         return found()
     except Exception as error:  # the user's own code
@@ -90,14 +96,18 @@ def network_of(
         return translate(of_program(given, name)), ()
     if not isinstance(given, torch.nn.Module):
         raise ModelError(
-            f"'{name}' is no torch module: a {type(given).__name__}; return a module, or a module "
-            "and its example inputs"
+            f"'{name}' is no torch module but {_kind(given)}: return a module, or a module and its "
+            "example inputs"
         )
     training = given.training
     given.eval()
     try:
         args, kwargs, notes = _inputs(given, inputs, shapes or {})
-        return _captured(given, args, kwargs, name, graph), notes
+        try:
+            return _captured(given, args, kwargs, name, graph), notes
+        except ModelError as error:
+            assumed = f" ({'; '.join(notes)}; --shape gives another)" if notes else ""
+            raise ModelError(f"{error}{assumed}") from None
     finally:
         given.train(training)
 
@@ -107,6 +117,26 @@ def _captured(
 ) -> TorchNetwork:
     if graph not in GRAPHS:
         raise ModelError(f"there is no graph '{graph}'; there are: {', '.join(GRAPHS)}")
+    with _quiet():
+        return _followed(module, args, kwargs, name, graph)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Torch's log, and what it prints of graphs that it cannot follow, off: what went wrong is told
+    in one line."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+            yield
+    finally:
+        logging.disable(before)
+
+
+def _followed(
+    module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], name: str, graph: str
+) -> TorchNetwork:
     if isinstance(module, torch.fx.GraphModule) and graph != "aten":
         return translate(of_traced(module, args, kwargs, name))
     if graph == "aten":
@@ -117,6 +147,12 @@ def _captured(
         if graph == "module":
             raise
     return translate(by_export(module, args, kwargs, name))
+
+
+def _kind(found: Any) -> str:
+    """What something is, with its article."""
+    kind = type(found).__name__
+    return f"{'an' if kind[0].lower() in 'aeiou' else 'a'} {kind}"
 
 
 def _inputs(

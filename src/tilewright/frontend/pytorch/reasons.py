@@ -16,14 +16,19 @@ _ADVICE = (
     (("expected input", "to have", "channels"), "the input has the wrong shape"),
 )
 _LONGEST = 300
+_SHORT = 160  # so many characters of whole sentences are told
 
 
 def why_not(how: str, error: BaseException, at: str = "") -> str:
     """One line: what failed, where in the user's code, and torch's own words."""
     words = " ".join(str(error).split()) or type(error).__name__
-    first = re.split(r"(?:\. |  |User Stack|Caused by|The above exception|from user code)", words)[
-        0
-    ]
+    own = re.split(r"User Stack|Caused by|The above exception|from user code", words)[0]
+    first, *more = re.split(r"(?<=\.) ", own)
+    for sentence in more:
+        if len(first) + len(sentence) > _SHORT:
+            break
+        first = f"{first} {sentence}"
+    first = first.rstrip(". ")
     kinds = f"{type(error).__name__} {words}".lower()
     told = next((text for keys, text in _ADVICE if any(k in kinds for k in keys)), "")
     place = _place(error)

@@ -31,6 +31,7 @@ def partition_json(partition: Partition, mapped: Mapped | None = None) -> dict[s
             pattern: {"min": low, "max": high}
             for pattern, (low, high) in partition.pattern_ranges.items()
         },
+        "uncounted": list(partition.uncounted),
         "launches": {"before": partition.launches_before, "after": partition.launches_after},
         "operators_per_kernel": {
             "average": len(partition.operators) / max(1, len(partition.kernels)),

@@ -1,5 +1,7 @@
 """A partition in the terminal: its kernels, and what a person wants to know first."""
 
+from collections.abc import Sequence
+
 from rich.table import Table
 
 from tilewright.partition.mapping import Mapped
@@ -18,7 +20,9 @@ def _operators(partition: Partition, kernel: Kernel) -> str:
 def kernels_table(partition: Partition, mapped: Mapped | None) -> Table:
     """One line a kernel."""
     table = Table("kernel", "operators")
-    for title in ("GFLOP", "share", "external", "internal", "FLOP/B", "saved"):
+    prefix, flop = _flop_prefix(partition.work.flops_total / 10)
+    unit, byte = _byte_unit(max((k.traffic.external for k in partition.kernels), default=0))
+    for title in (f"{prefix}FLOP", "share", "external", "internal", "FLOP/B", "saved"):
         table.add_column(title, justify="right", no_wrap=True)
     tiled = any(kernel.tiling is not None for kernel in partition.kernels)
     if tiled:
@@ -31,10 +35,10 @@ def kernels_table(partition: Partition, mapped: Mapped | None) -> Table:
         cells = [
             kernel.label,
             _operators(partition, kernel),
-            f"{kernel.work.flops_matmul / 1e9:.3f}",
+            f"{kernel.work.flops_matmul / flop:.3f}",
             f"{flops_share(partition, kernel):.1%}",
-            f"{traffic.external / 1e6:.2f} MB",
-            f"{traffic.internal / 1e6:.2f} MB",
+            f"{traffic.external / byte:.2f} {unit}",
+            f"{traffic.internal / byte:.2f} {unit}",
             f"{kernel.intensity:.2f}",
             f"{traffic.saved_ratio:.1%}",
         ]
@@ -52,16 +56,19 @@ def summary_lines(partition: Partition, mapped: Mapped | None) -> list[str]:
     work, traffic = partition.work, partition.traffic
     operators, kernels = len(partition.operators), len(partition.kernels)
     moved = intermediates(partition)
+    prefix, flop = _flop_prefix(work.flops_total)
+    unit, byte = _byte_unit(traffic.op_by_op)
     lines = [
         f"{partition.name}: {operators} {noun(operators, 'operator')} -> {kernels} "
         f"{noun(kernels, 'kernel')} ({partition.level.value} level), {partition.launches_before} "
         f"-> {partition.launches_after} launches; longest chain {len(partition.critical_path)}, "
         f"width {partition.width}",
-        f"FLOPs: {work.flops_matmul / 1e9:.4f} G in products (MAC = 2), "
-        f"{work.flops_total / 1e9:.4f} G with norms, activations and sums",
-        f"bytes: {traffic.op_by_op / 1e6:.2f} MB op by op -> {traffic.external / 1e6:.2f} MB fused "
-        f"({traffic.saved_ratio:.1%} saved); {traffic.internal / 1e6:.2f} MB stay inside; "
-        f"parameters {traffic.parameters / 1e6:.2f} MB",
+        f"FLOPs: {work.flops_matmul / flop:.4f} {prefix} in products (MAC = 2), "
+        f"{work.flops_total / flop:.4f} {prefix} with norms, activations and sums",
+        f"bytes: {traffic.op_by_op / byte:.2f} {unit} op by op -> "
+        f"{traffic.external / byte:.2f} {unit} fused ({traffic.saved_ratio:.1%} saved); "
+        f"{traffic.internal / byte:.2f} {unit} stay inside; "
+        f"parameters {traffic.parameters / byte:.2f} {unit}",
         f"intermediates: written {_pair(moved, 'writes')}, read {_pair(moved, 'reads')}",
         "patterns: " + _patterns(partition),
     ]
@@ -74,9 +81,28 @@ def summary_lines(partition: Partition, mapped: Mapped | None) -> list[str]:
         if kernel.single:
             singles.setdefault(kernel.reason, []).append(kernel.name)
     for reason, names in sorted(singles.items(), key=lambda pair: (-len(pair[1]), pair[0]))[:8]:
-        some = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-        lines.append(f"single ({reason}): {some}")
+        lines.append(f"single ({reason}): {_some(names)}")
+    left = partition.uncounted
+    if left:
+        lines.append(
+            f"not counted: what {_some(left)} {'gives' if len(left) == 1 else 'give'}, whose size "
+            "is not known before it runs"
+        )
     return lines + ([] if mapped is None else mapped_lines(mapped))
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _flop_prefix(largest: float) -> tuple[str, float]:
+    """The decimal prefix in which FLOPs are readable of which the largest number is this."""
+    return ("G", 1e9) if largest >= 1e8 else ("M", 1e6) if largest >= 1e5 else ("k", 1e3)
+
+
+def _byte_unit(largest: float) -> tuple[str, float]:
+    """MB, as data sheets of networks have it, or kB where MB would be all noughts."""
+    return ("MB", 1e6) if largest >= 1e5 else ("kB", 1e3)
 
 
 def _pair(moved: dict[str, int], what: str) -> str:
@@ -88,9 +114,14 @@ def _patterns(partition: Partition) -> str:
     told: list[str] = []
     for pattern, count in partition.patterns.items():
         low, high = partition.pattern_ranges[pattern]
-        spread = "" if pattern == SINGLE else f" ({low:.0%}-{high:.0%} saved)"
+        ends = dict.fromkeys((f"{low:.0%}", f"{high:.0%}"))
+        spread = "" if pattern == SINGLE else f" ({'-'.join(ends)} saved)"
         told.append(f"{pattern} {count}{spread}")
     return ", ".join(told)
+
+
+def _teraflops(rate: float) -> str:
+    return f"{rate / 1e12:,.0f}" if rate >= 1e14 else f"{rate / 1e12:.3g}"
 
 
 def mapped_lines(mapped: Mapped) -> list[str]:
@@ -102,7 +133,7 @@ def mapped_lines(mapped: Mapped) -> list[str]:
 
     target = mapped.target
     lines = [
-        f"on {target.name} in {target.dtype} ({target.matrix_rate / 1e12:.3g} TFLOP/s, "
+        f"on {target.name} in {target.dtype} ({_teraflops(target.matrix_rate)} TFLOP/s, "
         f"{target.main.name} {format_bytes(target.main.bandwidth)}/s): "
         f"{format_time(before['seconds'])} op by op -> {format_time(after['seconds'])} fused "
         f"({mapped.totals['speedup']:.2f}x); {before['launches']} -> {after['launches']} launches, "
