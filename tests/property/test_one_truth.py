@@ -16,8 +16,9 @@ from tilewright.machine.load import load_machine
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Plan
 from tilewright.planning import prepared
+from tilewright.program.linking import Linked
 from tilewright.program.lower import lowered, verify_stages
-from tilewright.program.lowering import Linked, Lowering
+from tilewright.program.lowering import Lowering
 from tilewright.program.materialise import program_of
 from tilewright.program.metrics import Metrics, metrics_of, metrics_of_placed
 from tilewright.program.place import DoesNotFitError, Placed

@@ -9,7 +9,8 @@ from tilewright.graph.graph import Graph
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Plan
 from tilewright.program.kernels.link import link
-from tilewright.program.lowering import Linked, Lowering
+from tilewright.program.linking import Linked
+from tilewright.program.lowering import Lowering
 from tilewright.program.materialise import program_of
 from tilewright.program.passes.spill import spilled
 from tilewright.program.pipeline import LESS_AT_ONCE, PASSES, PREFETCH, QUEUES, SPILLING

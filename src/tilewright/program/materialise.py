@@ -12,9 +12,11 @@ from tilewright.program.constants import immediate
 from tilewright.program.context import operands_of, results_of
 from tilewright.program.cut import cut_of
 from tilewright.program.kernels.order import Issued
-from tilewright.program.lowering import Linked, Lowering
+from tilewright.program.linking import Linked
+from tilewright.program.lowering import Lowering
 from tilewright.program.program import Buffer, Compute, Program, Task, Transfer, View, Whole
 from tilewright.program.rows import Row, Title
+from tilewright.program.shared import Owner
 from tilewright.schedule.problem import Ids
 from tilewright.tiling.group import GroupTiles, TiledOp, cut_ops, typed_group, whole_tile
 
@@ -137,6 +139,7 @@ class _Maker:
         self.lowering, self.linked = lowering, linked
         self.columns, self.tables = linked.columns, lowering.context.tables
         self.memories = [memory.name for memory in lowering.machine.memories]
+        self.numbers = {owner: number for number, owner in enumerate(linked.owners)}
         self.groups = [
             _Group(lowering, linked.plan.groups[number], names)
             for number, _, names in linked.groups
@@ -168,7 +171,7 @@ class _Maker:
 
     def _main_view(self, name: str) -> View:
         lying = self.lowering.lying(self.linked.main, name)
-        return self.lowering.context.view(lying, self.linked.root(lying.root))
+        return self.lowering.context.view(lying, self.numbers[Owner(lying.root, -1)])
 
     def _buffers(self) -> tuple[Buffer, ...]:
         columns, found = self.columns, list[Buffer]()
