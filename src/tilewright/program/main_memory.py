@@ -1,0 +1,91 @@
+"""The main memory of a plan: where values lie when some operators are views of others' results."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tilewright.graph.graph import Node
+from tilewright.graph.ops import SPECS, runs_whole
+from tilewright.graph.ops.spec import op_of
+from tilewright.plan.plan import GroupPlan, Place
+from tilewright.program.context import Context, Lying
+from tilewright.program.faults import LoweringError
+from tilewright.program.main_rows import needs_own_group
+from tilewright.program.shared import Shared
+from tilewright.program.views import concat_parts, view_of
+
+
+@dataclass(frozen=True, slots=True)
+class Main:
+    """The main memory under some choice of views: where every value of a view lies, and the values
+    that operators outside the cores read. `given` are the shared buffers of the host: of inputs,
+    constants and outputs. `number` counts choices."""
+
+    number: int
+    lying: Mapping[str, Lying]
+    read: frozenset[str]
+    given: tuple[int, ...]
+
+
+def main_of(shared: Shared, off: Sequence[GroupPlan], number: int) -> Main:
+    """The main memory where these groups do not run on cores."""
+    context, graph = shared.context, shared.context.graph
+    members = [
+        (group.place, graph.nodes[graph.index[name]])
+        for group in off
+        for name in sorted(group.nodes, key=graph.index.__getitem__)
+        if name in graph.index
+    ]
+    views = [node for place, node in members if place is Place.VIEW]
+    lying = _joined(context, views)
+    _viewed(context, views, lying)
+
+    def root(name: str) -> str:
+        return (lying.get(name) or context.lying(name)).root
+
+    outer = (*graph.inputs, *graph.constants, *graph.outputs)
+    given = tuple(dict.fromkeys(shared.main(root(name)) for name in outer))
+    read = frozenset(name for _, node in members for name in node.reads)
+    return Main(number, lying, read, given)
+
+
+def _joined(context: Context, views: Sequence[Node]) -> dict[str, Lying]:
+    """Inputs of a concat that is no work lie inside its result."""
+    graph = context.graph
+    lying: dict[str, Lying] = {}
+    taken = {*graph.inputs, *graph.constants}
+    for node in views:
+        op = op_of(graph, node)
+        if op is None or not _joins(node.kind):
+            continue
+        result = lying.get(node.outputs[0]) or context.lying(node.outputs[0])
+        parts = concat_parts(op, context.view(result))
+        for source, view in zip(node.inputs, parts, strict=True):
+            if source in taken:
+                raise LoweringError(f"'{node.name}' cannot be a view: '{source}' lies elsewhere")
+            taken.add(source)
+            look = context.tables.look(view.shape, view.strides, view.dtype, view.item)
+            lying[source] = Lying(result.root, view.offset, look)
+    return lying
+
+
+def _viewed(context: Context, views: Sequence[Node], lying: dict[str, Lying]) -> None:
+    """Results of other views lie inside what they are taken from."""
+    graph = context.graph
+    for node in views:
+        if runs_whole(graph, node):
+            raise LoweringError(needs_own_group(node))
+        op = op_of(graph, node)
+        for position, name in enumerate(node.outputs):
+            if not name or name in lying or (op is not None and _joins(node.kind)):
+                continue
+            source = lying.get(node.inputs[0]) or context.lying(node.inputs[0])
+            view = None if op is None else view_of(op, context.view(source), position)
+            if view is None or name in graph.outputs:
+                raise LoweringError(f"'{node.name}' ({node.kind}) cannot be a view")
+            look = context.tables.look(view.shape, view.strides, view.dtype, view.item)
+            lying[name] = Lying(source.root, view.offset, look)
+
+
+def _joins(kind: str) -> bool:
+    spec = SPECS.get(kind)
+    return spec is not None and spec.parts is not None

@@ -1,0 +1,49 @@
+"""Buffers that several groups of a plan use, numbered for all plans of a network."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tilewright.program.context import Context, Ints
+from tilewright.program.tables import Growing
+from tilewright.schedule.problem import Quantities
+
+
+class Owner(NamedTuple):
+    """What a buffer that several groups use is for: a value in the main memory (core -1), or a
+    core's region of a resident one."""
+
+    name: str
+    core: int
+
+
+class Shared:
+    """Append-only, as tables are: a number stands for an owner and its bytes."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.owners: list[Owner] = []
+        self._numbers: dict[tuple[Owner, int], int] = {}
+        self._table = Growing(np.int64, 2)
+
+    def main(self, root: str) -> int:
+        """A buffer of the main memory."""
+        return self._number(Owner(root, -1), self.context.main, self.context.root_bytes(root))
+
+    def region(self, name: str, core: int, shape: Ints) -> int:
+        """A core's region of a resident tensor."""
+        memory = self.context.memory_of(core, name)
+        return self._number(Owner(name, core), memory, self.context.local(name, shape)[0])
+
+    def _number(self, owner: Owner, memory: int, size: int) -> int:
+        known = self._numbers.get((owner, size))
+        if known is None:
+            known = self._numbers[owner, size] = len(self.owners)
+            self.owners.append(owner)
+            self._table.append((memory, size))
+        return known
+
+    @property
+    def table(self) -> Quantities:
+        """Memory and size of every buffer."""
+        return self._table.array
