@@ -267,7 +267,7 @@ def find_space(columns: Columns, hardware: Hardware, loads: Loads, held: Ids) ->
     for buffer in range(buffers):
         if address[buffer] >= 0:
             _take(shelves, columns.memory[buffer], buffer, loads.first[buffer])
-    near = np.empty(buffers, np.int32)
+    gaps = np.empty((2, buffers + 2), np.int64)
     issue = np.empty(loads.loads.size, np.int32)
     for index in _ranked(columns, loads, last):
         task, use = loads.loads[index], loads.use[index]
@@ -285,7 +285,7 @@ def find_space(columns: Columns, hardware: Hardware, loads: Loads, held: Ids) ->
                 found, address[buffer] = _back(
                     shelves,
                     columns.memory[buffer],
-                    near,
+                    gaps,
                     place if again else want,
                     use,
                     last[buffer],
@@ -433,7 +433,7 @@ def _take(shelves: _Shelves, memory: int, buffer: int, begin: int) -> None:
 def _back(
     shelves: _Shelves,
     memory: int,
-    near: Ids,
+    gaps: Quantities,
     want: int,
     use: int,
     last: int,
@@ -443,29 +443,29 @@ def _back(
 ) -> tuple[int, int]:
     """The earliest position, not before the wanted one, from which there is room until `last`, and
     the highest place there (-1: not even from the use on)."""
-    found = 0
+    gaps[0, 0], gaps[1, 0] = 0, usable
+    count = 1
     bucket = last >> _BUCKET
     while bucket >= 0 and shelves.reach[memory, bucket] >= use:
         buffer = shelves.heads[memory, bucket]
         while buffer >= 0:
             if shelves.begin[buffer] <= last and shelves.last[buffer] >= use:
-                near[found] = buffer
-                found += 1
+                count = _without(gaps, count, shelves.low[buffer], shelves.high[buffer], size)
             buffer = shelves.behind[buffer]
         bucket -= 1
-    place = _highest(shelves, near, found, size, alignment, usable)
+    place = _highest(gaps, count, size, alignment)
     if place < 0:
         return use, -1
     for position in range(use - 1, want - 1, -1):
         buffer = shelves.ends[memory, position]
         hit = False
         while buffer >= 0:
-            near[found] = buffer
-            found += 1
-            hit = hit or (shelves.low[buffer] < place + size and shelves.high[buffer] > place)
+            low, high = shelves.low[buffer], shelves.high[buffer]
+            hit = hit or (low < place + size and high > place)
+            count = _without(gaps, count, low, high, size)
             buffer = shelves.ends_behind[buffer]
         if hit:
-            lower = _highest(shelves, near, found, size, alignment, place + size)
+            lower = _highest(gaps, count, size, alignment)
             if lower < 0:
                 return position + 1, place
             place = lower
@@ -473,20 +473,39 @@ def _back(
 
 
 @njit()
-def _highest(
-    shelves: _Shelves, near: Ids, found: int, size: int, alignment: int, ceiling: int
-) -> int:
-    """The highest free place below a ceiling, or -1: at the ceiling, or else below all that is in
-    the way there, and so on."""
-    while True:
-        place = (ceiling - size) // alignment * alignment
-        if place < 0:
-            return -1
-        lowest = ceiling
-        for entry in range(found):
-            buffer = near[entry]
-            if shelves.low[buffer] < place + size and shelves.high[buffer] > place:
-                lowest = min(lowest, int(shelves.low[buffer]))
-        if lowest == ceiling:
+def _without(gaps: Quantities, count: int, low: int, high: int, size: int) -> int:
+    """Gaps (from, to; the highest first) less a range of bytes, and how many are left; those too
+    small go."""
+    above = 0
+    while above < count and gaps[0, above] >= high:
+        above += 1
+    below = above
+    while below < count and gaps[1, below] > low:
+        below += 1
+    if above == below:
+        return count
+    top, bottom = gaps[1, above], gaps[0, below - 1]
+    upper, lower = top - high >= size, low - bottom >= size
+    shift = int(upper) + int(lower) - (below - above)
+    if shift > 0:
+        for gap in range(count - 1, below - 1, -1):
+            gaps[0, gap + shift], gaps[1, gap + shift] = gaps[0, gap], gaps[1, gap]
+    elif shift < 0:
+        for gap in range(below, count):
+            gaps[0, gap + shift], gaps[1, gap + shift] = gaps[0, gap], gaps[1, gap]
+    if upper:
+        gaps[0, above], gaps[1, above] = high, top
+        above += 1
+    if lower:
+        gaps[0, above], gaps[1, above] = bottom, low
+    return count + shift
+
+
+@njit()
+def _highest(gaps: Quantities, count: int, size: int, alignment: int) -> int:
+    """The highest aligned place in a gap, or -1."""
+    for gap in range(count):
+        place = (gaps[1, gap] - size) // alignment * alignment
+        if place >= gaps[0, gap]:
             return place
-        ceiling = lowest
+    return -1
