@@ -6,6 +6,10 @@ from math import prod
 
 from tilewright.geometry.interval import Interval
 
+Ints = tuple[int, ...]
+Span = tuple[Ints, Ints]
+"""First positions of a region, and those behind its last ones, axis by axis."""
+
 
 @dataclass(frozen=True, slots=True)
 class Box:
@@ -72,3 +76,8 @@ class Box:
 
     def __str__(self) -> str:
         return "[" + ", ".join(map(str, self.intervals)) + "]"
+
+
+def span_of(box: Box) -> Span:
+    """A box as first positions and those behind the last ones."""
+    return tuple([i.start for i in box]), tuple([max(i.start, i.stop) for i in box])

@@ -6,9 +6,10 @@ lies between the weights, behind those of its channel: one copy then brings both
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 
-from tilewright.geometry.box import Box
+from tilewright.geometry.box import Span
 from tilewright.graph.graph import Array, Graph, Node
 from tilewright.graph.ops import spec_of
 from tilewright.graph.ops.spec import Engine
@@ -16,7 +17,7 @@ from tilewright.program.layout import Layouts, dense_strides
 from tilewright.program.program import View
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pack:
     """Weights and a bias, one row for each output channel: its weights, then its bias."""
 
@@ -26,29 +27,19 @@ class Pack:
     shape: tuple[int, ...]  # of the weights
     item: int
 
-    @property
+    @cached_property
     def row(self) -> int:
         """Elements of a row."""
         return prod(self.shape) // self.shape[self.axis] + 1
 
-    def views(self, buffer: int, channels: int, dtypes: tuple[str, str]) -> dict[str, View]:
-        """Both constants of so many channels, at the start of a buffer."""
+    @cached_property
+    def places(self) -> dict[str, tuple[int, tuple[int, ...]]]:
+        """The first byte and the strides of both constants, where rows begin at 0."""
         others = tuple(extent for axis, extent in enumerate(self.shape) if axis != self.axis)
         inner = list(dense_strides(others, self.item))
-        inner.insert(self.axis, self.row * self.item)
-        shape = tuple(channels if a == self.axis else e for a, e in enumerate(self.shape))
-        step = (self.row * self.item,)
-        behind = (self.row - 1) * self.item
-        return {
-            self.weights: View(buffer, 0, shape, tuple(inner), dtypes[0], self.item),
-            self.bias: View(buffer, behind, (channels,), step, dtypes[1], self.item),
-        }
-
-    def rows(self, buffer: int, first: int, channels: int, dtype: str) -> View:
-        """The rows of some channels as one piece."""
         step = self.row * self.item
-        shape, strides = (channels, self.row), (step, self.item)
-        return View(buffer, first * step, shape, strides, dtype, self.item)
+        inner.insert(self.axis, step)
+        return {self.weights: (0, tuple(inner)), self.bias: (step - self.item, (step,))}
 
     def bytes(self, channels: int) -> int:
         """Bytes of the rows of some channels."""
@@ -98,17 +89,14 @@ def _pack(graph: Graph, layouts: Layouts, node: Node) -> Pack | None:
     return Pack(weights, bias, axes[0], shape, item)
 
 
-def channels_of(pack: Pack, boxes: Mapping[str, Box]) -> tuple[int, int] | None:
+def channels_of(pack: Pack, weights: Span, bias: Span) -> tuple[int, int] | None:
     """First channel and count that a tile needs of a packed pair, if it needs whole rows."""
-    box, row = boxes[pack.weights], boxes[pack.bias]
-    whole = all(
-        (i.start, i.stop) == (0, extent)
-        for axis, (i, extent) in enumerate(zip(box, pack.shape, strict=True))
-        if axis != pack.axis
-    )
-    if not whole or box[pack.axis] != row[0]:
-        return None
-    return row[0].start, row[0].length
+    first, stop = bias[0][0], bias[1][0]
+    for axis, extent in enumerate(pack.shape):
+        wanted = (first, stop) if axis == pack.axis else (0, extent)
+        if (weights[0][axis], weights[1][axis]) != wanted:
+            return None
+    return first, stop - first
 
 
 def constant_view(graph: Graph, layouts: Layouts, name: str) -> View:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from tilewright.cost.base import Workload, views_of
 from tilewright.cost.from_graph import workload_of
 from tilewright.cost.models import models_of
+from tilewright.geometry.box import Span
 from tilewright.graph.graph import Graph
 from tilewright.graph.ops.spec import Tile
 from tilewright.graph.ops.views import dense_strides
@@ -17,7 +18,6 @@ from tilewright.program.layout import Layouts
 from tilewright.program.program import View
 from tilewright.program.signature import Signatures
 from tilewright.program.tables import Look, Tables
-from tilewright.program.tile_tables import Span
 from tilewright.tiling.group import TiledOp
 
 Ints = tuple[int, ...]
@@ -60,6 +60,8 @@ class Context:
         self.works: list[tuple[int, Workload]] = []
         self._work_numbers: dict[tuple[int, Workload], int] = {}
         self._works: dict[tuple[int, int, object], Work] = {}
+        self._tasks: dict[tuple[int, object], tuple[Workload, Ints, Ints]] = {}
+        self._bests: dict[tuple[Ints, Workload], tuple[int, int, float]] = {}
         self._reshaped: dict[int, tuple[int, int, float]] = {}
         self._locals: dict[tuple[int, Ints], tuple[int, Ints]] = {}
         self._kinds = {name: kind.dtype for name, kind in graph.types.items()}
@@ -139,14 +141,16 @@ class Context:
         """How a value lies in the main memory where no view says otherwise."""
         known = self._lying.get(name)
         if known is None:
-            pack = self.packs.get(name)
+            graph, pack = self.graph, self.packs.get(name)
             root = name
             if pack is not None:
                 root = pack.weights
-                dtypes = (self._kinds[pack.weights], self._kinds[pack.bias])
-                view = pack.views(0, pack.shape[pack.axis], dtypes)[name]
-            elif name in self.graph.constants:
-                view = constant_view(self.graph, self.layouts, name)
+                offset, strides = pack.places[name]
+                view = View(
+                    0, offset, graph.types[name].shape, strides, self._kinds[name], pack.item
+                )
+            elif name in graph.constants:
+                view = constant_view(graph, self.layouts, name)
             else:
                 view = self.layouts.main_view(0, name)
             look = self.tables.look(view.shape, view.strides, view.dtype, view.item)
@@ -179,21 +183,34 @@ class Context:
     def work(self, tiled: TiledOp, tile: Tile, core: int) -> Work:
         """The work of a tile on a core, found out once for all that look the same."""
         node = self.signatures.node(self.graph.index[tiled.node.name])
-        key = (node, core, _look(tiled, tile))
-        known = self._works.get(key)
+        look = _look(tiled, tile)
+        known = self._works.get((node, core, look))
         if known is None:
-            known = self._works[key] = self._new_work(tiled, tile, core)
+            known = self._new_work((node, look), tiled, tile, core)
+            self._works[node, core, look] = known
         return known
 
-    def _new_work(self, tiled: TiledOp, tile: Tile, core: int) -> Work:
-        operands = operands_of(self.graph, tiled, tile)
-        results = results_of(tile)
-        work = workload_of(tiled.spec, tiled.op, tile, self.dtype, tiled.access[0])
-        engine, cost = self.models.best(self.machine.cores[core], work)
-        number = self.tables.engine_number[engine.name]
-        return Work(
-            self.work_number(number, work), operands, results, number, cost.cycles, cost.energy_pj
-        )
+    def _new_work(self, key: tuple[int, object], tiled: TiledOp, tile: Tile, core: int) -> Work:
+        known = self._tasks.get(key)
+        if known is None:
+            work = workload_of(tiled.spec, tiled.op, tile, self.dtype, tiled.access[0])
+            operands = operands_of(self.graph, tiled, tile)
+            known = self._tasks[key] = (work, operands, results_of(tile))
+        work, operands, results = known
+        engine, cycles, energy = self._best(core, work)
+        return Work(self.work_number(engine, work), operands, results, engine, cycles, energy)
+
+    def _best(self, core: int, work: Workload) -> tuple[int, int, float]:
+        """The engine of a core that does the work best, and what it costs there; the same for cores
+        whose engines are alike."""
+        engines = self.machine.cores[core].engines
+        key = (tuple([id(self.models.model(engine)) for engine in engines]), work)
+        known = self._bests.get(key)
+        if known is None:
+            engine, cost = self.models.best(self.machine.cores[core], work)
+            known = self._bests[key] = (engines.index(engine), cost.cycles, cost.energy_pj)
+        place, cycles, energy = known
+        return self.tables.engine_number[engines[place].name], cycles, energy
 
     def work_number(self, engine: int, work: Workload) -> int:
         """The number of work on an engine."""

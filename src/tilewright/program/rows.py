@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from tilewright.geometry.box import Box
+from tilewright.geometry.box import Box, Span
 from tilewright.program.columns import COMPUTE, COPY
 from tilewright.program.constants import channels_of
 from tilewright.program.cut import GroupCut, Index
 from tilewright.program.faults import LoweringError
 from tilewright.program.regions import Regions
-from tilewright.program.tile_tables import OpTiles, Span, ValueSpans
+from tilewright.program.tile_tables import OpTiles, ValueSpans
 from tilewright.tiling.grid import Halo
 
 if TYPE_CHECKING:
@@ -261,34 +261,26 @@ class _Tile:
         """Load weights and bias of the tile's channels by one copy, where they lie together."""
         context, pack, number = self.context, self.context.packs[name], self.parent.number
         inputs = tiles.tiled.node.inputs
-        there: dict[str, Box] = {}
+        there: dict[str, Span] = {}
         for part in (pack.weights, pack.bias):
-            box = tiles.tile(self.index).input_box(inputs.index(part))
-            if box is not None:
-                there[part] = box
-        channels = channels_of(pack, there) if len(there) == 2 else None
+            span = tiles.input(self.index, inputs.index(part))
+            if span is None:
+                return False
+            there[part] = span
+        channels = channels_of(pack, *there.values())
         if channels is None:
             return False
         first, count = channels
         weights = number[pack.weights]
+        step = pack.row * pack.item
         slot = self._buffer(weights, pack.bytes(count), pack.weights)
         memory = self.parent.made.buffers[slot].memory
-        for part, view in pack.views(0, count, ("", "")).items():
-            box = there[part]
-            span = (tuple(i.start for i in box), tuple(i.stop for i in box))
-            self.held[number[part]] = Held(slot, view.offset, span, view.strides, memory)
-        source, target = pack.rows(0, first, count, ""), pack.rows(0, 0, count, "")
-        look = context.look(pack.weights, source.shape, source.strides)
-        main = self.parent.slot(Outside(weights, -1))
-        self._transfer(
-            Title.LOAD_PACK,
-            op,
-            weights,
-            (main, source.offset, look),
-            context.main,
-            (slot, target.offset, look),
-            memory,
-        )
+        for part, (offset, strides) in pack.places.items():
+            self.held[number[part]] = Held(slot, offset, there[part], strides, memory)
+        look = context.look(pack.weights, (count, pack.row), (step, pack.item))
+        source = (self.parent.slot(Outside(weights, -1)), first * step, look)
+        target = (slot, 0, look)
+        self._transfer(Title.LOAD_PACK, op, weights, source, context.main, target, memory)
         return True
 
     def _buffer(self, value: int, size: int, name: str, memory: int | None = None) -> int:

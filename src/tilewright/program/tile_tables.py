@@ -1,16 +1,12 @@
 """Regions of tiles, looked up axis by axis: cuts are separable, so a grid of any size has a row per
 axis and position, and a tile picks from them."""
 
-from tilewright.geometry.box import Box
+from tilewright.geometry.box import Span, span_of
 from tilewright.geometry.interval import Interval
 from tilewright.graph.ops.spec import Tile
 from tilewright.program.cut import Index
 from tilewright.tiling.grid import Cut
 from tilewright.tiling.group import GroupTiles, TiledOp, ValueTiles
-
-Ints = tuple[int, ...]
-Span = tuple[Ints, Ints]
-"""First positions of a region, and those behind its last ones, axis by axis."""
 
 _Axis = tuple[int | None, list[int], list[int]]
 _ANY = Interval(0, 1)
@@ -149,8 +145,3 @@ class OpTiles:
             return None if rows is None else _picked(rows, index)
         box = self.tile(index).input_box(operand)
         return None if box is None else span_of(box)
-
-
-def span_of(box: Box) -> Span:
-    """A box as first positions and those behind the last ones."""
-    return tuple([i.start for i in box]), tuple([max(i.start, i.stop) for i in box])

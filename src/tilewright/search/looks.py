@@ -7,7 +7,7 @@ from tilewright.cost.base import Copy, Workload, views_of
 from tilewright.cost.dma import moved_bytes, start_cycles
 from tilewright.cost.from_graph import workload_of
 from tilewright.geometry.access import Access
-from tilewright.geometry.box import Box
+from tilewright.geometry.box import Box, span_of
 from tilewright.geometry.interval import Interval
 from tilewright.graph.graph import Graph
 from tilewright.graph.ops.spec import Tile
@@ -277,7 +277,9 @@ class Looks:
                 continue
             axes = tuple(rule.axis for rule in rules if rule.axis is not None)
             pack = self._packs.get(name)
-            rows = channels_of(pack, boxes) if pack is not None else None
+            rows = None
+            if pack is not None:
+                rows = channels_of(pack, span_of(boxes[pack.weights]), span_of(boxes[pack.bias]))
             if pack is not None and rows is not None:
                 size = pack.bytes(rows[1])
                 if name == pack.weights:  # the bias comes with them

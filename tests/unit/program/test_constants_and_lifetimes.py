@@ -23,18 +23,16 @@ from tilewright.program.tables import Tables
 def test_a_part_of_the_channels_is_one_piece_of_weights_and_bias() -> None:
     pack = Pack("w", "b", 0, (6, 4, 3, 3), 2)
     data = np.zeros(6 * pack.row, np.float32)
-    views = pack.views(0, 6, ("float32", "float32"))
 
-    def array(name: str) -> np.ndarray:
-        view = views[name]
-        strides = tuple(stride // 2 * 4 for stride in view.strides)
-        return np.ndarray(view.shape, np.float32, data.data, view.offset // 2 * 4, strides)
+    def array(name: str, shape: tuple[int, ...]) -> np.ndarray:
+        offset, strides = pack.places[name]
+        steps = tuple(stride // 2 * 4 for stride in strides)
+        return np.ndarray(shape, np.float32, data.data, offset // 2 * 4, steps)
 
-    array("w")[...] = np.arange(6 * 36).reshape(6, 4, 3, 3)
-    array("b")[...] = -np.arange(6)
-    rows = pack.rows(0, 2, 3, "float32")
-    taken = data[rows.offset // 2 : rows.offset // 2 + rows.size].reshape(rows.shape)
-    assert rows.runs() == (3 * pack.row * 2, ())
+    array("w", (6, 4, 3, 3))[...] = np.arange(6 * 36).reshape(6, 4, 3, 3)
+    array("b", (6,))[...] = -np.arange(6)
+    taken = data[2 * pack.row : 5 * pack.row].reshape(3, pack.row)
+    assert pack.bytes(3) == taken.size * 2
     assert np.array_equal(taken[:, :-1], np.arange(72, 180).reshape(3, 36))
     assert taken[:, -1].tolist() == [-2, -3, -4]
 

@@ -10,7 +10,7 @@ from tilewright.cost.base import Copy
 from tilewright.cost.from_graph import workload_of
 from tilewright.errors import TilingError
 from tilewright.frontend.normalize import normalize
-from tilewright.geometry.box import Box
+from tilewright.geometry.box import Box, span_of
 from tilewright.machine.load import load_machine
 from tilewright.program.constants import channels_of, immediate, packs_of
 from tilewright.program.layout import part
@@ -116,7 +116,10 @@ class Reference:
                     continue
                 dims = tuple(cuts[rule.axis].dim for rule in rules if rule.axis is not None)
                 pack = self.packs.get(name)
-                channels = channels_of(pack, there) if pack is not None else None
+                channels = None
+                if pack is not None:
+                    both = (there[pack.weights], there[pack.bias])
+                    channels = channels_of(pack, *map(span_of, both))
                 if pack is None or channels is None:
                     yield *self.copy(name, there[name]), dims
                 elif name == pack.weights:
