@@ -1,6 +1,9 @@
 """Groups that name their cores, cores that differ, and memories between the main one and the
 cores: lowered, validated, executed."""
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -18,6 +21,7 @@ from tilewright.plan.plan import GroupPlan, Plan
 from tilewright.planning import plan_model
 from tilewright.program.faults import LoweringError
 from tilewright.program.lower import lowered
+from tilewright.program.metrics import metrics_of_placed
 from tilewright.program.place import Placed
 from tilewright.program.verify import verify_placed, verify_program
 from tilewright.search.bounds import bounds_of
@@ -106,3 +110,59 @@ def test_copies_pass_the_memory_between() -> None:
     placed = lowered(graph, machine, plan_on(graph, machine, (), ()))
     peaks = dict(placed.peaks)
     assert 0 < peaks["l2"] <= machine.memory("l2").usable
+
+
+def chain() -> Graph:
+    b = Builder("net")
+    x = b.input("x", (1, 16, 32, 32))
+    x = b.conv(x, 32, 3, pads=1, bias=True, name="one")
+    x = b.conv(x, 32, 3, pads=1, bias=True, name="two")
+    return seeded(b.finish(b.conv(x, 16, 3, pads=1, bias=True, name="three")), 0)
+
+
+def test_tensors_that_lie_in_a_shared_memory_never_see_the_main_one() -> None:
+    original, machine = chain(), load_machine("eight-core-l2")
+    graph = normalize(original)
+    plain = plan_on(graph, machine, (), (), ())
+    passed = graph.nodes[0].outputs[0], graph.nodes[1].outputs[0]
+    shared = replace(plain, shared=(("l2", passed),))
+    before, after = lowered(graph, machine, plain), lowered(graph, machine, shared)
+    check(original, graph, machine, after)
+    written_and_read = 2 * sum(graph.types[name].size for name in passed)  # int8: bytes
+    assert traffic(before) - traffic(after) >= written_and_read
+    homes = {b.value: b.memory for b in after.program.buffers if "@" not in b.name}
+    assert [homes[name] for name in passed] == ["l2", "l2"]
+
+
+def traffic(placed: Placed) -> int:
+    return metrics_of_placed(placed, "dram").dram_bytes
+
+
+@pytest.mark.parametrize(
+    ("memory", "tensor", "why"),
+    [
+        ("l3", 0, "'l3' is no memory that cores of eight-core-l2 share: it has l2"),
+        ("dram", 0, "'dram' is no memory that cores"),
+        ("core0.sram", 0, "'core0.sram' is no memory that cores"),
+        ("l2", 2, "cannot lie in l2: it is a result of the network"),
+        ("l2", None, "'nowhere' cannot lie in l2: no operator makes it"),
+    ],
+)
+def test_what_cannot_lie_in_a_shared_memory_is_told(
+    memory: str, tensor: int | None, why: str
+) -> None:
+    machine = load_machine("eight-core-l2")
+    graph = normalize(chain())
+    name = "nowhere" if tensor is None else graph.nodes[tensor].outputs[0]
+    plan = replace(plan_on(graph, machine, (), (), ()), shared=((memory, (name,)),))
+    with pytest.raises(LoweringError, match=re.escape(why)):
+        lowered(graph, machine, plan)
+
+
+def test_all_links_that_carry_no_loads_share_the_copies() -> None:
+    """Four links lead from the L2 to the cores, and none of them from DRAM."""
+    machine = load_machine("eight-core-l2")
+    graph = normalize(chain())
+    placed = lowered(graph, machine, plan_on(graph, machine, (), (), ()))
+    used = {task.engine for task in placed.program.tasks if task.engine.startswith("fabric")}
+    assert len(used) > 1

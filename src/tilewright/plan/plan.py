@@ -11,7 +11,7 @@ import yaml
 from tilewright.errors import TilewrightError
 from tilewright.tiling.grid import Halo, Split
 
-_PLAN_KEYS = frozenset({"model", "machine", "dtype", "groups", "resident", "reloaded"})
+_PLAN_KEYS = frozenset({"model", "machine", "dtype", "groups", "resident", "reloaded", "shared"})
 _GROUP_KEYS = frozenset({"nodes", "splits", "spread", "place", "everywhere", "cores"})
 _SPLIT_KEYS = frozenset({"axis", "parts", "halo"})
 
@@ -55,7 +55,8 @@ def group_label(number: int, group: GroupPlan) -> str:
 class Plan:
     """Decisions only: what follows from them is the Program's. `resident` tensors stay in the
     scratchpads from the group that makes them to those that read them, except for the nodes that
-    `reloaded` names for a tensor: these read it from the main memory."""
+    `reloaded` names for a tensor: these read it from the main memory. `shared` names memories that
+    all cores reach, and the tensors that pass through them instead of the main memory."""
 
     model: str
     machine: str
@@ -63,6 +64,7 @@ class Plan:
     groups: tuple[GroupPlan, ...]
     resident: tuple[str, ...] = ()
     reloaded: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    shared: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 def plan_text(plan: Plan) -> str:
@@ -93,6 +95,8 @@ def plan_text(plan: Plan) -> str:
         document["resident"] = list(plan.resident)
     if plan.reloaded:
         document["reloaded"] = {name: list(nodes) for name, nodes in plan.reloaded}
+    if plan.shared:
+        document["shared"] = {memory: list(names) for memory, names in plan.shared}
     return yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=100)
 
 
@@ -109,7 +113,6 @@ def read_plan(path: Path) -> Plan:
     groups = _there(top, "groups", path)
     if not isinstance(groups, list):
         raise PlanError(f"'{path}': 'groups' has to be a list")
-    reloaded = _mapping(top.get("reloaded") or {}, path, "reloaded")
     return Plan(
         _text(top, "model", path),
         _text(top, "machine", path),
@@ -119,10 +122,8 @@ def read_plan(path: Path) -> Plan:
             for i, entry in enumerate(cast(list[Any], groups))
         ),
         tuple(str(name) for name in _items(top, "resident", path, "the plan")),
-        tuple(
-            (name, tuple(str(node) for node in _items(reloaded, name, path, "reloaded")))
-            for name in reloaded
-        ),
+        _lists(top, "reloaded", path),
+        _lists(top, "shared", path),
     )
 
 
@@ -153,6 +154,14 @@ def _items(value: Mapping[str, Any], key: str, path: Path, where: str) -> list[A
     if found is not None and not isinstance(found, list):
         raise PlanError(f"'{path}': {where}.{key} has to be a list")
     return cast(list[Any], found or [])
+
+
+def _lists(top: Mapping[str, Any], key: str, path: Path) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """A mapping from names to lists of names."""
+    found = _mapping(top.get(key) or {}, path, key)
+    return tuple(
+        (str(name), tuple(str(item) for item in _items(found, name, path, key))) for name in found
+    )
 
 
 def _mapping(value: Any, path: Path, where: str) -> Mapping[str, Any]:

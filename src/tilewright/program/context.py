@@ -37,11 +37,13 @@ class Work(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Lying:
-    """How a value lies in the main memory: in whose buffer, from which byte on."""
+    """How a value lies between the groups that use it: in whose buffer, from which byte on, and in
+    which memory: the main one, or another that all cores reach."""
 
     root: str
     offset: int
     look: int
+    memory: int
 
 
 class Context:
@@ -154,7 +156,7 @@ class Context:
             else:
                 view = self.layouts.main_view(0, name)
             look = self.tables.look(view.shape, view.strides, view.dtype, view.item)
-            known = self._lying[name] = Lying(root, view.offset, look)
+            known = self._lying[name] = Lying(root, view.offset, look, self.main)
         return known
 
     def view(self, lying: Lying, buffer: int = 0) -> View:

@@ -52,7 +52,7 @@ def joined(shared: Shared, plan: Plan, main: Main, sites: Sequence[tuple[int, Si
     """All blocks of a plan, by the numbers of their groups."""
     given = np.array(main.given, np.int64)
     bound = np.concatenate([given, *[site.buffers for _, site in sites]])
-    used = list(dict.fromkeys(bound.tolist()))  # in the order in which they are met
+    used: list[int] = list(dict.fromkeys(bound.tolist()))  # in the order in which they are met
     table = shared.table
     number = np.empty(len(table), np.int64)
     number[used] = np.arange(len(used))

@@ -96,9 +96,10 @@ class Lowering:
         """The columns of a plan, in program order."""
         entries = [self._entry(number, group) for number, group in enumerate(plan.groups)]
         off = tuple([group for group in plan.groups if group.place is not Place.CORES])
-        main = self._mains.get(off)
+        main = self._mains.get((off, plan.shared))
         if main is None:
-            main = self._mains[off] = main_of(self.shared, off, len(self._mains))
+            main = main_of(self.shared, off, plan.shared, len(self._mains))
+            self._mains[off, plan.shared] = main
         residents = _Residents(self, plan, entries, main).kept if plan.resident else {}
         sites: list[tuple[int, Site]] = []
         for number, entry in enumerate(entries):
@@ -190,7 +191,7 @@ class Lowering:
             name, core = names[outside.value], outside.core
             if core < 0:
                 lying = self.lying(main, name)
-                buffers.append(self.shared.main(lying.root))
+                buffers.append(self.shared.between(lying))
                 offsets.append(lying.offset)
             else:
                 shape = kept[outside.value].regions[core].box.shape
@@ -200,7 +201,7 @@ class Lowering:
 
     def _block(self, entry: Entry, cut: GroupCut, main: Main, kept: dict[int, Kept]) -> Block:
         """The block of a group on cores, in the surroundings that the plan gives it."""
-        looks: dict[int, int] = {}
+        looks: dict[int, tuple[int, int]] = {}
         reloads: set[tuple[int, int]] = set()
         for value, name, written in entry.outer:
             resident = kept.get(value)
@@ -209,7 +210,8 @@ class Lowering:
                 again = {(value, op) for op in self._reloading(entry, name, resident)}
             reloads |= again
             if resident is None or again or (written and resident.stored):
-                looks[value] = self.lying(main, name).look
+                lying = self.lying(main, name)
+                looks[value] = (lying.look, lying.memory)
         numbers = tuple([(value, resident.number) for value, resident in kept.items()])
         key = (entry.alike, tuple(looks.items()), numbers, frozenset(reloads))
         known = self._blocks.get(key)

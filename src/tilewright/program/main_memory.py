@@ -1,7 +1,7 @@
 """The main memory of a plan: where values lie when some operators are views of others' results."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright.graph.graph import Node
 from tilewright.graph.ops import SPECS, runs_whole
@@ -26,8 +26,14 @@ class Main:
     given: tuple[int, ...]
 
 
-def main_of(shared: Shared, off: Sequence[GroupPlan], number: int) -> Main:
-    """The main memory where these groups do not run on cores."""
+def main_of(
+    shared: Shared,
+    off: Sequence[GroupPlan],
+    elsewhere: Sequence[tuple[str, Sequence[str]]],
+    number: int,
+) -> Main:
+    """The main memory where these groups do not run on cores, and these values lie in other
+    memories."""
     context, graph = shared.context, shared.context.graph
     members = [
         (group.place, graph.nodes[graph.index[name]])
@@ -39,13 +45,12 @@ def main_of(shared: Shared, off: Sequence[GroupPlan], number: int) -> Main:
     lying = _joined(context, views)
     _viewed(context, views, lying)
 
-    def root(name: str) -> str:
-        return (lying.get(name) or context.lying(name)).root
-
     outer = (*graph.inputs, *graph.constants, *graph.outputs)
-    given = tuple(dict.fromkeys(shared.main(root(name)) for name in outer))
+    given = (shared.between(lying.get(name) or context.lying(name)) for name in outer)
     read = frozenset(name for _, node in members for name in node.reads)
-    return Main(number, lying, read, given)
+    for memory, names in elsewhere:
+        _put(context, memory, names, read, lying)
+    return Main(number, lying, read, tuple(dict.fromkeys(given)))
 
 
 def _joined(context: Context, views: Sequence[Node]) -> dict[str, Lying]:
@@ -64,7 +69,7 @@ def _joined(context: Context, views: Sequence[Node]) -> dict[str, Lying]:
                 raise LoweringError(f"'{node.name}' cannot be a view: '{source}' lies elsewhere")
             taken.add(source)
             look = context.tables.look(view.shape, view.strides, view.dtype, view.item)
-            lying[source] = Lying(result.root, view.offset, look)
+            lying[source] = Lying(result.root, view.offset, look, context.main)
     return lying
 
 
@@ -83,7 +88,37 @@ def _viewed(context: Context, views: Sequence[Node], lying: dict[str, Lying]) ->
             if view is None or name in graph.outputs:
                 raise LoweringError(f"'{node.name}' ({node.kind}) cannot be a view")
             look = context.tables.look(view.shape, view.strides, view.dtype, view.item)
-            lying[name] = Lying(source.root, view.offset, look)
+            lying[name] = Lying(source.root, view.offset, look, context.main)
+
+
+def _put(
+    context: Context,
+    memory: str,
+    names: Sequence[str],
+    read: frozenset[str],
+    lying: dict[str, Lying],
+) -> None:
+    """Values that lie in another memory than the main one."""
+    graph, machine = context.graph, context.machine
+    number = context.tables.memory_number.get(memory)
+    if number is None or number == context.main or context.home[number] >= 0:
+        there = [m.name for m in machine.on_chip]
+        known = f"it has {', '.join(there)}" if there else "it has none"
+        raise LoweringError(f"'{memory}' is no memory that cores of {machine.name} share: {known}")
+    made = {name for node in graph.nodes for name in node.writes}
+    for name in names:
+        why = (
+            "no operator makes it"
+            if name not in made
+            else "it is a result of the network"
+            if name in graph.outputs
+            else "operators outside the cores use it"
+            if name in read or name in lying
+            else ""
+        )
+        if why:
+            raise LoweringError(f"'{name}' cannot lie in {memory}: {why}")
+        lying[name] = replace(context.lying(name), memory=number)
 
 
 def _joins(kind: str) -> bool:

@@ -83,10 +83,10 @@ class Outside:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What is around a group: how values lie in the main memory (their look; none: not there), the
-    regions of resident ones, and which operators load a resident value again."""
+    """What is around a group: how values lie between groups (their look and the memory; none: not
+    there), the regions of resident ones, and which operators load a resident value again."""
 
-    main: Mapping[int, int]
+    main: Mapping[int, tuple[int, int]]
     regions: Mapping[int, Regions]
     reloads: frozenset[tuple[int, int]] = frozenset()
 
@@ -251,11 +251,12 @@ class _Tile:
         return self._part(held, value, span)
 
     def _main(self, value: int) -> Held:
-        """A value as it lies in the main memory."""
-        look = self.context.tables.looks[self.parent.around.main[value]]
+        """A value as it lies between groups."""
+        number, memory = self.parent.around.main[value]
+        look = self.context.tables.looks[number]
         slot = self.parent.slot(Outside(value, -1))
         zeros = (0,) * len(look.shape)
-        return Held(slot, 0, (zeros, look.shape), look.strides, self.context.main)
+        return Held(slot, 0, (zeros, look.shape), look.strides, memory)
 
     def _packed(self, op: int, tiles: OpTiles, name: str) -> bool:
         """Load weights and bias of the tile's channels by one copy, where they lie together."""

@@ -4,14 +4,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tilewright.program.context import Context, Ints
+from tilewright.program.context import Context, Ints, Lying
 from tilewright.program.tables import Growing
 from tilewright.schedule.problem import Quantities
 
 
 class Owner(NamedTuple):
-    """What a buffer that several groups use is for: a value in the main memory (core -1), or a
-    core's region of a resident one."""
+    """What a buffer that several groups use is for: a value in the main memory or another
+    shared one (core -1), or a core's region of a resident one."""
 
     name: str
     core: int
@@ -23,12 +23,13 @@ class Shared:
     def __init__(self, context: Context) -> None:
         self.context = context
         self.owners: list[Owner] = []
-        self._numbers: dict[tuple[Owner, int], int] = {}
+        self._numbers: dict[tuple[Owner, int, int], int] = {}
         self._table = Growing(np.int64, 2)
 
-    def main(self, root: str) -> int:
-        """A buffer of the main memory."""
-        return self._number(Owner(root, -1), self.context.main, self.context.root_bytes(root))
+    def between(self, lying: Lying) -> int:
+        """The buffer of the main memory, or of another shared one, that a value lies in."""
+        owner, size = Owner(lying.root, -1), self.context.root_bytes(lying.root)
+        return self._number(owner, lying.memory, size)
 
     def region(self, name: str, core: int, shape: Ints) -> int:
         """A core's region of a resident tensor."""
@@ -36,9 +37,9 @@ class Shared:
         return self._number(Owner(name, core), memory, self.context.local(name, shape)[0])
 
     def _number(self, owner: Owner, memory: int, size: int) -> int:
-        known = self._numbers.get((owner, size))
+        known = self._numbers.get((owner, memory, size))
         if known is None:
-            known = self._numbers[owner, size] = len(self.owners)
+            known = self._numbers[owner, memory, size] = len(self.owners)
             self.owners.append(owner)
             self._table.append((memory, size))
         return known

@@ -134,8 +134,9 @@ def deal_copies(
 ) -> Issued:
     """Give each copy to the link that is free first; large loads leave one link to all others,
     because they wait in line for room and bandwidth, and what computed data waits for does not
-    stand behind them. Loads of data that was just stored are waited for too. Unless copies are
-    dealt, each stays on the link it has."""
+    stand behind them. Loads of data that was just stored are waited for too. Links that carry no
+    loads from the main memory are for all. Unless copies are dealt, each stays on the link it
+    has."""
     tasks = order.size
     ends = np.zeros(tasks, np.float64)
     free = np.zeros(hardware.core_of.size, np.float64)
@@ -144,6 +145,12 @@ def deal_copies(
     transfer = np.empty(tasks, np.int64)
     chosen = np.zeros(tasks, np.int32)
     clock = 0.0  # a copy reuses bytes of what ran before it: it does not begin long before
+    loading = np.zeros(hardware.core_of.size, np.bool_)
+    for task in range(tasks):
+        if columns.kind[task] == COPY and columns.source[task] == hardware.main:
+            for way in range(copies.link.shape[1]):
+                if copies.link[columns.copy[task], way] >= 0:
+                    loading[copies.link[columns.copy[task], way]] = True
     for new in range(tasks):
         task = order[new]
         ready = 0.0
@@ -165,7 +172,7 @@ def deal_copies(
         low, high = 0, ways
         if not deal:
             low, high = columns.choice[task], columns.choice[task] + 1
-        elif ways > 1:
+        elif ways > 1 and loading[copies.link[copy, ways - 1]]:
             load = columns.source[task] == hardware.main
             fresh = needs.start[new + 1] > needs.start[new] and ready >= clock
             urgent = max(1, ways // 4)
