@@ -92,7 +92,7 @@ def _place(
     for rank in range(count):
         buffer = int(order[rank])
         if rank >= fixed_count:
-            queued = 0
+            queued = np.int64(0)
             hits = 0
             if not crowded:
                 end = int(started[last[buffer]])
@@ -200,16 +200,22 @@ def lowest_offsets(
     crowded = _meetings(first, last, started) * CROWDED > count**2
     free = np.ones(count, dtype=np.bool_)
     free[pinned] = False
-    best_order = by_start
-    best = offset
+    best_order, order = by_start, by_start
+    best, offsets = offset, offset
     best_peak = np.int64(-1)
-    for attempt in range(_ORDERS + 2):
+    for attempt in range(_ORDERS + 2 + repairs):
+        tight = attempt == _ORDERS + 1
         if attempt == 0:
             order = by_start
         elif attempt <= _ORDERS:
             order = _order(attempt - 1, first, last, size, live)
-        else:
+        elif tight:
             order = best_order
+        else:  # repair: what overshoots goes first
+            if attempt == _ORDERS + 2:
+                order, offsets = best_order, best
+            over = (offsets + size > target)[order]
+            order = np.concatenate((order[over], order[~over]))
         offsets = _place(
             np.concatenate((pinned, order[free[order]])),
             first,
@@ -221,37 +227,15 @@ def lowest_offsets(
             by_start,
             started,
             crowded,
-            attempt > _ORDERS,
+            tight,
         )
         peak = (offsets + size).max()
         if best_peak < 0 or peak < best_peak:
             best_peak, best = peak, offsets
-            if attempt <= _ORDERS:
+            if not tight:
                 best_order = order
         if best_peak <= target:
-            return best
-    order, offsets = best_order, best
-    for _ in range(repairs):
-        over = (offsets + size > target)[order]
-        order = np.concatenate((order[over], order[~over]))
-        offsets = _place(
-            np.concatenate((pinned, order[free[order]])),
-            first,
-            last,
-            size,
-            alignment,
-            offset,
-            pinned.size,
-            by_start,
-            started,
-            crowded,
-            False,
-        )
-        peak = (offsets + size).max()
-        if peak < best_peak:
-            best_peak, best = peak, offsets
-            if best_peak <= target:
-                break
+            break
     return best
 
 

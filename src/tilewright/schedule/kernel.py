@@ -155,7 +155,7 @@ def run(
         slots[index + 1] += slots[index]
     event_time = np.empty(room, dtype=np.int64)
     event_task = np.empty(room, dtype=np.int32)
-    events = 0
+    events, root = np.int64(0), np.int64(0)  # a heap of so many, which begins at 0
     active = np.empty(slots[pools], dtype=np.int32)
     peak = np.empty(slots[pools], dtype=np.int64)
     left = np.empty(slots[pools], dtype=np.int64)
@@ -168,7 +168,7 @@ def run(
     ended = np.empty(room, dtype=np.int32)  # the tasks that end in this round
     ended_count = 0
     touched = np.empty(engines, dtype=np.int32)  # the engines that may start something
-    touched_count = 0
+    touched_count = np.int64(0)
     is_touched = np.zeros(engines, dtype=np.bool_)
     # `check` holds tasks whose dependencies are to be looked at: first all that may ever wait.
     check = np.empty(tasks + engines, dtype=np.int32)
@@ -244,7 +244,7 @@ def run(
                 if transfer[task] > 0 and engine_pool[where] < 0:
                     units = transfer[task] * units_per_byte[where]
                     time += (units + units_per_cycle[where] - 1) // units_per_cycle[where]
-                _push(event_time, event_task, 0, events, time, task)
+                _push(event_time, event_task, root, events, time, task)
                 events += 1
 
         # Nothing more in this moment: divide the pools that changed, then go to the next one.
@@ -280,7 +280,7 @@ def run(
 
         while events > 0 and event_time[0] == now:
             task = event_task[0]
-            _pop(event_time, event_task, 0, events)
+            _pop(event_time, event_task, root, events)
             events -= 1
             where = engine[task]
             pool: int = engine_pool[where]

@@ -266,12 +266,12 @@ def find_space(columns: Columns, hardware: Hardware, loads: Loads, held: Ids) ->
     )
     for buffer in range(buffers):
         if address[buffer] >= 0:
-            _take(shelves, columns.memory[buffer], buffer, loads.first[buffer])
+            _take(shelves, columns.memory[buffer], buffer, np.int64(loads.first[buffer]))
     gaps = np.empty((2, buffers + 2), np.int64)
     issue = np.empty(loads.loads.size, np.int32)
     for index in _ranked(columns, loads, last):
         task, use = loads.loads[index], loads.use[index]
-        want = min(max(loads.ready[index], loads.wanted[index]), use)
+        want = np.int64(min(max(loads.ready[index], loads.wanted[index]), use))
         place = want
         for again in range(2):  # all targets of a load begin where the last of them can
             if again and columns.access_start[task + 1] - columns.access_start[task] <= 2:
@@ -444,7 +444,7 @@ def _back(
     """The earliest position, not before the wanted one, from which there is room until `last`, and
     the highest place there (-1: not even from the use on)."""
     gaps[0, 0], gaps[1, 0] = 0, usable
-    count = 1
+    count = np.int64(1)
     bucket = last >> _BUCKET
     while bucket >= 0 and shelves.reach[memory, bucket] >= use:
         buffer = shelves.heads[memory, bucket]
