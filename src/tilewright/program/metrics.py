@@ -6,6 +6,7 @@ from math import fsum
 
 import numpy as np
 
+from tilewright.program.account import traffic
 from tilewright.program.place import Placed
 from tilewright.program.tables import Tables
 from tilewright.program.timed import Timed
@@ -72,11 +73,9 @@ def metrics_of(timed: Timed, tables: Tables) -> Metrics:
 def metrics_of_placed(placed: Placed, main: str) -> Metrics:
     """The same of a placed program."""
     program = placed.program
-    inside = [buffer.memory == main for buffer in program.buffers]
     return Metrics(
         placed.schedule.makespan,
-        sum(v.bytes for task in program.tasks for v in task.reads if inside[v.buffer]),
-        sum(v.bytes for task in program.tasks for v in task.writes if inside[v.buffer]),
+        *traffic(program, main),
         fsum(task.energy_pj for task in program.tasks),
         max((peak for memory, peak in placed.peaks if memory != main), default=0),
         len(program.tasks),
