@@ -92,7 +92,7 @@ def _place(
     for rank in range(count):
         buffer = int(order[rank])
         if rank >= fixed_count:
-            queued = np.int64(0)
+            queued = int(np.int64(0))  # no literal: one signature of what it is passed to
             hits = 0
             if not crowded:
                 end = int(started[last[buffer]])

@@ -155,7 +155,10 @@ def run(
         slots[index + 1] += slots[index]
     event_time = np.empty(room, dtype=np.int64)
     event_task = np.empty(room, dtype=np.int32)
-    events, root = np.int64(0), np.int64(0)  # a heap of so many, which begins at 0
+    root = int(
+        np.int64(0)
+    )  # where the heap of events begins; a literal would be one more signature
+    events = root
     active = np.empty(slots[pools], dtype=np.int32)
     peak = np.empty(slots[pools], dtype=np.int64)
     left = np.empty(slots[pools], dtype=np.int64)
@@ -168,7 +171,7 @@ def run(
     ended = np.empty(room, dtype=np.int32)  # the tasks that end in this round
     ended_count = 0
     touched = np.empty(engines, dtype=np.int32)  # the engines that may start something
-    touched_count = np.int64(0)
+    touched_count = root
     is_touched = np.zeros(engines, dtype=np.bool_)
     # `check` holds tasks whose dependencies are to be looked at: first all that may ever wait.
     check = np.empty(tasks + engines, dtype=np.int32)
