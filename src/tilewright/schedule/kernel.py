@@ -157,7 +157,7 @@ def run(
     event_task = np.empty(room, dtype=np.int32)
     root = int(
         np.int64(0)
-    )  # where the heap of events begins; a literal would be one more signature
+    )  # where the heap of events begins: no literal, one signature
     events = root
     active = np.empty(slots[pools], dtype=np.int32)
     peak = np.empty(slots[pools], dtype=np.int64)
