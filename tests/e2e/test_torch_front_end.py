@@ -102,6 +102,75 @@ def test_a_module_of_several_products_counts_as_the_functions_it_calls() -> None
     assert [k.label for k in found[0].kernels] == [k.label for k in found[1].kernels]
 
 
+class RootMeanSquare(torch.nn.Module):
+    """A norm as language models write it, with casts that change nothing in float32."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x.to(torch.float32)
+        y = y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + 1e-6)
+        return self.weight * y.to(x.dtype)
+
+
+class Decoder(torch.nn.Module):
+    """A block of a language model: rotated queries and keys, fewer heads of keys, gated MLP, and
+    attention in plain steps; written with matmul or with einsum."""
+
+    def __init__(self, einsum: bool = False) -> None:
+        super().__init__()
+        self.before, self.between = RootMeanSquare(32), RootMeanSquare(32)
+        self.q, self.k, self.v, self.o = (
+            torch.nn.Linear(32, n, bias=False) for n in (32, 16, 16, 32)
+        )
+        self.gate, self.up, self.down = (
+            torch.nn.Linear(n, m, bias=False) for n, m in ((32, 64), (32, 64), (64, 32))
+        )
+        self.einsum = einsum
+        self.register_buffer("rates", torch.arange(4) / 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.before(x)
+        q, k, v = (
+            p(y).view(1, 6, heads, 8).transpose(1, 2)
+            for p, heads in ((self.q, 4), (self.k, 2), (self.v, 2))
+        )
+        with torch.no_grad():
+            angle = torch.arange(6)[:, None] * self.rates
+            angle = torch.cat((angle, angle), -1)
+        q, k = (
+            t * angle.cos() + torch.cat((-t[..., 4:], t[..., :4]), -1) * angle.sin() for t in (q, k)
+        )
+        k, v = (t[:, :, None].expand(1, 2, 2, 6, 8).reshape(1, 4, 6, 8) for t in (k, v))
+        if self.einsum:
+            scores = torch.einsum("bhid,bhjd->bhij", q, k) * 8**-0.5
+        else:
+            scores = torch.matmul(q, k.transpose(2, 3)) * 8**-0.5
+        scores = scores + torch.full((6, 6), -1e9).triu(1)
+        weights = torch.softmax(scores, -1, dtype=torch.float32).to(x.dtype)
+        weights = torch.nn.functional.dropout(weights, 0.0, self.training)
+        einsum = torch.einsum
+        z = einsum("bhij,bhjd->bhid", weights, v) if self.einsum else torch.matmul(weights, v)
+        x = x + self.o(z.transpose(1, 2).reshape(1, 6, 32))
+        y = self.between(x)
+        return x + self.down(torch.nn.functional.silu(self.gate(y)) * self.up(y)).reshape_as(x)
+
+
+@pytest.mark.parametrize("einsum", [False, True])
+@pytest.mark.parametrize("graph", ["module", "aten"])
+def test_a_decoder_block_is_attention_norms_and_products(graph: str, einsum: bool) -> None:
+    module, inputs = Decoder(einsum).eval(), (torch.zeros(1, 6, 32),)
+    found = api.partition(module, inputs=inputs, graph=graph).partition
+    labels = [kernel.label for kernel in found.kernels]
+    assert labels.count("Attention") == 1 and labels.count("RMSNorm") == 2
+    assert not {"MatMul", "Softmax", "Sqrt", "GlobalAveragePool"} & set(labels)
+    assert found.work.flops_matmul == torch_flops(module, inputs)
+    blocks = {k.label for k in api.partition(found.graph, level="block").partition.kernels}
+    assert "AttentionBlock" in blocks or "Attention" in blocks
+
+
 def runnable() -> dict[str, tuple[torch.nn.Module, networks.Inputs]]:
     """Small networks with numbers."""
     torch.manual_seed(0)

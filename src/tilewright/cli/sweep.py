@@ -175,7 +175,7 @@ def _tell(swept: "Swept", seconds: float, under: float | None, as_json: bool) ->
         out.print(front_table(table, front, front is found.together))
     if not table.ok.any():
         raise TilewrightError("no point has a plan: there is nothing to answer")
-    if found.sensitivity:
+    if any(each.elasticity is not None for each in found.sensitivity):
         out.print(sensitivity_table(found))
     if under is not None or swept.space.under_ms is not None:
         out.print(cheapest_line(table, found), soft_wrap=True)

@@ -121,17 +121,26 @@ def _gathered(
 
 
 def _between(ledger: Ledger, inside: set[int], copies: set[str]) -> set[int]:
-    """Operators that only copy, from the inside to the inside."""
+    """Operators that only copy, one behind the other, from the inside to the inside."""
     found: set[int] = set()
+
+    def readers(index: int) -> set[int]:
+        return {r for name in ledger.writes[index] for r in ledger.readers.get(name, ())}
+
+    def chain(index: int) -> set[int] | None:
+        """The copies from this one on, None where one of them leads outside."""
+        nodes = ledger.operators[index].nodes
+        after = readers(index)
+        if not after or any(ledger.graph.nodes[n].name not in copies for n in nodes):
+            return None
+        further = [chain(reader) for reader in sorted(after - inside)]
+        if any(each is None for each in further):
+            return None
+        return {index}.union(*(each for each in further if each is not None))
+
     for index in inside:
-        for name in ledger.writes[index]:
-            for reader in ledger.readers.get(name, ()):
-                nodes = ledger.operators[reader].nodes
-                if reader in inside or any(ledger.graph.nodes[n].name not in copies for n in nodes):
-                    continue
-                after = {r for v in ledger.writes[reader] for r in ledger.readers.get(v, ())}
-                if after and after <= inside:
-                    found.add(reader)
+        for reader in readers(index) - inside:
+            found |= chain(reader) or set()
     return found
 
 

@@ -81,7 +81,7 @@ def progress_line(done: Progress, seconds: float) -> str:
     before = done.done - done.planned
     parts = [f"{done.done} of {done.total} {noun(done.total, 'point')}"]
     if before:
-        parts.append(f"{before} were there")
+        parts.append(f"{before} {'was' if before == 1 else 'were'} there")
     if done.planned:
         parts.append(f"{done.planned} planned in {seconds:.1f} s")
     if done.without:

@@ -1,5 +1,6 @@
 # pyright: basic
-"""Capturing a torch module: by torch.export as an ATen graph, by FX as a module graph.
+"""Capturing a torch module: a recorder of ATen calls, and module graphs as FX traces them (ATen
+graphs: `exported.py`).
 
 Shapes come from fake tensors; nothing is computed. Every ATen call is written down with all of its
 arguments by name.
@@ -12,7 +13,6 @@ import numpy as np
 import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
-from torch.fx.node import map_arg
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -28,11 +28,8 @@ PRODUCTS = frozenset(
     "scaled_dot_product_attention _scaled_dot_product_flash_attention_for_cpu".split()
 )
 _ALIASES = frozenset({"detach", "alias", "lift_fresh", "lift_fresh_copy"})
-# Operators that take nothing but the size of a tensor.
-_LIKE = frozenset("zeros_like ones_like full_like new_zeros new_ones new_full".split())
 # In-place operators that write a part of what they are called on, where that is a view.
-_WRITES_PARTS = frozenset("copy fill zero index_put masked_fill add sub mul div".split())
-LARGEST_EVALUATED = 1 << 24  # elements of a tensor that a network makes of nothing
+WRITES_PARTS = frozenset("copy fill zero index_put masked_fill add sub mul div".split())
 
 
 def type_of(tensor: torch.Tensor) -> TensorType:
@@ -154,7 +151,7 @@ def base_name(op: Any) -> str:
 
 def writes_part(op: Any, args: Any) -> bool:
     """Whether a call changes a tensor that others see in part."""
-    if not op._schema.is_mutable or base_name(op) not in _WRITES_PARTS or not args:
+    if not op._schema.is_mutable or base_name(op) not in WRITES_PARTS or not args:
         return False
     return isinstance(args[0], torch.Tensor) and args[0]._is_view()
 
@@ -170,152 +167,6 @@ def bound(op: Any, args: Any, kwargs: Any) -> dict[str, Any]:
         elif argument.has_default_value():
             found[argument.name] = argument.default_value
     return found
-
-
-# ATen graphs
-
-
-def by_export(module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], name: str) -> Captured:
-    """The network as torch.export gives it: an ATen graph."""
-    try:
-        program = torch.export.export(module, args, kwargs, strict=False)
-    except Exception as error:  # torch raises its own, and whatever the module does
-        raise ModelError(why_not("torch.export", error)) from None
-    return of_program(program, name)
-
-
-def of_program(program: Any, name: str) -> Captured:
-    """The calls of an exported program; where it changes parts of tensors in place, of its form
-    without that."""
-    if any(_changes_view(node) for node in program.graph.nodes):
-        program = program.run_decompositions({})
-    recorder = Recorder(name, "ATen graph")
-    signature = program.graph_signature
-    held = {
-        **dict(signature.inputs_to_parameters),
-        **dict(signature.inputs_to_buffers),
-        **dict(signature.inputs_to_lifted_tensor_constants),
-    }
-    tensors = {**program.state_dict, **program.constants}
-    values: dict[torch.fx.Node, Any] = {}
-    operators = _OperatorNames()
-    for node in program.graph.nodes:
-        if node.op == "placeholder":
-            value = node.meta.get("val")
-            if node.name in held:
-                tensor = tensors[held[node.name]]
-                recorder.parameter(held[node.name], tensor)
-                values[node] = tensor
-            elif isinstance(value, torch.Tensor):
-                recorder.input(node.name, value)
-                values[node] = value
-            else:
-                values[node] = value
-        elif node.op == "call_function":
-            _exported_call(recorder, node, values, operators)
-        elif node.op == "get_attr":
-            tensor = getattr(program.graph_module, str(node.target), None)
-            if not isinstance(tensor, torch.Tensor):
-                raise ModelError(
-                    f"'{node.target}' is control flow (torch.cond or a loop): its branches cannot "
-                    "be counted"
-                )
-            recorder.parameter(str(node.target), tensor)
-            values[node] = tensor
-        elif node.op == "output":
-            wanted = set(signature.user_outputs)
-            for item in tree_leaves(node.args[0]):
-                if isinstance(item, torch.fx.Node) and item.name in wanted:
-                    value = values.get(item)
-                    if isinstance(value, torch.Tensor):
-                        recorder.captured.outputs.append(recorder.name_of(value))
-    return recorder.captured
-
-
-def _changes_view(node: Any) -> bool:
-    """Whether a node writes into what another one has cut out of a tensor."""
-    target = node.target
-    if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload):
-        return False
-    if not target._schema.is_mutable or base_name(target) not in _WRITES_PARTS or not node.args:
-        return False
-    source = node.args[0]
-    made = getattr(source, "target", None)
-    return isinstance(made, torch._ops.OpOverload) and any(
-        argument.alias_info is not None for argument in made._schema.arguments
-    )
-
-
-def _exported_call(
-    recorder: Recorder, node: Any, values: dict, operators: "_OperatorNames"
-) -> None:
-    args, kwargs = map_arg((node.args, node.kwargs), lambda n: values[n])
-    target = node.target
-    if getattr(target, "__name__", "") == "getitem":
-        values[node] = args[0][args[1]]
-        return
-    if not isinstance(target, torch._ops.OpOverload):
-        if isinstance(target, torch._ops.HigherOrderOperator):
-            raise ModelError(
-                f"'{target}' is control flow or a region of its own: it cannot be counted"
-            )
-        values[node] = target(*args, **kwargs)  # arithmetic on sizes
-        return
-    result = node.meta.get("val")
-    read = [v for v in tree_leaves((args, kwargs)) if isinstance(v, torch.Tensor)]
-    if all(map(recorder.is_made, read)) or base_name(target) in _LIKE:
-        made = _evaluated(target, args, kwargs, result)
-        if made is not None:
-            values[node] = made
-            recorder.parameter(node.name, made)
-            recorder.made.add(id(made))
-            return
-    if isinstance(result, torch.Tensor) and recorder.knows(result):
-        result = result.view(result.shape)  # a value of its own
-    values[node] = result
-    operator = operators.of(node)
-    recorder.call(target, args, kwargs, result, operator)
-
-
-def _evaluated(target: Any, args: Any, kwargs: Any, result: Any) -> torch.Tensor | None:
-    """A tensor that the network makes of numbers alone, if it is the same in every run."""
-    if not isinstance(result, torch.Tensor) or result.numel() > LARGEST_EVALUATED:
-        return None
-    if torch.Tag.nondeterministic_seeded in target.tags:
-        return None
-    arguments = bound(target, args, kwargs)
-    if base_name(target) in _LIKE:
-        value = arguments.get("fill_value", 1 if "ones" in base_name(target) else 0)
-        return torch.full(tuple(result.shape), value, dtype=result.dtype)
-    plain = {**kwargs, "device": "cpu"} if "device" in kwargs else kwargs
-    made = target(*args, **plain)
-    return made if isinstance(made, torch.Tensor) else None
-
-
-class _OperatorNames:
-    """Operators are called after the module they stand in, where a module is one operator."""
-
-    def __init__(self) -> None:
-        self.used = Names()
-
-    def of(self, node: Any) -> str:
-        stack = node.meta.get("nn_module_stack") or {}
-        path = ""
-        for entry in stack.values():
-            path = str(entry[0])
-        path = path.removeprefix("L['self'].").removeprefix("L['self']")
-        function = base_name(node.target)
-        leaf = stack and _is_torch_module(list(stack.values())[-1][1])
-        wanted = path if path and leaf else f"{path}.{function}".lstrip(".")
-        return self.used.take(wanted)
-
-
-def _is_torch_module(kind: Any) -> bool:
-    text = kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}"
-    return text.startswith("torch.nn.modules") and "Sequential" not in text
-
-
-# Module graphs
 
 
 def by_trace(module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], name: str) -> Captured:
@@ -380,8 +231,18 @@ class _Walker(torch.fx.Interpreter):
         spy = _Spy()
         with spy:
             result = super().run_node(n)
-        self._record(n, spy.calls, result)
+        if n.target is torch.einsum:
+            self._einsum(n, result)
+        else:
+            self._record(n, spy.calls, result)
         return result
+
+    def _einsum(self, n: torch.fx.Node, result: Any) -> None:
+        """An einsum as the one product it is, not the views and products torch makes of it."""
+        (equation, *operands), _ = self.fetch_args_kwargs_from_env(n)
+        tensors = list(operands[0]) if isinstance(operands[0], list | tuple) else operands
+        op = torch.ops.aten.einsum.default
+        self.recorder.call(op, (equation, tensors), {}, result, self._operator(n))
 
     def _record(self, n: torch.fx.Node, calls: list[tuple], result: Any) -> None:
         whole = self._operator(n)

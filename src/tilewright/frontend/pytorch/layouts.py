@@ -269,7 +269,8 @@ def _filled(e: Emitter, c: Call) -> None:
 
 TRANSLATIONS: Mapping[str, Translation] = {
     **dict.fromkeys(
-        "view reshape _unsafe_view flatten unflatten squeeze unsqueeze view_as".split(), _reshape
+        "view reshape _unsafe_view flatten unflatten squeeze unsqueeze view_as reshape_as".split(),
+        _reshape,
     ),
     **dict.fromkeys("transpose permute t numpy_T swapaxes".split(), _transpose),
     **dict.fromkeys(

@@ -16,7 +16,8 @@ from typing import Any
 import torch
 
 from tilewright.errors import ModelError, ShapeError
-from tilewright.frontend.pytorch.capture import by_export, by_trace, of_program, of_traced
+from tilewright.frontend.pytorch.capture import by_trace, of_traced
+from tilewright.frontend.pytorch.exported import by_export, of_program
 from tilewright.frontend.pytorch.translate import TorchNetwork, translate
 
 Shapes = Mapping[str, tuple[int, ...]]

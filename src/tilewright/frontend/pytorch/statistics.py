@@ -198,7 +198,8 @@ def _reduce(e: Emitter, c: Call) -> None:
     axes = list(range(len(shape))) if given is None or given == [] else given
     over = [int(d) % max(1, len(shape)) for d in ([axes] if isinstance(axes, int) else axes)]
     keep = bool(a.get("keepdim", False))
-    spatial = len(shape) > 2 and sorted(over) == list(range(2, len(shape)))
+    # Of three dimensions the last is features as often as an image's row: no pool but a mean.
+    spatial = len(shape) > 3 and sorted(over) == list(range(2, len(shape)))
     value = e.cast(x, kind.dtype)
     if c.target == "mean" and keep and spatial:
         e.op("GlobalAveragePool", (value,), kind.shape, kind.dtype, result=c.results[0])
