@@ -1,13 +1,122 @@
-"""Tilewright: exact fused, tiled execution of neural networks."""
+"""Tilewright: exact fused, tiled execution of neural networks.
 
+    import tilewright
+
+    net = tilewright.load("net.onnx")            # or a zoo name, a ModelProto, a torch module
+    tilewright.tile(net, "H=4", node="conv1")    # exact tiles
+    tilewright.shrink(net, "50%", "small.onnx")  # the same model in less memory
+    run = tilewright.plan(net, on="npu-2.7")     # how it runs on a machine, executed
+    run.layers.to_csv("layers.csv")
+    tilewright.explain(run)
+
+Nothing heavy is imported before it is used.
+"""
+
+import sys
 from importlib import import_module
 from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from tilewright.version import __version__
+
+if TYPE_CHECKING:
+    from tilewright.api import (
+        Explained,
+        Machine,
+        Model,
+        PartitionResult,
+        Plan,
+        PlanResult,
+        ShrinkResult,
+        Tiles,
+        compare,
+        explain,
+        kernel,
+        load,
+        machine,
+        partition,
+        plan,
+        run,
+        shrink,
+        sweep,
+        tile,
+        verify,
+    )
+    from tilewright.errors import TilewrightError
+    from tilewright.tables import Table
 
 
-def __getattr__(name: str) -> ModuleType:
-    """`tilewright.kernel(...)` works without an import of its package."""
-    if name == "kernel":
-        return import_module("tilewright.kernel")
-    raise AttributeError(f"module 'tilewright' has no attribute '{name}'")
+__all__ = [
+    "Explained",
+    "Machine",
+    "Model",
+    "PartitionResult",
+    "Plan",
+    "PlanResult",
+    "ShrinkResult",
+    "Table",
+    "Tiles",
+    "TilewrightError",
+    "__version__",
+    "compare",
+    "explain",
+    "kernel",
+    "load",
+    "machine",
+    "partition",
+    "plan",
+    "run",
+    "shrink",
+    "sweep",
+    "tile",
+    "verify",
+]
+# Jobs that have the name of the package that does them: the package can be called.
+_PACKAGES = frozenset({"compare", "kernel", "machine", "partition", "plan", "shrink", "sweep"})
+_ELSEWHERE = {"Table": "tables", "TilewrightError": "errors"}
+
+
+class _Job(ModuleType):
+    """A package that can be called: `tilewright.plan(...)` is the job, `tilewright.plan.plan` still
+    a module of it. Help and signature are those of the function."""
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        return getattr(import_module("tilewright.api"), _name(self))(*arguments, **options)
+
+    @property
+    def __signature__(self) -> Any:
+        from inspect import signature
+
+        return signature(getattr(import_module("tilewright.api"), _name(self)))
+
+
+def _name(package: ModuleType) -> str:
+    return package.__name__.rpartition(".")[2]
+
+
+class _Tilewright(ModuleType):
+    """This package: whoever imports a part of it that is a job too makes it one that can be
+    called."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in _PACKAGES and type(value) is ModuleType:
+            value.__class__ = _Job
+        super().__setattr__(name, value)
+
+
+def __getattr__(name: str) -> Any:
+    """Names are looked up when they are used first."""
+    if name in _PACKAGES:
+        return import_module(f"tilewright.{name}")
+    if name not in __all__:
+        raise AttributeError(f"module 'tilewright' has no attribute '{name}'")
+    found = getattr(import_module(f"tilewright.{_ELSEWHERE.get(name, 'api')}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+sys.modules[__name__].__class__ = _Tilewright

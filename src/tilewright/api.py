@@ -1,194 +1,167 @@
-"""What a program calls: the same jobs as the command line, as functions on plain values."""
+"""What a program calls: every job of the command line as a function.
+
+Each takes what people have: a model as a path, a zoo name, an ONNX ModelProto or a torch module; a
+machine by name, file, mapping or object; a plan as a file or an object; a budget as "50%" or bytes.
+Results print readably, show themselves in a notebook, and have `to_csv()` and `to_pandas()`.
+`import tilewright` gives all of this as `tilewright.load`, `tilewright.plan`, ...
+"""
 
 import os
-import tempfile
-import zipfile
-import zlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from math import inf
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.lib.format import write_array
-from numpy.lib.npyio import NpzFile
-
-from tilewright import __version__
-from tilewright.accounting import Operator
-from tilewright.errors import (
-    ModelError,
-    OutputError,
-    ShapeError,
-    TilewrightError,
-    VerificationError,
+from tilewright.errors import ModelError, TilewrightError
+from tilewright.files import check_writable, load_inputs, save_arrays
+from tilewright.graph.graph import Graph
+from tilewright.machine.dtypes import rate_class
+from tilewright.machine.load import load_machine, machine_of
+from tilewright.machine.machine import Machine
+from tilewright.model import (
+    Coverage,
+    Model,
+    Shapes,
+    coverage,
+    idioms,
+    is_torch_name,
+    load_model,
+    load_torch,
+    network_dtype,
 )
-from tilewright.execute.compare import Difference, compare
-from tilewright.execute.runtime import run, run_measured
-from tilewright.frontend import zoo
-from tilewright.frontend.idioms import Idiom, recognise
-from tilewright.frontend.load import load_onnx
-from tilewright.frontend.save import save_onnx
-from tilewright.frontend.weights import seeded, seeded_inputs
-from tilewright.graph.graph import Array, Graph
-from tilewright.graph.ops import costed_by_bytes, macs_of, spec_of
-from tilewright.graph.types import FLOATS
-from tilewright.partition.mapping import Mapped, map_partition
-from tilewright.partition.partition import Level, Partition, partition_graph
+from tilewright.partition.mapping import map_partition
+from tilewright.partition.partition import Level, partition_graph
 from tilewright.partition.target import load_target
-from tilewright.shrink.choose import silent
-from tilewright.shrink.measure import Measured
-from tilewright.shrink.measure import measure as measure_models
-from tilewright.shrink.shrink import Shrunk, shrink_graph
+from tilewright.plan.plan import Plan
+from tilewright.planning import plan_model
+from tilewright.program.lower import Watch
+from tilewright.program.metrics import Objective
+from tilewright.report.tiles_on import OnMachine
+from tilewright.results import Explained, PartitionResult, PlanResult, Tiles
+from tilewright.runs.saved import Rechecked, SavedRun, check_run, load_run
+from tilewright.search.explain import MOST_BOUNDARIES
+from tilewright.search.explain import explain as explain_plan
+from tilewright.search.patterns import Pattern, apart_edges
+from tilewright.search.progress import Tell, silent
+from tilewright.shrinking import (
+    RunResult,
+    ShrinkResult,
+    parse_budget,
+    run_model,
+    shrink_model,
+)
 from tilewright.tiling.grid import parse_splits
-from tilewright.tiling.group import GroupTiles, cut_group, exports, find_node, group_between
-from tilewright.tiling.rewrite import tile_graph
-from tilewright.units import parse_bytes
+from tilewright.tiling.group import cut_group, exports, find_node, group_between
 
-Shapes = Mapping[str, tuple[int, ...]]
+if TYPE_CHECKING:
+    from tilewright.compare import Difference
+    from tilewright.kernel.plan import KernelPlan
+    from tilewright.sweep.api import Swept
+    from tilewright.sweep.space import Space
 
-
-@dataclass(frozen=True, slots=True)
-class Model:
-    """A network by the name the user gave, where it came from, and what its file lacks."""
-
-    name: str
-    graph: Graph
-    path: Path | None
-    missing_files: tuple[str, ...] = ()
-    reshaped: bool = False  # whether dimensions that the file fixes were replaced
-    operators: tuple[Operator, ...] | None = None  # what torch calls so; None: every node
-    notes: tuple[str, ...] = ()
-
-    def with_numbers(self, seed: int = 0) -> Graph:
-        """The graph with every weight there; those the file leaves out are seeded."""
-        return seeded(self.graph, seed) if self.graph.weightless else self.graph
-
-
-def load(model: str, shapes: Shapes | None = None) -> Model:
-    """A model by file name (`net.onnx`), from the zoo (`resnet18`, `fsrcnn@1080x1920`), or a torch
-    module by what builds it (`package.module:build`, `file.py:build`)."""
-    path = Path(model)
-    if os.path.isdir(model):
-        raise ModelError(f"'{model}' is a folder; give an .onnx file or a zoo name")
-    if os.path.exists(model) or path.suffix == ".onnx":
-        loaded = load_onnx(path, shapes)
-        return Model(path.stem, loaded.graph, path, loaded.missing_files, loaded.reshaped)
-    if is_torch_name(model):
-        return load_torch(model, shapes=shapes, graph="aten", runnable=True)
-    if not zoo.is_zoo_name(model):
-        raise ModelError(
-            f"there is no file '{model}', and no network of the zoo is called so; "
-            f"the zoo has: {', '.join(zoo.MODELS)}"
-        )
-    if shapes:
-        raise ModelError(f"zoo networks take their size in the name: {model}@HEIGHTxWIDTH")
-    return Model(model, zoo.build(model), None)
-
-
-def is_torch_name(text: str) -> bool:
-    """Whether the text names something in Python: `package.module:build`, `file.py:build`."""
-    place, colon, name = text.rpartition(":")
-    return bool(colon and place and name) and not text.endswith(".onnx")
+__all__ = [
+    "Coverage",
+    "Explained",
+    "Graph",
+    "Machine",
+    "Model",
+    "Objective",
+    "PartitionResult",
+    "Plan",
+    "PlanResult",
+    "Rechecked",
+    "RunResult",
+    "Shapes",
+    "ShrinkResult",
+    "Tiles",
+    "check_writable",
+    "compare",
+    "coverage",
+    "explain",
+    "idioms",
+    "kernel",
+    "load",
+    "load_inputs",
+    "load_torch",
+    "machine",
+    "parse_budget",
+    "partition",
+    "plan",
+    "run",
+    "save_arrays",
+    "shrink",
+    "sweep",
+    "tile",
+    "verify",
+]
 
 
-def load_torch(
-    module: Any,
-    inputs: Any = None,
-    *,
-    name: str = "",
-    shapes: Shapes | None = None,
-    graph: str = "auto",
-    runnable: bool = False,
-) -> Model:
-    """A torch module (or its name, an exported program, a module with example inputs) as a Model.
+def load(model: Any, shapes: Shapes | None = None, *, inputs: Any = None) -> Model:
+    """A network: from a file, the zoo, or an object in memory.
 
-    `graph` is `module` (as FX traces it), `aten` (as torch.export gives it) or `auto`: the first
-    where it can be had. `runnable` asks for a network that a runtime can execute.
+    `model` is a path (`net.onnx`), a zoo name (`resnet18`, `fsrcnn@1080x1920`), what builds a torch
+    module (`file.py:build`), an ONNX ModelProto or its bytes, a torch module (with example
+    `inputs`), or a Graph. `shapes` fixes open dimensions: `{"input": (1, 3, 224, 224)}`, or by the
+    dimension's name, `{"batch": (2,)}`.
+
+    >>> net = tilewright.load("resnet18")
+    >>> print(repr(net))
+    resnet18: 69 nodes, 1.8 G MACs, weights 46.8 MB (numbers not there: seeded ones are used)
+    inputs input float32[1x3x224x224]; outputs fc float32[1x1000]
+    >>> net.as_table().column("operator")[:3]
+    ['Conv', 'BatchNormalization', 'Relu']
     """
-    try:
-        from tilewright.frontend.pytorch.network import find, network_of
-    except ImportError as error:
-        if error.name != "torch":
-            raise
-        raise ModelError(
-            "torch is not installed: `pip install tilewright[torch]` for PyTorch networks"
-        ) from None
-    given = find(module) if isinstance(module, str) else module
-    called = name or (module.rpartition(":")[2] if isinstance(module, str) else "network")
-    network, notes = network_of(given, name=called, inputs=inputs, shapes=shapes, graph=graph)
-    if runnable and network.untranslated:
-        raise ModelError(
-            f"'{called}' calls torch operators that have no ONNX form here: "
-            f"{', '.join(network.untranslated)}"
-        )
-    return Model(called, network.graph, None, operators=network.operators, notes=notes)
+    return load_model(model, shapes, inputs)
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionResult:
-    """A network as kernels, and these on a machine where one was given."""
+def machine(name: str | Path | Mapping[str, Any] | Machine) -> Machine:
+    """A machine: one that comes with Tilewright, a YAML file, or the mapping such a file holds.
 
-    partition: Partition
-    mapped: Mapped | None
-
-
-def partition(
-    model: Any,
-    *,
-    on: str | None = None,
-    level: str | Level = Level.PATTERN,
-    inputs: Any = None,
-    shapes: Shapes | None = None,
-    graph: str = "auto",
-    dtype: str | None = None,
-) -> PartitionResult:
-    """How many kernels, FLOPs and bytes a network has, and how it lands on a machine.
-
-    `model` is what `load` takes, a Model, a Graph, a torch module, or an exported program.
-    `inputs` are a torch module's example inputs. `dtype` is the element type on the machine.
+    >>> npu = tilewright.machine("npu-2.7")
+    >>> len(npu.cores), npu.main_memory.name
+    (2, 'ddr')
     """
-    loaded = load_for_partition(model, inputs, shapes, graph)
-    chosen = Level(level)
-    target = None if on is None else load_target(on, dtype or network_dtype(loaded.graph))
-    found = partition_graph(
-        loaded.graph, chosen, name=loaded.name, operators=loaded.operators, target=target
-    )
-    return PartitionResult(found, None if target is None else map_partition(found, target))
-
-
-def load_for_partition(
-    model: Any, inputs: Any = None, shapes: Shapes | None = None, graph: str = "auto"
-) -> Model:
-    """A model whose operators are counted: a torch one by its own graph."""
-    if isinstance(model, Model):
-        return model
-    if isinstance(model, Graph):
-        return Model(model.name, model, None)
-    if isinstance(model, str) and (os.path.exists(model) or not is_torch_name(model)):
-        return load(model, shapes)
-    return load_torch(model, inputs, shapes=shapes, graph=graph)
-
-
-def network_dtype(graph: Graph) -> str:
-    """The element type that most bytes of a network's values have."""
-    counts: dict[str, int] = {}
-    for kind in graph.types.values():
-        if kind.dtype in FLOATS or kind.dtype in ("int8", "uint8"):
-            counts[kind.dtype] = counts.get(kind.dtype, 0) + kind.bytes
-    return max(counts, key=lambda dtype: (counts[dtype], dtype)) if counts else "float32"
+    if isinstance(name, Machine):
+        return name
+    if isinstance(name, Mapping):
+        tree = dict(name)
+        if "extends" in tree:
+            raise TilewrightError(
+                "a machine given as a mapping stands alone: 'extends' is for files"
+            )
+        return machine_of(tree, "the machine")
+    return load_machine(name)
 
 
 def tile(
-    graph: Graph,
-    split: list[str],
+    model: Any,
+    split: str | Sequence[str],
     *,
     node: str | None = None,
     first: str | None = None,
     last: str | None = None,
-    cached_axes: list[str] | None = None,
-) -> GroupTiles:
-    """Cut one node, or everything between two nodes, as `H=4` or `H=4`, `W=2` say."""
+    halo: str = "recompute",
+    on: str | Path | Mapping[str, Any] | Machine | None = None,
+    dtype: str | None = None,
+    shapes: Shapes | None = None,
+) -> Tiles:
+    """Cut one node, or everything from `first` to `last`, into tiles: `"H=4"`, `"H=4,W=2"`.
+
+    `halo` says what becomes of rows that neighbours share: `recompute`, `cache`, or by axis
+    `"H=cache"`. With a machine (`on`), tiles are checked against its limits and its scratchpad.
+
+    >>> tiles = tilewright.tile("rn50_stem", "H=4", node="conv1")
+    >>> tiles
+    conv1: 4 tiles; recomputed share 0.0%
+    >>> tiles.as_table().column("output")[1]
+    '0-1 x 0-64 x 28-56 x 0-112'
+    """
+    graph = load_model(model, shapes).graph
+    if node is not None and (first is not None or last is not None):
+        raise TilewrightError("give either --node, or --from and --to")
+    if dtype is not None and on is None:
+        raise TilewrightError("--dtype is the element type on a machine: give --on MACHINE")
+    texts = [split] if isinstance(split, str) else split
+    parts = [part for text in texts for part in text.split(",") if part.strip()]
     if node is not None:
         members = (find_node(graph, node),)
     elif first is not None and last is not None:
@@ -199,246 +172,277 @@ def tile(
     final = [name for name, used_inside in exported.items() if not used_inside]
     known = graph.types.get(final[0]) if final else None
     rank = len(known.shape) if known is not None else 4
-    return cut_group(graph, members, parse_splits(split, rank, cached_axes or []))
+    group = cut_group(graph, members, parse_splits(parts, rank, _cached_axes(halo)))
+    if on is None:
+        return Tiles(group)
+    target = machine(on)
+    return Tiles(group, OnMachine.of(graph, target, rate_class(dtype or target.dtype)))
 
 
-def idioms(graph: Graph) -> tuple[Idiom, ...]:
-    """What exporters wrote as several nodes: norms, activations, attention."""
-    return recognise(graph)
-
-
-@dataclass(frozen=True, slots=True)
-class Coverage:
-    """How much of a network Tilewright can cut."""
-
-    nodes: int
-    tileable_nodes: int
-    macs: int
-    tileable_macs: int
-    whole_kinds: tuple[str, ...]
-    costed_by_bytes: tuple[str, ...] = ()  # kinds of which nothing is known but their bytes
-
-    @property
-    def tileable_share(self) -> float | None:
-        """Share of multiply-accumulates in operators that can be cut; None where there are none."""
-        return self.tileable_macs / self.macs if self.macs else None
-
-
-def coverage(graph: Graph) -> Coverage:
-    """Which operators can be cut, by count and by multiply-accumulates."""
-    macs = tileable_macs = tileable_nodes = 0
-    whole: dict[str, None] = {}
-    by_bytes: dict[str, None] = {}
-    for node in graph.nodes:
-        work = macs_of(graph, node)
-        macs += work
-        if costed_by_bytes(graph, node):
-            by_bytes[node.kind] = None
-        known = spec_of(graph, node)
-        access = None
-        if known is not None and known[1].outputs and known[1].outputs[0] is not None:
-            access = known[0].access(known[1], 0)
-        if access is None:
-            whole[node.kind] = None
-        elif access.tileable():
-            tileable_nodes += 1
-            tileable_macs += work
-    return Coverage(
-        len(graph.nodes), tileable_nodes, macs, tileable_macs, tuple(whole), tuple(by_bytes)
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class ShrinkResult:
-    """A model that fits the budget, verified; measured figures where they were asked for."""
-
-    shrunk: Shrunk
-    difference: Difference
-    measured: Measured | None
-    weights_seeded: bool
-
-
-def parse_budget(text: str) -> int | float:
-    """`64MB` as bytes, `60%` as a share of what the model needs today."""
-    stripped = text.strip()
-    if not stripped.endswith("%"):
-        try:
-            budget = parse_bytes(stripped)
-        except OverflowError:
-            raise TilewrightError(f"'{text}' is no memory budget: it is too large") from None
-        if budget <= 0:
-            raise TilewrightError(f"'{text}' is no memory budget: it has to be more than nothing")
-        return budget
-    try:
-        share = float(stripped[:-1]) / 100
-    except ValueError:
-        share = 0.0
-    if not 0.0 < share < inf:
-        raise TilewrightError(f"'{text}' is no memory budget: write 64MB or 60%")
-    return share
+def _cached_axes(text: str) -> list[str]:
+    """`cache`, `recompute`, or a policy per axis."""
+    cached: list[str] = []
+    for part in text.split(","):
+        axis, equals, policy = part.rpartition("=")
+        if policy.strip() not in ("cache", "recompute") or (equals and not axis):
+            raise TilewrightError(f"'{text}' is no halo policy: write recompute, cache or H=cache")
+        if policy.strip() == "cache":
+            cached.append(axis or "all")
+    return cached
 
 
 def shrink(
-    model: Model,
-    budget: int | float,
-    output: Path,
+    model: Any,
+    budget: str | int | float,
+    output: str | Path | None = None,
     *,
     measure: bool = False,
     seed: int = 0,
     runs: int = 5,
+    shapes: Shapes | None = None,
     progress: Callable[[str], None] = silent,
 ) -> ShrinkResult:
-    """Write an ordinary ONNX model that needs less memory and gives the same numbers.
+    """The same model in less memory: an ordinary ONNX model, verified in onnxruntime.
 
-    Nothing is written to `output` unless the new model was verified against the original in
-    onnxruntime on seeded inputs.
+    `budget` is for activations and scratch during a run: `"50%"` of what the model needs today,
+    `"64MB"`, bytes, or a share (0.5). It is written to `output`, or later with `.save(path)`.
+
+    >>> small = tilewright.shrink("fsrcnn@64x64", "50%")
+    >>> small.predicted_peak_bytes <= small.original_peak_bytes / 2
+    True
     """
-    check_writable(output)
-    shrunk = shrink_graph(model.graph, budget, progress)
-    progress("filling in weights")
-    numbered = model.with_numbers(seed)
-    tiled = replace(
-        shrunk, graph=shrunk.graph if numbered is model.graph else _retile(shrunk, numbered)
+    limit = parse_budget(budget) if isinstance(budget, str) else budget
+    return shrink_model(
+        load_model(model, shapes),
+        limit,
+        None if output is None else Path(output),
+        measure=measure,
+        seed=seed,
+        runs=runs,
+        progress=progress,
     )
-    feeds = seeded_inputs(model.graph, seed)
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-        small, inputs = Path(folder) / "small.onnx", Path(folder) / "inputs.npz"
-        save_onnx(tiled.graph, small, _metadata(model, shrunk, numbered is not model.graph))
-        if model.path is not None and not model.graph.weightless and not model.reshaped:
-            original = model.path
-        else:
-            original = Path(folder) / "original.onnx"
-            save_onnx(numbered, original)
-        _write_npz(feeds, inputs)
-        progress("verifying against the original in onnxruntime")
-        difference = _verify(original, small, feeds)
-        measured = None
-        if measure:
-            progress("measuring memory and CPU time")
-            measured = measure_models(original, small, inputs, runs)
-        save_onnx(tiled.graph, output, _metadata(model, shrunk, numbered is not model.graph))
-    return ShrinkResult(tiled, difference, measured, numbered is not model.graph)
 
 
-def _verify(original: Path, small: Path, feeds: Mapping[str, Array]) -> Difference:
-    """Compare both models in onnxruntime. Its optimiser treats tiles and whole operators
-    differently, and a saturated output can magnify that; what decides then is the comparison of
-    both as they are written."""
-    try:
-        return compare(run(original, feeds), run(small, feeds))
-    except VerificationError:
-        return compare(run(original, feeds, optimise=False), run(small, feeds, optimise=False))
-
-
-def _retile(shrunk: Shrunk, numbered: Graph) -> Graph:
-    """The same groups, cut from the graph that has numbers."""
-    groups = [
-        cut_group(numbered, (numbered.index[t.node.name] for t in group.ops), group.splits)
-        for group in shrunk.groups
-    ]
-    return tile_graph(numbered, groups)
-
-
-def _metadata(model: Model, shrunk: Shrunk, seeded_weights: bool) -> dict[str, str]:
-    facts = {
-        "tilewright.version": __version__,
-        "tilewright.predicted_peak_bytes": str(shrunk.predicted.peak),
-        "tilewright.groups": str(len(shrunk.groups)),
-    }
-    if seeded_weights:
-        facts["tilewright.weights"] = "seeded random numbers: the model's own were not there"
-    return facts
-
-
-def check_writable(path: Path) -> None:
-    """Raise before the work begins where the result could not be written."""
-    folder = path.parent
-    if os.path.isdir(path):
-        raise OutputError(f"cannot write '{path}': it is a folder")
-    if not os.path.isdir(folder):
-        raise OutputError(f"cannot write '{path}': there is no folder '{folder}'")
-    exists = os.path.exists(path)
-    if exists and not os.path.isfile(path):
-        raise OutputError(f"cannot write '{path}': it is not an ordinary file")
-    if not os.access(folder, os.W_OK) or (exists and not os.access(path, os.W_OK)):
-        raise OutputError(f"cannot write '{path}': permission denied")
-
-
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """What a run gave and took; the peak is None where the system does not report it."""
-
-    outputs: Mapping[str, Array]
-    peak_bytes: int | None
-    cpu_seconds: float
-
-
-def run_model(
-    model: str,
-    inputs: Path | None = None,
-    output: Path | None = None,
+def run(
+    model: Any,
+    inputs: str | Path | None = None,
+    output: str | Path | None = None,
     *,
     shapes: Shapes | None = None,
     seed: int = 0,
     threads: int = 1,
 ) -> RunResult:
-    """Run an ONNX file in onnxruntime with the settings tiled models need."""
-    loaded = load(model, shapes)
-    if loaded.path is None:
-        raise ModelError(f"'{model}' is no file: shrink it first, then run the file")
-    if loaded.reshaped:
-        raise ShapeError(f"--shape cannot change the dimensions that '{model}' fixes")
-    if loaded.graph.weightless:
-        missing = ", ".join(name for name in loaded.missing_files if name) or "cleared weights"
-        raise ModelError(f"'{model}' cannot run: its weights are not there ({missing})")
-    feeds = (
-        seeded_inputs(loaded.graph, seed) if inputs is None else load_inputs(inputs, loaded.graph)
+    """Run an ONNX model in onnxruntime with the settings under which tiling saves memory.
+
+    `inputs` and `output` are .npz files; without inputs, seeded random ones are used.
+    """
+    return run_model(
+        load_model(model, shapes),
+        None if inputs is None else Path(inputs),
+        None if output is None else Path(output),
+        seed=seed,
+        threads=threads,
     )
-    outcome = run_measured(loaded.path, feeds, threads)
-    if output is not None:
-        save_arrays(outcome.outputs, output)
-    return RunResult(outcome.outputs, outcome.peak_bytes, outcome.cpu_seconds)
 
 
-def load_inputs(path: Path, graph: Graph) -> dict[str, Array]:
-    """Arrays for every input of the network, from an .npz file."""
-    try:
-        stored = np.load(path)
-        if not isinstance(stored, NpzFile):
-            raise ValueError("it holds one array without a name (.npy)")
-        with stored:
-            arrays: dict[str, Array] = {name: stored[name] for name in stored.files}
-    except OSError as error:
-        raise ModelError(f"cannot read '{path}': {error.strerror or error}") from None
-    except (ValueError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-        raise ModelError(f"cannot read '{path}' as .npz: {error}") from None
-    for name in graph.inputs:
-        if name not in arrays:
-            raise ModelError(f"'{path}' has no array for input '{name}'")
-        kind = graph.types[name]
-        if arrays[name].shape != kind.shape or str(arrays[name].dtype) != kind.dtype:
-            raise ModelError(
-                f"input '{name}' is {kind}; '{path}' holds {arrays[name].dtype}"
-                f"{list(arrays[name].shape)}"
-            )
-    return {name: arrays[name] for name in graph.inputs}
+def plan(
+    model: Any,
+    on: str | Path | Mapping[str, Any] | Machine,
+    *,
+    plan: str | Path | Plan | PlanResult | None = None,
+    layer_by_layer: bool = False,
+    dtype: str | None = None,
+    objective: str | Objective = Objective.LATENCY,
+    fast: bool = False,
+    verify: bool = True,
+    patterns: str | Path | Sequence[Pattern] | None = None,
+    ablation: bool = False,
+    without: Sequence[str] | frozenset[str] = (),
+    seed: int = 0,
+    shapes: Shapes | None = None,
+    watch: Watch | None = None,
+    progress: Tell = silent,
+) -> PlanResult:
+    """How a network runs on a machine: searched (or as `plan` says), lowered, placed, scheduled,
+    validated and, unless `verify` is off, executed and compared with onnxruntime.
+
+    `plan` is a plan.yaml, a Plan, or an earlier result, and is taken as it is. A result whose
+    execution gave other numbers has `verified` False and says in `failure` what and where.
+
+    >>> found = tilewright.plan("four_convs@16x16", "npu-2.7", fast=True)
+    >>> found.verified, len(found.layers)
+    (True, 4)
+    >>> sum(found.groups.column("cycles")) == found.latency_cycles
+    True
+    """
+    given = plan.plan if isinstance(plan, PlanResult) else plan
+    wanted = Path(patterns) if isinstance(patterns, str | Path) else tuple(patterns or ())
+    return PlanResult(
+        plan_model(
+            load_model(model, shapes),
+            machine(on),
+            layer_by_layer=layer_by_layer,
+            plan=Path(given) if isinstance(given, str | Path) else given,
+            dtype=dtype,
+            objective=Objective(objective),
+            fast=fast,
+            without=frozenset(without),
+            verify=verify,
+            seed=seed,
+            patterns=wanted,
+            ablation=ablation,
+            watch=watch,
+            progress=progress,
+        )
+    )
 
 
-def save_arrays(arrays: Mapping[str, Array], path: Path) -> None:
-    """Write arrays as .npz, whole or not at all."""
-    try:
-        with tempfile.TemporaryDirectory(prefix=".tilewright-", dir=path.parent) as folder:
-            draft = Path(folder) / "arrays.npz"
-            _write_npz(arrays, draft)
-            os.replace(draft, path)
-    except OSError as error:
-        raise OutputError(f"cannot write '{path}': {error.strerror or error}") from None
+def explain(
+    run: str | Path | PlanResult, *, everything: bool = False, progress: Tell = silent
+) -> Explained:
+    """Why the boundaries of a plan are where they are: each is taken away by force and simulated.
+
+    `run` is a result of `plan`, or the folder of one; `everything` tries all boundaries, not the 40
+    of the largest tensors.
+
+    >>> found = tilewright.plan("four_convs@16x16", "mcu", layer_by_layer=True, verify=False)
+    >>> why = tilewright.explain(found)
+    >>> why.as_table().column("tensor")
+    ['conv1', 'conv2', 'conv3']
+    """
+    saved = _saved(run) if isinstance(run, PlanResult) else load_run(Path(run))
+    explanation = explain_plan(
+        saved.graph,
+        saved.machine,
+        saved.plan,
+        saved.placed,
+        without=saved.without,
+        apart=apart_edges(saved.graph, saved.patterns),
+        limit=None if everything else MOST_BOUNDARIES,
+        tell=progress,
+    )
+    return Explained(saved.plan, saved.machine, explanation, saved.notes)
 
 
-def _write_npz(arrays: Mapping[str, Array], path: Path) -> None:
-    """As numpy.savez does, for arrays of any name (its parameters' names too)."""
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, array in arrays.items():
-            plain = array.astype(str) if array.dtype == object else array
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-                write_array(file, plain, allow_pickle=False)
+def _saved(result: PlanResult) -> SavedRun:
+    planned = result.planned
+    return SavedRun(
+        planned.graph,
+        planned.machine,
+        planned.plan,
+        planned.placed,
+        planned.without,
+        planned.patterns,
+    )
+
+
+def verify(run: str | Path | PlanResult) -> Rechecked:
+    """Check a run again: from its folder's files alone, or the result of `plan` at hand.
+
+    >>> found = tilewright.plan("four_convs@16x16", "npu-2.7", layer_by_layer=True)
+    >>> tilewright.verify(found).verified is not None
+    True
+    """
+    if not isinstance(run, PlanResult):
+        return check_run(Path(run))
+    from tilewright.runs.saved import recheck
+
+    return recheck(run.planned)
+
+
+def partition(
+    model: Any,
+    *,
+    on: str | Path | None = None,
+    level: str | Level = Level.PATTERN,
+    inputs: Any = None,
+    shapes: Shapes | None = None,
+    graph: str = "auto",
+    dtype: str | None = None,
+) -> PartitionResult:
+    """How many kernels, FLOPs and bytes a network has, and how it lands on a machine.
+
+    `inputs` are a torch module's example inputs, `graph` which of its graphs is counted. `on` is a
+    GPU, TPU, KPU or machine by name or file, `dtype` the element type there.
+
+    >>> found = tilewright.partition("resnet18", on="h100-sxm")
+    >>> len(found.partition.kernels), len(found.as_table())
+    (32, 32)
+    """
+    loaded = load_for_partition(model, inputs, shapes, graph)
+    target = None if on is None else load_target(str(on), dtype or network_dtype(loaded.graph))
+    found = partition_graph(
+        loaded.graph, Level(level), name=loaded.name, operators=loaded.operators, target=target
+    )
+    return PartitionResult(found, None if target is None else map_partition(found, target))
+
+
+def load_for_partition(
+    model: Any, inputs: Any = None, shapes: Shapes | None = None, graph: str = "auto"
+) -> Model:
+    """A model whose operators are counted: a torch one by its own graph."""
+    text = isinstance(model, str)
+    if text and is_torch_name(model) and not os.path.exists(model):
+        return load_torch(model, inputs, shapes=shapes, graph=graph)
+    in_memory = isinstance(model, Model | Graph | Path | bytes) or hasattr(
+        model, "SerializeToString"
+    )
+    if text or in_memory:
+        return load_model(model, shapes)
+    return load_torch(model, inputs, shapes=shapes, graph=graph)
+
+
+def kernel(kind: str = "conv2d", **options: Any) -> "KernelPlan":
+    """One fused kernel on a Trainium-like core: legality, ledger, engines, time; searched if asked.
+
+    `kind` is conv2d or matmul; see `tilewright.kernel.plan_kernel` for the options.
+
+    >>> found = tilewright.kernel("matmul", size="512x256x1024")
+    >>> found.assessment.legal
+    True
+    """
+    from tilewright.kernel.plan import plan_kernel
+
+    return plan_kernel(kind, **options)
+
+
+def sweep(
+    space: "Space | Path | str | Mapping[str, Any] | None", out: str | Path, **options: Any
+) -> "Swept":
+    """Plan every point of a space of machines, networks and options, and answer questions on them.
+
+    `space` is a file or its mapping; `out` is where every finished point is kept. See
+    `tilewright.sweep.api.sweep` for the options.
+
+    >>> space = {
+    ...     "axes": {"machine": ["npu-2.7", "mcu"]},
+    ...     "fixed": {"model": "four_convs@16x16", "effort": "layers"},
+    ... }
+    >>> swept = tilewright.sweep(space, folder / "edge")
+    >>> len(swept.as_table())
+    2
+    """
+    from tilewright.sweep.api import sweep as sweep_all
+
+    return sweep_all(space, out, **options)
+
+
+def compare(first: str | Path | PlanResult, *others: str | Path | PlanResult) -> "list[Difference]":
+    """What differs between plans, the largest causes first: results of `plan`, folders of runs, or
+    points of sweeps (`"edge#17"`).
+
+    >>> layers = tilewright.plan("four_convs@16x16", "mcu", layer_by_layer=True, verify=False)
+    >>> fused = tilewright.plan("four_convs@16x16", "mcu", fast=True, verify=False)
+    >>> (difference,) = tilewright.compare(layers, fused)
+    >>> difference.headline()[0]
+    'four_convs@16x16 (2) takes ...'
+    """
+    from tilewright.compare import compare_sides
+    from tilewright.compare.side import Side, load_side, side_of
+
+    def side(number: int, given: str | Path | PlanResult) -> Side:
+        if not isinstance(given, PlanResult):
+            return load_side(str(given))
+        return side_of(f"{given.plan.model} ({number})", given.summary, given.plan)
+
+    return compare_sides([side(n, given) for n, given in enumerate((first, *others), start=1)])

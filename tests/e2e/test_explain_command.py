@@ -12,7 +12,7 @@ from tilewright.frontend.save import save_onnx
 from tilewright.frontend.weights import seeded
 from tilewright.machine.load import load_machine
 from tilewright.planning import plan_model
-from tilewright.report.plan_files import write_run
+from tilewright.runs.folder import write_run
 
 SMALL = "extends: mcu\ncores: {core: {memories: {sram: {capacity: 8KiB, usable: 8KiB}}}}\n"
 
@@ -65,8 +65,8 @@ def test_the_run_alone_is_enough(succeeds, planned: Path, tmp_path: Path) -> Non
 def test_folders_that_are_no_runs_or_changed(refused, planned: Path, tmp_path: Path) -> None:
     assert "is no run" in refused("explain", tmp_path)
     changed = copytree(planned, tmp_path / "changed")
-    with (changed / "plan.yaml").open("a") as file:
-        file.write("# mine\n")
+    with (changed / "summary.json").open("a") as file:
+        file.write("\n")
     assert "not as it was written" in refused("explain", changed)
 
 
@@ -78,7 +78,7 @@ def test_the_report_has_reasons_and_notes(tmp_path: Path, succeeds, network: Pat
     assert '"binding":"core.' in page or '"binding":"dma' in page
     machine = tmp_path / "small.yaml"
     machine.write_text(SMALL)
-    succeeds("plan", "four_convs@32x32", "--on", machine, "--out", folder, "--no-verify")
+    succeeds("plan", "four_convs@32x32", "--on", machine, "--out", folder, "--no-verify", "--force")
     found = succeeds("explain", folder, "--json").json
     page = (folder / "report.html").read_text()
     assert page.count('"trial_cycles"') == len(found["boundaries"])
@@ -171,5 +171,5 @@ def test_ablation_side_by_side(succeeds, network: Path, tmp_path: Path) -> None:
         steps[0]["latency_cycles"] / steps[-1]["latency_cycles"], abs=1e-5
     )
     assert '"ablation":[["none",' in (folder / "report.html").read_text()
-    succeeds("plan", network, "--on", "npu-2.7", "--out", folder, "--no-verify")
+    succeeds("plan", network, "--on", "npu-2.7", "--out", folder, "--no-verify", "--force")
     assert not (folder / "ablation.png").exists()

@@ -11,10 +11,10 @@ import pytest
 import yaml
 
 from support.builder import GraphBuilder
-from tilewright import planning
 from tilewright.frontend.save import save_onnx
 from tilewright.graph.graph import Array, Graph
 from tilewright.machine.load import load_machine
+from tilewright.planning import proof
 from tilewright.program import store
 from tilewright.program.place import Placed
 from tilewright.program.program import Compute
@@ -173,16 +173,16 @@ def test_onnxruntime_knows_types_that_onnx_does_not(succeeds: Any, tmp_path: Pat
 
 
 def test_operators_as_written_decide(
-    succeeds: Any, refused: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    succeeds: Any, command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where onnxruntime's fusions round elsewhere, its optimiser is switched off, and that said."""
-    true, off = planning._reference, 0.01
+    true, off = proof.reference, 0.01
 
     def rounded(*given: Any, optimise: bool = True) -> Mapping[str, Array]:
         found = true(*given, optimise=optimise)
         return {k: v + off * np.abs(v).max() for k, v in found.items()} if optimise else found
 
-    monkeypatch.setattr(planning, "_reference", rounded)
+    monkeypatch.setattr(proof, "reference", rounded)
     folder = tmp_path / "run"
     arguments = ("plan", "four_convs@16x16", "--on", "mcu", "--layer-by-layer")
     assert "operators as written" in succeeds(*arguments, "--out", folder).out
@@ -193,8 +193,9 @@ def test_operators_as_written_decide(
     def wrong(*given: Any, optimise: bool = True) -> Mapping[str, Array]:
         return {k: v + off * np.abs(v).max() for k, v in true(*given, optimise=optimise).items()}
 
-    monkeypatch.setattr(planning, "_reference", wrong)
-    assert "differs by" in refused(*arguments, "--out", tmp_path / "other")
+    monkeypatch.setattr(proof, "reference", wrong)
+    failed = command(*arguments, "--out", tmp_path / "other")
+    assert failed.code == 3 and "differs by" in failed.out
 
 
 def test_work_beyond_the_limits_has_no_engine_without_a_vector_engine() -> None:

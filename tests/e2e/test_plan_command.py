@@ -14,8 +14,8 @@ from tilewright import api
 from tilewright.frontend.save import save_onnx
 from tilewright.machine.load import load_machine
 from tilewright.planning import plan_model
-from tilewright.replay import FOLDER, MANIFEST, reseal
-from tilewright.report.plan_files import write_run
+from tilewright.runs.folder import write_run
+from tilewright.runs.saved import FOLDER, MANIFEST, reseal
 
 FILES = {
     "plan.yaml",
@@ -113,10 +113,14 @@ def test_replaying_the_written_plan_gives_the_same_run(succeeds, planned: Path, 
     assert contents(again) == contents(planned)
 
 
-def test_an_earlier_run_is_replaced_and_other_files_stay(succeeds, planned: Path) -> None:
+def test_an_earlier_run_is_replaced_by_force_alone_and_other_files_stay(
+    succeeds, refused, planned: Path
+) -> None:
     (planned / "notes.txt").write_text("mine")
     before = contents(planned)
     command = ("plan", "four_convs@16x16", "--on", "mcu", "--layer-by-layer", "--out", planned)
+    assert "--force replaces it" in refused(*command)
+    command = (*command, "--force")
     succeeds(*command)
     assert contents(planned) == before
     succeeds(*command, "--no-verify")
@@ -243,12 +247,79 @@ def test_corrupted_programs_are_refused(
 
 def test_any_changed_byte_is_noticed(refused, planned: Path, tmp_path: Path) -> None:
     for name, data in contents(planned).items():
+        if name == "plan.yaml":  # people edit it: the next test
+            continue
         broken = tmp_path / "broken"
         copytree(planned, broken, dirs_exist_ok=True)
         middle = len(data) // 2
         (broken / name).write_bytes(data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :])
         assert name in refused("verify", broken)
         (broken / name).write_bytes(data)
+
+
+@pytest.mark.parametrize("job", ["verify", "explain"])
+def test_an_edited_plan_is_no_fault_and_one_is_told_how_to_replay_it(
+    succeeds, planned: Path, tmp_path: Path, job: str
+) -> None:
+    with (planned / "plan.yaml").open("a") as file:
+        file.write("# mine\n")
+    told = succeeds(job, planned, "--json").err
+    assert "was edited since" in told
+    command = told.split("tilewright ")[1].replace("NEW_DIR", str(tmp_path / "new")).split()
+    succeeds(*command)
+
+
+def test_a_foreign_folder_is_never_written_into(refused, tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    command = ("plan", "four_convs@16x16", "--on", "mcu", "--layer-by-layer", "--out", tmp_path)
+    assert "not of a run" in refused(*command)
+    assert "not of a run" in refused(*command, "--force")
+
+
+def test_wrong_numbers_are_written_marked_and_told(
+    command, planned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run whose execution gives other numbers is there to be looked at, and says so in every
+    file; nothing passes for verified."""
+    from tilewright.execute.vm import VirtualMachine
+
+    true = VirtualMachine.run
+
+    def wrong(self: VirtualMachine, *arguments: Any) -> Any:
+        done = true(self, *arguments)
+        done.outputs["conv4"][0, 3, 5, 7] += 100
+        return done
+
+    monkeypatch.setattr(VirtualMachine, "run", wrong)
+    folder = tmp_path / "wrong"
+    csv = tmp_path / "layers.csv"
+    base = ("plan", "four_convs@16x16", "--on", "mcu", "--layer-by-layer")
+    outcome = command(*base, "--out", folder, "--csv", csv)
+    assert outcome.code == 3
+    assert "UNVERIFIED: output 'conv4' differs" in outcome.out
+    assert (
+        "at [0, 3, 5, 7]" in outcome.err and "likely cause: a fault of the program" in outcome.err
+    )
+    assert outcome.out.splitlines()[0].endswith("UNVERIFIED")
+    for name in ("report.html", "plan.yaml", "program.txt", "schedule.json"):
+        assert "UNVERIFIED" in (folder / name).read_text(), name
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["verified"] is None
+    assert summary["failure"]["tensor"] == "conv4" and summary["failure"]["place"] == [0, 3, 5, 7]
+    monkeypatch.undo()
+    again = command("verify", folder)
+    assert again.code == 3 and "UNVERIFIED" in again.out
+    replayed = command(*base[:4], "--plan", folder / "plan.yaml")
+    assert replayed.code == 0, replayed.err
+
+
+def test_energy_is_no_objective_where_nothing_is_known_of_it(refused, tmp_path: Path) -> None:
+    silent = tmp_path / "silent.yaml"
+    memories = "{sram: {read_pj_per_byte: null, write_pj_per_byte: null}}"
+    silent.write_text(f"extends: mcu\nenergy: null\ncores: {{core: {{memories: {memories}}}}}\n")
+    base = ("plan", "four_convs@16x16", "--on", silent, "--objective")
+    for name in ("energy", "edp"):
+        assert "no energy figures" in refused(*base, name)
 
 
 @pytest.mark.parametrize("name", ["placed.json", "machine.json", "expected.npz", MANIFEST])

@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -15,9 +16,9 @@ ModelArgument = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="An .onnx file, a network of the zoo: resnet18, fsrcnn@1080x1920 (`tilewright show "
-        "models` lists them), or a function that makes a torch module: package.module:build, "
-        "file.py:build.",
+        help="An .onnx file (- for standard input), a network of the zoo: resnet18, "
+        "fsrcnn@1080x1920 (`tilewright show models` lists them), or a function that makes a torch "
+        "module: package.module:build, file.py:build.",
     ),
 ]
 ShapeOption = Annotated[
@@ -25,8 +26,13 @@ ShapeOption = Annotated[
     typer.Option(
         "--shape",
         metavar="NAME=1,3,224,224",
-        help="Fix an input's open dimensions, or give it another size. May be repeated.",
+        help="Fix an input's open dimensions, or give it another size; a dimension that the file "
+        "names also by its name: --shape batch=2. May be repeated.",
     ),
+]
+CsvOption = Annotated[
+    Path | None,
+    typer.Option("--csv", metavar="FILE.csv", help="Write the table as CSV too."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 

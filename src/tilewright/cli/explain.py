@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli.common import JsonOption, out, print_json
+from tilewright.cli.common import CsvOption, JsonOption, note, out, print_json
 from tilewright.cli.progress import progress_line
 
 WIDE = 140  # columns that a table of reasons needs
@@ -18,6 +18,7 @@ def explain(
     everything: Annotated[
         bool, typer.Option("--all", help="Try every boundary, not the 40 of the largest tensors.")
     ] = False,
+    csv: CsvOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Tell for each boundary of a plan what fusing across it would cost, and what binds each group.
@@ -29,7 +30,7 @@ def explain(
 
       tilewright explain resnet18-run
     """
-    from tilewright.replay import load_run
+    from tilewright import api
     from tilewright.report.explained import (
         boundaries_table,
         boundary_lines,
@@ -37,22 +38,16 @@ def explain(
         explanation_lines,
         groups_table,
     )
-    from tilewright.search.explain import MOST_BOUNDARIES
-    from tilewright.search.explain import explain as explain_plan
-    from tilewright.search.patterns import apart_edges
 
+    if csv is not None:
+        api.check_writable(csv)
     with progress_line("reading the run") as tell:
-        run = load_run(folder)
-        explanation = explain_plan(
-            run.graph,
-            run.machine,
-            run.plan,
-            run.placed,
-            without=run.without,
-            apart=apart_edges(run.graph, run.patterns),
-            limit=None if everything else MOST_BOUNDARIES,
-            tell=tell,
-        )
+        run = api.explain(folder, everything=everything, progress=tell)
+    explanation = run.explanation
+    for text in run.notes:
+        note(text)
+    if csv is not None:
+        run.to_csv(csv)
     if as_json:
         print_json(explanation_json(run.plan, run.machine, explanation))
         return

@@ -200,7 +200,7 @@ def _one_of(nest: Path | None, ladder: bool, search: bool) -> None:
 
 def _writable(folder: Path | None) -> None:
     if folder is not None:
-        from tilewright.report.plan_files import check_folder
+        from tilewright.runs.folder import check_folder
 
         check_folder(folder)
 

@@ -1,56 +1,78 @@
-"""Entry point: commands are registered here, errors end here."""
+"""Entry point: commands are named here and imported when they are called; errors end here."""
 
 import sys
-from typing import NoReturn, cast
+from importlib import import_module
+from typing import Any, NoReturn, cast
 
 import typer
+from typer.core import TyperGroup
 
-from tilewright import __version__
-from tilewright.cli import (
-    check,
-    compare,
-    explain,
-    kernel,
-    partition,
-    plan,
-    show,
-    shrink,
-    sweep,
-    tile,
-)
 from tilewright.errors import TilewrightError
+from tilewright.version import __version__
+
+# Every command: the module of this folder that has it, and what it does in a line. Their modules
+# import half of Tilewright, so `tilewright --help` reads this and imports none.
+COMMANDS = {
+    "tile": ("tile", "Show every tile of an operator or a fused run of operators, with its halo."),
+    "shrink": ("shrink", "Write an ordinary ONNX model with the same results in less memory."),
+    "run": ("shrink", "Run a model in onnxruntime with the settings under which tiling pays."),
+    "plan": ("plan", "Plan a network on a machine, execute the plan, and write all of it down."),
+    "verify": ("plan", "Check a saved run from its files alone."),
+    "explain": ("explain", "Tell why each boundary of a plan is where it is."),
+    "check": ("check", "Check machine, plan and pattern files without running anything."),
+    "kernel": ("kernel", "Plan one fused kernel on a Trainium-like core: legality, ledger, time."),
+    "sweep": ("sweep", "Plan a whole space of machines, networks and objectives, and answer."),
+    "compare": ("compare", "Compare plans: what differs, and what each difference costs."),
+    "partition": ("partition", "Count kernels, FLOPs and bytes, and what operator fusion saves."),
+    "show": ("show", "Show operators, models, machines, keys of machine files, passes, a model."),
+}
+
+
+class _Commands(TyperGroup):
+    """Commands that are imported when they are called; a list of them needs no import."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        told = typer.Typer(add_completion=False)
+        told.command(cmd_name, help=COMMANDS[cmd_name][1])(_nothing)
+        return typer.main.get_command(told)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command if name is None else load_command(name), rest
+
+
+def _nothing() -> None:
+    """Stands for a command in a list."""
+
+
+def load_command(name: str) -> Any:
+    """A command (or a group of them) with its options."""
+    module = import_module(f"tilewright.cli.{COMMANDS[name][0]}")
+    group = getattr(module, "app", None)
+    if group is None:
+        group = typer.Typer(add_completion=False, rich_markup_mode="rich")
+        group.command(name)(getattr(module, name))
+    command = typer.main.get_command(group)
+    command.name = name
+    return command
+
 
 app = typer.Typer(
     name="tilewright",
+    cls=_Commands,
     help="Exact fused, tiled execution of neural networks.\n\n"
-    "tile: every tile of an operator or a fused run of operators, with its exact halo and "
-    "padding.\n\n"
-    "shrink: an ordinary ONNX model with the same results in a fraction of the memory.\n\n"
-    "plan: how a network runs on a machine, to the cycle and the byte, proved by executing it.\n\n"
-    "explain: why the boundaries of a plan are where they are.\n\n"
-    "partition: how many kernels, FLOPs and bytes, what operator fusion saves, and how it lands on "
-    "a GPU, TPU or KPU.\n\n"
-    "check: whether a machine, plan or pattern file is as it should be.\n\n"
-    "kernel: one fused kernel on a Trainium-like core: legality, ledger, engines, time, search.\n\n"
-    "sweep: thousands of plans over machines, networks and objectives, and what they say.\n\n"
-    "compare: what differs between plans, and what each difference costs.",
+    "MODEL is an .onnx file (- reads one from standard input), a network of the zoo, or what makes "
+    "a torch module: file.py:build. Every command has --help with examples, and --json.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-app.command("tile")(tile.tile)
-app.command("shrink")(shrink.shrink)
-app.command("run")(shrink.run)
-app.command("plan")(plan.with_switches(plan.plan))
-app.command("verify")(plan.verify)
-app.command("explain")(explain.explain)
-app.command("check")(check.check)
-app.add_typer(kernel.app, name="kernel")
-app.command("sweep")(sweep.sweep)
-app.command("compare")(compare.compare)
-app.command("partition")(partition.partition)
-app.add_typer(show.app, name="show")
 
 
 def _version(value: bool) -> None:
@@ -72,7 +94,7 @@ def _options(
 _UsageError = cast("type[Exception]", typer.BadParameter.__mro__[1])
 
 
-def main() -> None:
+def run() -> None:
     """Run the command line; a user's mistake is one line and exit code 2."""
     try:
         sys.exit(app(standalone_mode=False) or 0)
@@ -82,9 +104,6 @@ def main() -> None:
         _stop(str(error))
     except MemoryError:
         _stop("there is not enough memory for this model's numbers")
-    except KeyboardInterrupt:
-        sys.stderr.write("tilewright: interrupted\n")
-        sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)

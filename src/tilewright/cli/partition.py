@@ -7,6 +7,7 @@ import typer
 
 from tilewright import api
 from tilewright.cli.common import (
+    CsvOption,
     JsonOption,
     ModelArgument,
     ShapeOption,
@@ -62,6 +63,7 @@ def partition(
         ),
     ] = None,
     shape: ShapeOption = None,
+    csv: CsvOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Count kernels, FLOPs and bytes of a network, what operator fusion saves, and how it maps.
@@ -78,6 +80,7 @@ def partition(
 
       tilewright partition net.onnx --level capacity --on kpu-t64 --json
     """
+    from tilewright.model import is_torch_name
     from tilewright.report.partition.figures import partition_json
     from tilewright.report.partition.files import check_folder, write_partition
     from tilewright.report.partition.tables import kernels_table, summary_lines
@@ -86,14 +89,18 @@ def partition(
         check_folder(folder)
     if dtype is not None and on is None:
         raise TilewrightError("--dtype is the element type on a machine: it goes with --on MACHINE")
-    if graph != "auto" and not api.is_torch_name(model):
+    if graph != "auto" and not is_torch_name(model):
         raise TilewrightError(f"--graph goes with a torch module; '{model}' has one graph alone")
+    if csv is not None:
+        api.check_writable(csv)
     loaded = api.load_for_partition(model, shapes=parse_shapes(shape), graph=graph)
     for text in loaded.notes:
         note(text)
     result = api.partition(loaded, on=on, level=level, dtype=dtype)
     if folder is not None:
         write_partition(result.partition, result.mapped, folder)
+    if csv is not None:
+        result.to_csv(csv)
     if as_json:
         print_json(partition_json(result.partition, result.mapped))
         return

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,7 +24,12 @@ from tilewright.errors import TilewrightError
 from tilewright.program.metrics import Objective
 from tilewright.program.pipeline import PASSES, description
 from tilewright.program.program import Program
-from tilewright.units import noun
+from tilewright.report.verified import failure_json
+
+if TYPE_CHECKING:
+    from tilewright.planning import Planned
+
+UNVERIFIED = 3  # exit code of a run that gave other numbers than the original
 
 
 def with_switches(command: Callable[..., None]) -> Callable[..., None]:
@@ -52,6 +57,7 @@ def with_switches(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
+@with_switches
 def plan(
     *,
     model: ModelArgument,
@@ -123,6 +129,18 @@ def plan(
         ),
     ] = None,
     shape: ShapeOption = None,
+    csv: Annotated[
+        Path | None,
+        typer.Option(
+            "--csv",
+            metavar="FILE.csv",
+            help="Write MACs, bytes, cycles, engine and share by layer to FILE.csv, and by group "
+            "to FILE.groups.csv.",
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace an earlier run in the folder of --out.")
+    ] = False,
     as_json: JsonOption = False,
     without: frozenset[str] = frozenset(),
 ) -> None:
@@ -145,15 +163,16 @@ def plan(
       tilewright plan sd15_down_block --on npu-2.7 --ablation --out ablation
     """
     _check_print_after(print_after, without)
-    from tilewright.machine.load import load_machine
-    from tilewright.planning import plan_model
-    from tilewright.report.plan_files import check_folder, write_run
+    from tilewright.runs.folder import check_folder
 
-    target = load_machine(machine)
+    target = api.machine(machine)
     if folder is not None:
-        check_folder(folder)
+        check_folder(folder, force=force)
     elif explain:
         raise TilewrightError("--explain is for the report: say where with --out DIR")
+    tables = {} if csv is None else {csv: "layers", _beside(csv): "groups"}
+    for path in tables:
+        api.check_writable(path)
     loaded = api.load(model, parse_shapes(shape))
     printed: list[str] = []
 
@@ -164,7 +183,7 @@ def plan(
             printed.append(program_text(program))
 
     with progress_line("planning") as tell:
-        planned = plan_model(
+        result = api.plan(
             loaded,
             target,
             layer_by_layer=layer_by_layer,
@@ -181,7 +200,10 @@ def plan(
             progress=tell,
         )
         if folder is not None:
-            write_run(planned, folder, explained=explain, tell=tell)
+            result.save(folder, explained=explain, force=force, progress=tell)
+    planned = result.planned
+    for path, what in tables.items():
+        (result.layers if what == "layers" else result.groups).to_csv(path)
     from tilewright.report.ablated import ablation_table
     from tilewright.report.ablated import notes as ablation_notes
     from tilewright.report.plan_summary import (
@@ -199,8 +221,11 @@ def plan(
         note("the model has no weights of its own here: seeded random ones were used")
     for text in printed:
         (err if as_json else out).print(text, end="", soft_wrap=True)
+    for text in planned.warnings:
+        note(f"warning: {text}")
     if as_json:
         print_json(summary_json(planned))
+        _end(planned)
         return
     for line in summary_lines(planned):
         out.print(line, soft_wrap=True)
@@ -213,6 +238,19 @@ def plan(
     out.print(verified_line(planned), soft_wrap=True)
     if folder is not None:
         out.print(f"written: {folder}   (check it with: tilewright verify {folder})")
+    _end(planned)
+
+
+def _beside(csv: Path) -> Path:
+    """Where the table by group goes: `name.groups.csv` beside `name.csv`."""
+    return csv.with_name(f"{csv.stem}.groups{csv.suffix}")
+
+
+def _end(planned: "Planned") -> None:
+    """A run whose numbers are wrong ends with an exit code of its own, behind all output."""
+    if planned.failure is not None:
+        note(f"UNVERIFIED: {planned.failure.told()}")
+        raise typer.Exit(UNVERIFIED)
 
 
 def _check_print_after(name: str | None, without: frozenset[str]) -> None:
@@ -230,17 +268,18 @@ def verify(
     as_json: JsonOption = False,
 ) -> None:
     """Check a saved run from its files alone: validators, then execution, then the numbers."""
-    from tilewright.replay import check_run
-
     with err.status("checking ..."):
-        checked = check_run(folder)
-    verified, account = checked.verified, checked.account
+        checked = api.verify(folder)
+    for text in checked.notes:
+        note(text)
+    verified = checked.verified
     if as_json:
         print_json(
             {
                 "model": checked.model,
                 "machine": checked.machine,
-                "latency_cycles": account.latency_cycles,
+                "latency_cycles": checked.account.latency_cycles,
+                "failure": failure_json(checked.failure),
                 "verified": None
                 if verified is None
                 else {
@@ -249,13 +288,8 @@ def verify(
                 },
             }
         )
-        return
-    cycles = account.latency_cycles
-    what = f"{checked.model} on {checked.machine}, {cycles:,} {noun(cycles, 'cycle')}"
-    done = "valid; not executed, as it was saved with --no-verify"
-    if verified is not None:
-        done = (
-            f"valid; {verified.tasks} {noun(verified.tasks, 'task')} executed, largest difference "
-            f"{verified.difference.max_rel_error:.1e} of the largest output"
-        )
-    out.print(f"{what}: {done}", soft_wrap=True)
+    else:
+        for line in checked.headline():
+            out.print(line, soft_wrap=True)
+    if checked.failure is not None:
+        raise typer.Exit(UNVERIFIED)

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from tilewright import api
 from tilewright.cli.common import (
+    CsvOption,
     JsonOption,
     ModelArgument,
     ShapeOption,
@@ -147,11 +148,18 @@ def show_passes(as_json: JsonOption = False) -> None:
 
 @app.command("model")
 def show_model(
-    model: ModelArgument, shape: ShapeOption = None, as_json: JsonOption = False
+    model: ModelArgument,
+    shape: ShapeOption = None,
+    csv: CsvOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """The nodes of a model, their results, and how much of it can be cut."""
+    if csv is not None:
+        api.check_writable(csv)
     loaded = api.load(model, parse_shapes(shape))
     graph, covered = loaded.graph, api.coverage(loaded.graph)
+    if csv is not None:
+        loaded.to_csv(csv)
     if as_json:
         print_json(
             {
@@ -172,12 +180,14 @@ def show_model(
         )
         return
     table = Table("node", "operator", "result", "macs")
-    from tilewright.graph.ops import macs_of
+    from tilewright.graph.ops import costed_by_bytes, macs_of
+    from tilewright.model import BYTES_ALONE
 
     for node in graph.nodes:
         results = ", ".join(str(graph.types.get(name, "?")) for name in node.writes)
         macs = macs_of(graph, node)
-        table.add_row(node.name, node.kind, results, format_count(macs) if macs else "")
+        alone = BYTES_ALONE if costed_by_bytes(graph, node) else ""
+        table.add_row(node.name, node.kind, results, format_count(macs) if macs else alone)
     out.print(table)
     share = "0 of 0" if covered.tileable_share is None else f"{covered.tileable_share:.1%}"
     out.print(

@@ -7,6 +7,7 @@ import typer
 
 from tilewright import api
 from tilewright.cli.common import (
+    CsvOption,
     JsonOption,
     ModelArgument,
     ShapeOption,
@@ -46,6 +47,7 @@ def shrink(
     ] = None,
     shape: ShapeOption = None,
     seed: Annotated[int, typer.Option(help="Seed of missing weights and of test inputs.")] = 0,
+    csv: CsvOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write an ordinary ONNX model with the same results in a fraction of the memory.
@@ -61,7 +63,9 @@ def shrink(
         raise OutputError(f"cannot draw '{plot}': give a name that ends in .png")
     if plot is not None:
         api.check_writable(plot)
-    api.check_writable(output)
+    for path in (output, csv):
+        if path is not None:
+            api.check_writable(path)
     loaded = api.load(model, parse_shapes(shape))
     if loaded.path is not None and output.exists() and output.samefile(loaded.path):
         raise OutputError(f"cannot write '{output}': it is the model itself; give another name")
@@ -74,7 +78,7 @@ def shrink(
             seed=seed,
             progress=lambda text: status.update(f"{text} ..."),
         )
-    from tilewright.report.shrunk import groups_table, shrunk_json, summary_lines
+    from tilewright.report.shrunk import groups_table, shrunk_json
 
     if result.weights_seeded:
         what = "zoo networks have no trained weights"
@@ -87,6 +91,8 @@ def shrink(
         from tilewright.report.plots import plot_memory
 
         plot_memory(result, f"{loaded.name}: memory during a run in onnxruntime", plot)
+    if csv is not None:
+        result.to_csv(csv)
     if as_json:
         print_json(shrunk_json(result))
         return
@@ -94,7 +100,7 @@ def shrink(
         out.print(groups_table(result))
     else:
         out.print("The model is within the budget as it is: nothing was cut.")
-    for line in summary_lines(result):
+    for line in result.headline():
         out.print(line, soft_wrap=True)
     out.print(f"written: {output}   (run it with: tilewright run {output})", soft_wrap=True)
 
@@ -124,9 +130,7 @@ def run(
     """
     if output is not None:
         api.check_writable(output)
-    outcome = api.run_model(
-        model, inputs, output, shapes=parse_shapes(shape), seed=seed, threads=threads
-    )
+    outcome = api.run(model, inputs, output, shapes=parse_shapes(shape), seed=seed, threads=threads)
     if as_json:
         print_json(
             {

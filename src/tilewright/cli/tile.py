@@ -1,12 +1,12 @@
 """`tilewright tile`: exact tiles of one operator or of a fused run of operators."""
 
-from math import prod
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tilewright import api
 from tilewright.cli.common import (
+    CsvOption,
     JsonOption,
     ModelArgument,
     ShapeOption,
@@ -14,11 +14,10 @@ from tilewright.cli.common import (
     parse_shapes,
     print_json,
 )
-from tilewright.errors import TilingError
+from tilewright.files import check_writable
 from tilewright.units import format_bytes, noun
 
 if TYPE_CHECKING:
-    from tilewright.graph.graph import Graph
     from tilewright.report.tiles_on import OnMachine
     from tilewright.tiling.group import GroupTiles
 
@@ -70,6 +69,7 @@ def tile(
         ),
     ] = None,
     shape: ShapeOption = None,
+    csv: CsvOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show every tile: its output region, input regions, padding, and the recomputed share.
@@ -82,41 +82,33 @@ def tile(
 
       tilewright tile rn50_stem --node conv1 --split H=4 --on npu-2.7 --dtype fp16
     """
-    if node is not None and (first is not None or last is not None):
-        raise TilingError("give either --node, or --from and --to")
-    if dtype is not None and on is None:
-        raise TilingError("--dtype is the element type on a machine: give --on MACHINE")
-    graph = api.load(model, parse_shapes(shape)).graph
-    splits = [part for text in split for part in text.split(",") if part.strip()]
-    group = api.tile(
-        graph, splits, node=node, first=first, last=last, cached_axes=_cached_axes(halo)
+    if csv is not None:
+        check_writable(csv)
+    tiles = api.tile(
+        model,
+        split,
+        node=node,
+        first=first,
+        last=last,
+        halo=halo,
+        on=on,
+        dtype=dtype,
+        shapes=parse_shapes(shape),
     )
-    from tilewright.report.tiles import tiles_json, tiles_table
+    from tilewright.report.tiles import tiles_table
 
-    machine = None if on is None else _on_machine(graph, on, dtype)
+    group, machine = tiles.group, tiles.machine
+    if csv is not None:
+        tiles.to_csv(csv)
     if as_json:
-        print_json(tiles_json(group, machine))
+        print_json(tiles.json)
         return
     for tiled in group.ops:
         out.print(tiles_table(group, tiled, machine))
-    grid = " x ".join(map(str, group.counts))
-    tiles = noun(prod(group.counts), "tile")
-    out.print(f"{grid} {tiles}; recomputed share {group.recompute_ratio:.1%}")
-    if group.line_buffer_bytes:
-        out.print(f"line buffers kept between tiles: {format_bytes(group.line_buffer_bytes)}")
-    for name in group.fallbacks:
-        out.print(f"'{name}' is recomputed: its rows are not needed in order")
+    for line in tiles.headline():
+        out.print(line)
     if machine is not None:
         _print_limits(group, machine)
-
-
-def _on_machine(graph: "Graph", name: str, dtype: str | None) -> "OnMachine":
-    from tilewright.machine.dtypes import rate_class
-    from tilewright.machine.load import load_machine
-    from tilewright.report.tiles_on import OnMachine
-
-    machine = load_machine(name)
-    return OnMachine.of(graph, machine, rate_class(dtype or machine.dtype))
 
 
 def _print_limits(group: "GroupTiles", on: "OnMachine") -> None:
@@ -136,15 +128,3 @@ def _print_limits(group: "GroupTiles", on: "OnMachine") -> None:
         f"  {verdict} the scratchpad: input, weights and output of one operator's tile take at "
         f"most {format_bytes(max(needed, default=0))} of {format_bytes(on.usable)}"
     )
-
-
-def _cached_axes(text: str) -> list[str]:
-    """`cache`, `recompute`, or a policy per axis."""
-    cached: list[str] = []
-    for part in text.split(","):
-        axis, equals, policy = part.rpartition("=")
-        if policy.strip() not in ("cache", "recompute") or (equals and not axis):
-            raise TilingError(f"'{text}' is no halo policy: write recompute, cache or H=cache")
-        if policy.strip() == "cache":
-            cached.append(axis or "all")
-    return cached

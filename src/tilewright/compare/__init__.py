@@ -4,17 +4,23 @@ from tilewright.compare import compare
 compare("run-a", "run-b")[0].regions
 """
 
+from collections.abc import Sequence
+
 from tilewright.compare.differ import Difference, difference
-from tilewright.compare.side import CompareError, load_side
+from tilewright.compare.side import CompareError, Side, load_side
 
 
 def compare(first: str, *others: str) -> list[Difference]:
     """Compare the first with each of the others: folders of runs, or points of sweeps
     (`sweep-folder#17`)."""
-    if not others:
+    return compare_sides([load_side(name) for name in (first, *others)])
+
+
+def compare_sides(sides: Sequence[Side]) -> list[Difference]:
+    """Compare the first side with each of the others."""
+    if len(sides) < 2:
         raise CompareError("give at least two runs or points to compare")
-    base = load_side(first)
-    return [difference(base, load_side(name)) for name in others]
+    return [difference(sides[0], other) for other in sides[1:]]
 
 
-__all__ = ["CompareError", "Difference", "compare"]
+__all__ = ["CompareError", "Difference", "compare", "compare_sides"]

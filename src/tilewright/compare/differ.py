@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from tilewright.compare.side import Part, Side
 from tilewright.plan.plan import GroupPlan, Place
+from tilewright.tables import Cell, Shown, Table
 from tilewright.tiling.grid import Halo
 
 FIGURES = (
@@ -67,8 +68,8 @@ class Region:
         return sum(p.energy_pj for p in self.after) - sum(p.energy_pj for p in self.before)
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+@dataclass(frozen=True, slots=True, repr=False)
+class Difference(Shown):
     """Two sides. `regions` are those that differ in plan or in figures, by cycles, then bytes;
     `told` says whether the regions have figures at all."""
 
@@ -83,6 +84,28 @@ class Difference:
     resident: tuple[str, ...]
     evicted: tuple[str, ...]
     told: bool
+
+    def headline(self) -> list[str]:
+        """The comparison in a line, and what is not the same from the start."""
+        latency = next(c for c in self.figures if c.name == "latency_cycles")
+        ratio, names = latency.ratio, (self.after.name, self.before.name)
+        if latency.before == latency.after:
+            text = f"{names[0]} takes as many cycles as {names[1]}"
+        elif ratio is None:
+            text = f"{names[0]} cannot be compared in cycles with {names[1]}"
+        else:
+            text = f"{names[0]} takes {ratio:.3f}x the cycles of {names[1]}"
+        return [text, *(f"{name}: {old} against {new}" for name, old, new in self.setting)]
+
+    def as_table(self) -> Table:
+        """One row per part of the network that differs, the largest cause first."""
+        rows: list[tuple[Cell, ...]] = []
+        for region in self.regions:
+            figures = (region.cycles, region.bytes, region.energy_pj) if self.told else (None,) * 3
+            names, what = " ".join(region.nodes), "; ".join(region.what)
+            rows.append((names, len(region.before), len(region.after), *figures, what))
+        columns = "nodes groups_before groups_after cycles bytes energy_pj what".split()
+        return Table("causes", tuple(columns), tuple(rows))
 
 
 def difference(before: Side, after: Side) -> Difference:

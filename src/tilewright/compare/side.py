@@ -57,7 +57,7 @@ def load_side(name: str) -> Side:
         summary: Any = json.loads((where / _SUMMARY).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise CompareError(f"'{where / _SUMMARY}' cannot be read: {error}") from None
-    return _side(name, summary, read_plan(where / _PLAN))
+    return side_of(name, summary, read_plan(where / _PLAN))
 
 
 def _point(name: str, folder: str, point: str) -> Side:
@@ -68,7 +68,7 @@ def _point(name: str, folder: str, point: str) -> Side:
         path = Path(place) / _PLAN
         path.write_text(row.plan, encoding="utf-8")
         plan = read_plan(path)
-    return replace(_side(name, row.summary, plan), asked=_asked(row.point))
+    return replace(side_of(name, row.summary, plan), asked=_asked(row.point))
 
 
 def _asked(point: Mapping[str, Any]) -> dict[str, str]:
@@ -79,7 +79,8 @@ def _asked(point: Mapping[str, Any]) -> dict[str, str]:
     return {k: str(v) for k, v in options.items() if v is not None}
 
 
-def _side(name: str, summary: object, plan: Plan) -> Side:
+def side_of(name: str, summary: object, plan: Plan) -> Side:
+    """A plan with the figures of its summary, under a name."""
     figures = cast(dict[str, Any], summary if isinstance(summary, dict) else {})
     missing = [key for key in _WANTED if key not in figures]
     if missing:

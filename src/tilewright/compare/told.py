@@ -59,15 +59,7 @@ def _plain(number: float | None) -> float | None:
 
 def headline(found: Difference) -> str:
     """The comparison in a line."""
-    latency = next(c for c in found.figures if c.name == "latency_cycles")
-    ratio = latency.ratio
-    if latency.before == latency.after:
-        text = "takes as many cycles as"
-    elif ratio is None:
-        text = "cannot be compared in cycles with"
-    else:
-        text = f"takes {ratio:.3f}x the cycles of"
-    return f"{found.after.name} {text} {found.before.name}"
+    return found.headline()[0]
 
 
 def notes(found: Difference) -> Iterator[str]:

@@ -110,7 +110,9 @@ class MeasuredRun:
     cpu_seconds: float
 
 
-def run_measured(model: Path, feeds: Feeds, threads: int = 1, *, warm: bool = False) -> MeasuredRun:
+def run_measured(
+    model: bytes | Path, feeds: Feeds, threads: int = 1, *, warm: bool = False
+) -> MeasuredRun:
     """Run with the settings under which freed tiles leave the process, and watch the memory.
 
     `warm` runs once before, so that what is set up only once is there already.

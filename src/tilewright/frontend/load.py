@@ -28,17 +28,26 @@ class Loaded:
 
 
 def load_onnx(path: Path, shapes: Shapes | None = None) -> Loaded:
-    """Load an ONNX file. `shapes` fixes open dimensions (or replaces fixed ones) of inputs."""
-    raw = proto.read_model(path)
+    """Load an ONNX file. `shapes` fixes open dimensions (or replaces fixed ones) of inputs; a
+    dimension that the file names may be given by its name."""
+    return _loaded(proto.read_model(path), f"'{path}'", shapes)
+
+
+def load_data(data: bytes, label: str, shapes: Shapes | None = None) -> Loaded:
+    """The same from the bytes of a file, which errors call `label`."""
+    return _loaded(proto.model_of(data, label, Path()), label, shapes)
+
+
+def _loaded(raw: proto.RawModel, label: str, shapes: Shapes | None) -> Loaded:
     version, newest = raw.opsets.get("", TARGET), proto.NEWEST_OPSET
     if not OLDEST_OPSET <= version <= newest:
         raise ModelError(
-            f"'{path}' uses operator set {version}; {OLDEST_OPSET} to {newest} can be read"
+            f"{label} uses operator set {version}; {OLDEST_OPSET} to {newest} can be read"
         )
     for domain, number in raw.opsets.items():
         if not 0 <= number < 2**31:
-            raise ModelError(f"'{path}' uses operator set {number} of '{domain}': no such set")
-    given = shapes or {}
+            raise ModelError(f"{label} uses operator set {number} of '{domain}': no such set")
+    given = _by_input(raw.inputs, shapes or {})
     replaced = [name for name in given if _replaces(raw.inputs, name, given[name])]
     try:
         graph = build(raw, given)
@@ -50,10 +59,30 @@ def load_onnx(path: Path, shapes: Shapes | None = None) -> Loaded:
         name = replaced[0]
         fixed = ",".join("?" if d is None else str(d) for d in raw.inputs[name].shape or ())
         raise ShapeError(
-            f"--shape {name}={','.join(map(str, given[name]))} contradicts '{path}', which fixes "
+            f"--shape {name}={','.join(map(str, given[name]))} contradicts {label}, which fixes "
             f"'{name}' as [{fixed}]: {error}"
         ) from None
     return Loaded(graph, raw.missing_files, bool(replaced))
+
+
+def _by_input(inputs: Mapping[str, proto.OpenType], shapes: Shapes) -> Shapes:
+    """Shapes of inputs, where dimensions were given by their names (`batch=2`): an input whose
+    every open dimension is known that way has its shape."""
+    named = {name: extent[0] for name, extent in shapes.items() if len(extent) == 1}
+    for name in inputs:
+        named.pop(name, None)
+    used: set[str] = set()
+    found: dict[str, tuple[int, ...]] = {n: s for n, s in shapes.items() if n not in named}
+    for name, kind in inputs.items():
+        wanted = {d for d in kind.shape or () if isinstance(d, str) and d in named}
+        if name in found or not wanted:
+            continue
+        used |= wanted
+        extents = [named.get(d) if isinstance(d, str) else d for d in kind.shape or ()]
+        if all(extent is not None for extent in extents):
+            found[name] = tuple(extent for extent in extents if extent is not None)
+    known = {d for kind in inputs.values() for d in kind.shape or () if isinstance(d, str)}
+    return {**found, **{n: shapes[n] for n in named if n not in used and n not in known}}
 
 
 def _replaces(inputs: Mapping[str, proto.OpenType], name: str, given: tuple[int, ...]) -> bool:
@@ -192,4 +221,11 @@ def _open_message(inputs: Mapping[str, proto.OpenType]) -> str:
         told.append(f"'{name}' is [{dims}]")
         example = [d if isinstance(d, int) else guesses.get(i, 1) for i, d in enumerate(shape)]
         options.append(f"--shape {name}={','.join(map(str, example)) or '1,3,224,224'}")
-    return f"input dimensions are open: {'; '.join(told)}. Fix them, e.g. {' '.join(options)}"
+    names = dict.fromkeys(
+        d for kind in inputs.values() for d in kind.shape or () if isinstance(d, str)
+    )
+    every = all(d is not None for kind in inputs.values() for d in kind.shape or (None,))
+    by_name = f", or by name: --shape {next(iter(names))}=1" if names and every else ""
+    return (
+        f"input dimensions are open: {'; '.join(told)}. Fix them, e.g. {' '.join(options)}{by_name}"
+    )

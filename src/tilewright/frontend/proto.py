@@ -109,34 +109,39 @@ def read_model(path: Path) -> RawModel:
         raise ModelError(f"'{path}' is empty: it is not an ONNX model")
     if len(data) == LARGEST_FILE:
         raise ModelError(f"'{path}' is larger than 2 GB, the limit of an ONNX file")
+    return model_of(data, f"'{path}'", path)
+
+
+def model_of(data: bytes, label: str, path: Path) -> RawModel:
+    """The model in the bytes of a file; what it refers to lies beside `path`."""
     try:
         model = onnx.ModelProto.FromString(data)
         if not model.graph.node and not model.graph.initializer and not model.graph.output:
-            raise ModelError(f"'{path}' is not an ONNX model (it holds no graph)")
+            raise ModelError(f"{label} is not an ONNX model (it holds no graph)")
         if model.functions:
             model = onnx.inliner.inline_local_functions(model)
-        return _raw(model, path)
+        return _raw(model, label, path)
     except ModelError:
         raise
     except DAMAGE as error:
         what = str(error).strip().splitlines()
         detail = what[0][:160] if what else type(error).__name__
-        raise ModelError(f"'{path}' is not an ONNX model, or is damaged: {detail}") from None
+        raise ModelError(f"{label} is not an ONNX model, or is damaged: {detail}") from None
 
 
-def _raw(model: Any, path: Path) -> RawModel:
+def _raw(model: Any, label: str, path: Path) -> RawModel:
     graph = model.graph
     if graph.sparse_initializer:
-        raise ModelError(f"'{path}' has sparse initializers, which are not supported")
+        raise ModelError(f"{label} has sparse initializers, which are not supported")
     if not graph.output:
-        raise ModelError(f"'{path}' is not a usable network: it has no outputs")
+        raise ModelError(f"{label} is not a usable network: it has no outputs")
     missing: dict[str, None] = {}
     constants = {_text(t.name): _constant(t, path.parent, missing) for t in graph.initializer}
     opsets = {_domain(o): o.version for o in model.opset_import}
     inputs = {_text(i.name): _open_type(i) for i in graph.input if i.name not in constants}
     for name, count in Counter(i.name for i in graph.input).items():
         if count > 1:
-            raise ModelError(f"'{path}' is not a usable network: two inputs are called '{name}'")
+            raise ModelError(f"{label} is not a usable network: two inputs are called '{name}'")
     if not opsets.get(""):
         opsets[""] = 9 if not opsets else 13
     declared = {_text(v.name): _open_type(v) for v in (*graph.value_info, *graph.output)}

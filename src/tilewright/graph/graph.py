@@ -76,6 +76,9 @@ class Graph:
     constants: Mapping[str, Constant]
     opsets: Mapping[str, int]
 
+    def __repr__(self) -> str:
+        return f"Graph({self.name!r}, {len(self.nodes)} nodes)"
+
     @property
     def opset(self) -> int:
         """Version of the standard operator set."""

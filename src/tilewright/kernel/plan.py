@@ -18,6 +18,7 @@ from tilewright.kernel.target import Target, target_of
 from tilewright.kernel.timeline import MOST_STEPS, Simulated, simulated
 from tilewright.machine.load import load_machine
 from tilewright.machine.machine import Machine
+from tilewright.tables import Shown, Table
 
 COUNTED_MACS = 10**14  # beyond, not even empty tensors are made
 WHOLE_MACS = 500_000_000  # problems up to this size are executed whole by default
@@ -34,8 +35,8 @@ class Proof:
     of_rows: int
 
 
-@dataclass(frozen=True)
-class KernelPlan:
+@dataclass(frozen=True, repr=False)
+class KernelPlan(Shown):
     """A planned kernel. `found` is what a search found, `proof` the run that checked it."""
 
     problem: Problem
@@ -44,6 +45,24 @@ class KernelPlan:
     assessment: Assessment
     found: Found | None
     proof: Proof | None
+
+    def headline(self) -> list[str]:
+        """The kernel, whether it is legal, its time, and what binds it."""
+        given = self.assessment
+        lines = [
+            f"{self.problem.text()} on {self.machine.name}: nest '{given.nest.name}', "
+            f"{given.seconds * 1e6:.1f} us, bound by {given.binding}"
+        ]
+        return lines + [f"illegal: {broken.text}" for broken in given.violations]
+
+    def as_table(self) -> Table:
+        """Busy time of every engine, the busiest first."""
+        given = self.assessment
+        rows = tuple(
+            (name, seconds * 1e6, seconds / given.seconds if given.seconds else 0.0)
+            for name, seconds in given.ranked
+        )
+        return Table("engines", ("engine", "busy_us", "share"), rows)
 
     @cached_property
     def ladder(self) -> tuple[Row, ...]:

@@ -169,6 +169,14 @@ class Machine:
     energy: Energy
     sources: tuple[tuple[str, str], ...] = ()
 
+    def __repr__(self) -> str:
+        return f"Machine({self.name!r}: {self.title}, {len(self.cores)} cores)"
+
+    def __str__(self) -> str:
+        from tilewright.machine.text import machine_text  # which needs this class
+
+        return machine_text(self)
+
     @cached_property
     def memories(self) -> tuple[Memory, ...]:
         """All memories, the shared ones first."""

@@ -10,11 +10,12 @@ from tilewright.planning import Planned
 from tilewright.program.account import engine_names
 from tilewright.program.place import Placed
 from tilewright.program.program import Compute, View
+from tilewright.report.verified import mark
 
 
 def write_trace(planned: Planned, path: Path) -> None:
     """Write the trace, one event a line."""
-    events = [*_tracks(planned.machine), *_tasks(planned.placed, planned.machine)]
+    events = [*_tracks(planned.machine, mark(planned)), *_tasks(planned.placed, planned.machine)]
     lines = ",\n".join(map(json.JSONEncoder(separators=(",", ":")).encode, events))
     try:
         path.write_text(f'{{"displayTimeUnit":"ns","traceEvents":[\n{lines}\n]}}\n')
@@ -22,9 +23,9 @@ def write_trace(planned: Planned, path: Path) -> None:
         raise OutputError(f"cannot write '{path}': {error.strerror or error}") from None
 
 
-def _tracks(machine: Machine) -> list[dict[str, Any]]:
+def _tracks(machine: Machine, mark: str) -> list[dict[str, Any]]:
     """Names of the tracks, in the machine's order."""
-    events = [_meta("process_name", 0, name=f"{machine.name}: {machine.title}")]
+    events = [_meta("process_name", 0, name=f"{machine.name}: {machine.title}{mark}")]
     for number, name in enumerate(engine_names(machine)):
         events.append(_meta("thread_name", number, name=name))
         events.append(_meta("thread_sort_index", number, sort_index=number))

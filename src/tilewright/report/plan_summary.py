@@ -7,7 +7,7 @@ from rich.table import Table
 from tilewright.planning import Planned
 from tilewright.report.ablated import ablation_json
 from tilewright.report.html.groups import group_parts
-from tilewright.report.verified import REFERENCES, as_written
+from tilewright.report.verified import REFERENCES, UNVERIFIED, as_written, failure_json
 from tilewright.schedule.timeline import EngineUse, IdleReason
 from tilewright.search.patterns import pattern_row
 from tilewright.units import format_bytes, format_time, noun
@@ -68,6 +68,8 @@ def summary_json(planned: Planned) -> dict[str, Any]:
             "tasks_executed": verified.tasks,
             "reference": REFERENCES[as_written(planned)],
         },
+        "failure": failure_json(planned.failure),
+        "warnings": list(planned.warnings),
         "parts": group_parts(planned),
     }
 
@@ -122,7 +124,8 @@ def summary_lines(planned: Planned) -> list[str]:
     times = f" ({moved / least:.1f}x)" if least else ""
     return [
         f"{planned.plan.model} on {machine.name}, {planned.plan.dtype}: "
-        f"{groups} {noun(groups, 'group')}, {tasks} {noun(tasks, 'task')}",
+        f"{groups} {noun(groups, 'group')}, {tasks} {noun(tasks, 'task')}"
+        + (f", {UNVERIFIED}" if planned.failure is not None else ""),
         f"latency      {_time(planned, account.latency_cycles)}",
         f"lower bound  {_time(planned, bound)} by {planned.bounds.name}{node}; "
         f"the plan takes {gap} of it",

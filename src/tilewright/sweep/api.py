@@ -19,13 +19,16 @@ from tilewright.sweep.space_file import read_space, space_of
 from tilewright.sweep.store import Row, Store
 from tilewright.sweep.table import Table, table_of
 from tilewright.sweep.told import answers_json
+from tilewright.tables import Shown
+from tilewright.tables import Table as Figures
+from tilewright.units import noun
 
 ENGINES = ("local", "dask")
 ANSWERS, PAGE, PICTURE = "answers.json", "sweep.html", "sweep.png"
 
 
-@dataclass(frozen=True, slots=True)
-class Swept:
+@dataclass(frozen=True, slots=True, repr=False)
+class Swept(Shown):
     """A space with what is known of it. `progress` is None where nothing was run."""
 
     space: Space
@@ -33,6 +36,31 @@ class Swept:
     table: Table
     answers: Answers
     progress: Progress | None = None
+
+    def headline(self) -> list[str]:
+        """How many points there are, and where."""
+        count, bad = len(self.table), int((~self.table.ok).sum())
+        without = f", {bad} without a plan" if bad else ""
+        return [f"{self.space.name}: {count} {noun(count, 'point')}{without} in '{self.folder}'"]
+
+    def as_table(self) -> Figures:
+        """One row per point: its values on every axis, and what was found."""
+        table, axes = self.table, [axis.name for axis in self.table.axes]
+        rows = tuple(
+            (
+                int(table.numbers[row]),
+                *(table.value(name, row) for name in axes),
+                *(_known(column[row]) for column in table.figures.values()),
+                table.reasons[row],
+            )
+            for row in range(len(table))
+        )
+        columns = ("point", *axes, *table.figures, "reason")
+        return Figures(f"points of {self.space.name}", columns, rows)
+
+
+def _known(figure: float) -> float | None:
+    return None if figure != figure else float(figure)  # nan: it is not known
 
 
 def sweep(

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tilewright import __version__
 from tilewright.sweep.child import START, Child
 from tilewright.sweep.engine import Conditions, Job, finished, lost
 from tilewright.sweep.errors import EngineError
 from tilewright.sweep.store import Row
+from tilewright.version import __version__
 
 _TICK = 0.25
 _CONNECT = 20.0  # seconds to reach the scheduler

@@ -10,7 +10,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
-from tilewright import __version__, api
 from tilewright.cost.peak import peak_macs
 from tilewright.errors import ModelError, TilewrightError
 from tilewright.frontend import zoo
@@ -19,6 +18,7 @@ from tilewright.frontend.save import save_onnx
 from tilewright.machine.dtypes import rate_class
 from tilewright.machine.load import machine_of, machine_tree
 from tilewright.machine.machine import Machine
+from tilewright.model import Model, load_model
 from tilewright.plan.plan import plan_text
 from tilewright.planning import Planned, plan_model
 from tilewright.program.account import main_bytes_per_cycle
@@ -27,6 +27,7 @@ from tilewright.report.plan_summary import summary_json
 from tilewright.sweep.errors import SpaceError
 from tilewright.sweep.fields import Tree, field_at, places_of, with_field
 from tilewright.sweep.quantities import Scalar
+from tilewright.version import __version__
 
 RESULT_VERSION = 1  # of what a result holds: part of every key
 EFFORTS = ("layers", "fast", "full")
@@ -84,7 +85,7 @@ class Planner:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.model: Callable[[str, str, int | None], api.Model]
+        self.model: Callable[[str, str, int | None], Model]
         self.model = lru_cache(maxsize=16)(self._load_model)
         self.machine: Callable[[str, tuple[tuple[str, Scalar], ...]], Machine]
         self.machine = lru_cache(maxsize=256)(self._build_machine)
@@ -151,11 +152,11 @@ class Planner:
     def _build_machine(self, name: str, fields: tuple[tuple[str, Scalar], ...]) -> Machine:
         return machine_of(_with_fields(self.tree(name), fields), f"machine '{name}'")
 
-    def _load_model(self, name: str, shape: str, batch: int | None) -> api.Model:
+    def _load_model(self, name: str, shape: str, batch: int | None) -> Model:
         where = name if zoo.is_zoo_name(name) else self._place(name, (".onnx",))
         shapes = parse_shape(shape)
         if batch is None:
-            return api.load(where, shapes)
+            return load_model(where, shapes)
         return _batched(where, shapes, batch)
 
     def _place(self, name: str, suffixes: tuple[str, ...]) -> str:
@@ -194,9 +195,9 @@ def parse_shape(text: str) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def _batched(name: str, shapes: Mapping[str, tuple[int, ...]], batch: int) -> api.Model:
+def _batched(name: str, shapes: Mapping[str, tuple[int, ...]], batch: int) -> Model:
     """A network with another first extent of every input."""
-    model = api.load(name, shapes)
+    model = load_model(name, shapes)
     given = {n: model.graph.types[n].shape for n in model.graph.inputs}
     if not all(given.values()):
         raise ModelError(f"'{name}' has an input without dimensions: it takes no batch")
@@ -204,16 +205,16 @@ def _batched(name: str, shapes: Mapping[str, tuple[int, ...]], batch: int) -> ap
     if wanted == given:
         return model
     if model.path is not None:
-        return api.load(str(model.path), wanted)
+        return load_model(str(model.path), wanted)
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         path = Path(folder) / "batched.onnx"
         save_onnx(model.with_numbers(), path)
         try:
-            loaded = api.load(str(path), wanted)
+            loaded = load_model(str(path), wanted)
         except TilewrightError as error:  # its text is kept: it must not name a passing file
             reason = str(error).replace(str(path), name)
             raise ModelError(f"'{name}' takes no batch of {batch}: {reason}") from None
-    return api.Model(name, loaded.graph, None, loaded.missing_files)
+    return Model(name, loaded.graph, None, loaded.missing_files)
 
 
 def _with_fields(tree: Tree, fields: tuple[tuple[str, Scalar], ...]) -> Tree:

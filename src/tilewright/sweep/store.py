@@ -15,10 +15,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from tilewright import __version__
 from tilewright.sweep.errors import StoreError
 from tilewright.sweep.point import METRICS
 from tilewright.sweep.space import Candidate, Space
+from tilewright.version import __version__
 
 FILE = "sweep.sqlite"
 SCHEMA = 1

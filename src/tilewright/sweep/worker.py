@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tilewright import __version__
 from tilewright.errors import TilewrightError
 from tilewright.sweep.point import Planner, Point, warm_up
+from tilewright.version import __version__
 
 
 def outcome_of(planner: Planner, row: dict[str, Any]) -> dict[str, Any]:

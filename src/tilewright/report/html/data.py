@@ -13,7 +13,7 @@ from tilewright.report.html.groups import group_rows
 from tilewright.report.html.layout import drawing_of
 from tilewright.report.html.network import network_of
 from tilewright.report.html.story import Bound, Story
-from tilewright.report.verified import verified_line
+from tilewright.report.verified import mark, verified_line
 from tilewright.schedule.timeline import critical_path
 
 VERSION = 1
@@ -58,6 +58,9 @@ def _head(planned: Planned, story: Story) -> dict[str, Any]:
         "energy_estimate": machine.energy.estimate,
         "legalised": [[s.node, s.limit, s.outcome, s.what] for s in planned.legalisation],
         "verified": verified is not None,
+        "failed": planned.failure is not None,
+        "mark": mark(planned),
+        "warnings": list(planned.warnings),
         "verified_line": verified_line(planned),
         "baseline": None
         if baseline is None

@@ -14,7 +14,7 @@ CLASSES = ("matrix", "vector", "copy")
 
 
 @dataclass(slots=True)
-class _Sums:
+class GroupSums:
     """What the tasks of a group add up to."""
 
     tasks: int = 0
@@ -35,7 +35,7 @@ class _Sums:
 
 def group_rows(planned: Planned, story: Story, network: Network) -> list[dict[str, Any]]:
     """The rows, in the plan's order."""
-    sums = _sums(planned)
+    sums = group_sums(planned)
     notes = {note.group: note for note in story.notes}
     kinds = {box.name: box.kind for box in network.boxes if box.role is not Role.INPUT}
     peaks = _peaks(planned)
@@ -86,7 +86,7 @@ def group_parts(planned: Planned) -> list[dict[str, Any]]:
     reached = 0
     graph, kept = planned.graph, frozenset(planned.plan.resident)
     parts: list[dict[str, Any]] = []
-    for group, total in zip(planned.plan.groups, _sums(planned), strict=True):
+    for group, total in zip(planned.plan.groups, group_sums(planned), strict=True):
         adds, reached = max(0, total.end - reached), max(reached, total.end)
         parts.append(
             {
@@ -110,13 +110,13 @@ def _axis(axis: int, rank: int) -> str:
     return _IMAGE_AXES[axis] if rank == len(_IMAGE_AXES) > axis else f"axis {axis}"
 
 
-def _sums(planned: Planned) -> list[_Sums]:
+def group_sums(planned: Planned) -> list[GroupSums]:
     placed, machine = planned.placed, planned.machine
     program = placed.program
     kinds = {engine.name: engine.kind for engine in machine.engines}
     main = {i for i, b in enumerate(program.buffers) if b.memory == machine.main_memory.name}
     constant = {view.buffer for _, view in program.constants}
-    sums = [_Sums() for _ in planned.plan.groups]
+    sums = [GroupSums() for _ in planned.plan.groups]
     starts, ends = placed.schedule.start.tolist(), placed.schedule.end.tolist()
     for task, start, end in zip(program.tasks, starts, ends, strict=True):
         total = sums[task.group]
@@ -141,7 +141,7 @@ def _sums(planned: Planned) -> list[_Sums]:
     return sums
 
 
-def _count(planned: Planned, total: _Sums, task: Task) -> None:
+def _count(planned: Planned, total: GroupSums, task: Task) -> None:
     macs = task.work.workload.macs if isinstance(task.work, Compute) else 0
     total.macs += macs
     for view in task.writes:
@@ -151,7 +151,7 @@ def _count(planned: Planned, total: _Sums, task: Task) -> None:
         total.rank = len(view.shape)
 
 
-def _halo_share(total: _Sums, sizes: dict[str, int]) -> float | None:
+def _halo_share(total: GroupSums, sizes: dict[str, int]) -> float | None:
     """The share of the group's work that more than one tile does; None where it is unknown."""
     if not total.made or any(value not in sizes for value in total.made):
         return None

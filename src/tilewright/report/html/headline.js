@@ -19,10 +19,11 @@
   card("Energy", energy(head.energy_pj), head.energy_estimate ? "estimate" : "by the machine's figures");
   const adapted = head.legalised.length ? `<details class="adapted"><summary>Adapted to the machine's limits: ${head.legalised.length} step${head.legalised.length > 1 ? "s" : ""}</summary>
     <ul>${head.legalised.map(([node, limit, outcome, what]) => `<li><b>${esc(node)}</b> (${esc(limit)}, ${esc(outcome)}): ${esc(what)}</li>`).join("")}</ul></details>` : "";
-  element("head").innerHTML = `<h1>${esc(head.model)} on ${esc(head.machine)}
+  const warned = head.warnings.map((text) => `<p class="warn">${esc(text)}</p>`).join("");
+  element("head").innerHTML = `<h1>${esc(head.model)} on ${esc(head.machine)}${esc(head.mark)}
     <small>${esc(head.title)}; ${esc(head.dtype)}; ${counted(groups.length, "group")}, ${counted(tasks.start.length, "task")},
     ${counted(buffers.size.length, "buffer")}</small></h1>
-    <p class="verified${head.verified ? "" : " not"}">${head.verified ? "✓ " : ""}${esc(head.verified_line)}</p>${adapted}
+    <p class="verified${head.failed ? " failed" : head.verified ? "" : " not"}">${head.failed ? "✗ " : head.verified ? "✓ " : ""}${esc(head.verified_line)}</p>${warned}${adapted}
     <div class="cards">${cards.join("")}</div>`;
 
   const panels = [];

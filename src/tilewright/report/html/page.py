@@ -42,7 +42,7 @@ def page_text(data: dict[str, Any]) -> str:
     """The whole report."""
     return filled_page(
         _resource("page.html"),
-        f"{data['head']['model']} on {data['head']['machine']}: Tilewright",
+        f"{data['head']['model']} on {data['head']['machine']}{data['head']['mark']}: Tilewright",
         _resource("report.css"),
         data,
         "\n".join(map(_resource, SCRIPTS)),

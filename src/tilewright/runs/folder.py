@@ -10,11 +10,12 @@ from tilewright.errors import OutputError
 from tilewright.plan.plan import plan_text
 from tilewright.planning import Planned
 from tilewright.program.text import program_text
-from tilewright.replay import FOLDER, save_run
 from tilewright.report.html import write_report
 from tilewright.report.perfetto import write_trace
 from tilewright.report.plan_summary import summary_json
 from tilewright.report.told import cheap_boundaries, told
+from tilewright.report.verified import verified_line
+from tilewright.runs.saved import FOLDER, MANIFEST, save_run
 from tilewright.search.explain import MOST_BOUNDARIES, Explanation, explain
 from tilewright.search.patterns import apart_edges
 from tilewright.search.progress import Tell, silent
@@ -23,16 +24,23 @@ FILES = ("report.html", "summary.json", "plan.yaml", "program.txt", "schedule.js
 SOMETIMES = ("ablation.png",)  # files that only some runs have
 
 
-def check_folder(folder: Path) -> None:
-    """Raise before the work begins where the folder could not be written."""
+def check_folder(folder: Path, *, force: bool = False) -> None:
+    """Raise before the work begins where the folder could not be written: it holds an earlier run
+    and `force` does not say to replace it, or anything else."""
     if os.path.lexists(folder) and not folder.is_dir():
         raise OutputError(f"cannot write '{folder}': it is not a folder")
     existing = next((p for p in (folder, *folder.absolute().parents) if os.path.lexists(p)), None)
     if existing is None or not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
         raise OutputError(f"cannot write '{folder}': '{existing}' is not a folder to write in")
-    theirs = folder / FOLDER
-    if theirs.is_dir() and not (theirs / "run.json").is_file() and any(theirs.iterdir()):
-        raise OutputError(f"cannot write '{folder}': its folder '{FOLDER}' is not of a run")
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return
+    if not (folder / FOLDER / MANIFEST).is_file():
+        raise OutputError(
+            f"cannot write '{folder}': there are files in it that are not of a run; give a new "
+            "folder, or an empty one"
+        )
+    if not force:
+        raise OutputError(f"cannot write '{folder}': it holds a run; --force replaces it")
 
 
 def write_run(
@@ -56,9 +64,10 @@ def write_run(
             draft.mkdir()
             summary = json.dumps(summary_json(planned), indent=2)
             (draft / "summary.json").write_text(summary + "\n", encoding="utf-8")
-            (draft / "plan.yaml").write_text(plan_text(planned.plan), encoding="utf-8")
+            first = f"# {verified_line(planned)}\n" if planned.failure is not None else ""
+            (draft / "plan.yaml").write_text(first + plan_text(planned.plan), encoding="utf-8")
             text = program_text(planned.placed.program, planned.placed)
-            (draft / "program.txt").write_text(text, encoding="utf-8")
+            (draft / "program.txt").write_text(first + text, encoding="utf-8")
             write_trace(planned, draft / "schedule.json")
             plot_memory_map(planned, draft / "memory.png")
             if planned.ablation is not None:

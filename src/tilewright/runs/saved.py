@@ -15,20 +15,35 @@ from typing import Any
 import numpy as np
 from numpy.lib.npyio import NpzFile
 
-from tilewright import __version__, api
 from tilewright.errors import OutputError, TilewrightError, VerificationError
+from tilewright.files import save_arrays
 from tilewright.frontend.network_file import load_network, save_network
 from tilewright.graph.graph import Array, Graph
 from tilewright.machine.machine import Machine
-from tilewright.plan.plan import Plan, read_plan
-from tilewright.planning import Arrays, Numbers, Planned, Verified, execute, prepared, validate
+from tilewright.model import load_model
+from tilewright.plan.plan import Plan, plan_text, read_plan
+from tilewright.planning import (
+    Arrays,
+    Failure,
+    Numbers,
+    Planned,
+    Verified,
+    execute,
+    prepared,
+    validate,
+)
 from tilewright.program import store
 from tilewright.program.account import Account, account_of
 from tilewright.program.place import Placed
+from tilewright.report.verified import failure_json, failure_of
 from tilewright.search.patterns import Pattern, pattern_of, pattern_row
+from tilewright.tables import Shown, Table
+from tilewright.units import noun
+from tilewright.version import __version__
 
 VERSION = 2
 FOLDER, MANIFEST = "run", "run.json"
+_PLAN = "plan.yaml"
 _PLACED, _MACHINE, _NETWORK = "placed.json", "machine.json", "network.json"
 _INPUTS, _WEIGHTS, _EXPECTED = "inputs.npz", "weights.npz", "expected.npz"
 _DAMAGE = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, MemoryError)
@@ -48,16 +63,50 @@ class SavedRun:
     placed: Placed
     without: frozenset[str]
     patterns: tuple[Pattern, ...]
+    notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Rechecked:
-    """A saved run that holds; `verified` is None where it was saved without an execution."""
+@dataclass(frozen=True, slots=True, repr=False)
+class Rechecked(Shown):
+    """A run that holds; `verified` is None where it was saved without an execution, or with the
+    `failure` of one."""
 
     model: str
     machine: str
     account: Account
     verified: Verified | None
+    failure: Failure | None = None
+    notes: tuple[str, ...] = ()
+
+    def headline(self) -> list[str]:
+        """What was checked and how well it did, in a line."""
+        cycles, verified = self.account.latency_cycles, self.verified
+        what = f"{self.model} on {self.machine}, {cycles:,} {noun(cycles, 'cycle')}"
+        if self.failure is not None:
+            return [f"{what}: UNVERIFIED: {self.failure.told()}"]
+        if verified is None:
+            return [f"{what}: valid; not executed, as it was saved with --no-verify"]
+        return [
+            f"{what}: valid; {verified.tasks} {noun(verified.tasks, 'task')} executed, largest "
+            f"difference {verified.difference.max_rel_error:.1e} of the largest output"
+        ]
+
+    def as_table(self) -> Table:
+        """How busy every engine and link is."""
+        rows = tuple((name, use.busy, use.utilisation) for name, use in self.account.engines)
+        return Table("engines", ("engine", "busy_cycles", "utilisation"), rows)
+
+
+def recheck(planned: Planned) -> Rechecked:
+    """Validate and execute a planned network again."""
+    validate(planned.placed, planned.machine)
+    account = account_of(planned.placed, planned.machine)
+    name, machine = planned.plan.model, planned.machine
+    if planned.numbers is None or planned.failure is not None:
+        return Rechecked(name, machine.name, account, None, planned.failure)
+    opsets, numbers = planned.graph.opsets, planned.numbers
+    verified = execute(planned.placed, machine, opsets, account, numbers)
+    return Rechecked(name, machine.name, account, verified)
 
 
 def save_run(planned: Planned, folder: Path) -> None:
@@ -68,12 +117,13 @@ def save_run(planned: Planned, folder: Path) -> None:
         store.save(planned.placed, inside / _PLACED)
         store.save(planned.machine, inside / _MACHINE)
         save_network(planned.graph, inside / _NETWORK)
+        (inside / _PLAN).write_text(plan_text(planned.plan), encoding="utf-8")
         numbers = planned.numbers
         if numbers is not None:
-            api.save_arrays(numbers.inputs, inside / _INPUTS)
-            api.save_arrays(numbers.expected, inside / _EXPECTED)
+            save_arrays(numbers.inputs, inside / _INPUTS)
+            save_arrays(numbers.expected, inside / _EXPECTED)
             if numbers.zoo is None:
-                api.save_arrays(numbers.weights, inside / _WEIGHTS)
+                save_arrays(numbers.weights, inside / _WEIGHTS)
         about: dict[str, Any] = {
             "version": VERSION,
             "tilewright": __version__,
@@ -83,6 +133,7 @@ def save_run(planned: Planned, folder: Path) -> None:
             "without": sorted(planned.without),
             "patterns": [pattern_row(pattern) for pattern in planned.patterns],
             "executed": numbers is not None,
+            "failure": failure_json(planned.failure),
             "as_written": numbers is not None and numbers.as_written,
             "seed": numbers.seed if numbers is not None else None,
             "zoo": numbers.zoo if numbers is not None else None,
@@ -107,36 +158,55 @@ def _write_manifest(folder: Path, about: dict[str, Any]) -> None:
 
 def check_run(folder: Path) -> Rechecked:
     """Validate and execute a saved run; raise where anything is not as it was."""
-    about = _manifest(folder)
-    changed = _changed(folder, about["files"])
-    if changed is not None:
-        # Nothing in the files can be trusted now; say what is wrong with them if that is plain.
-        raise RunError(f"'{folder / changed}' is not as it was written{_reason(folder)}")
+    about, notes = _unchanged(folder)
     placed, machine, account = _validated(folder)
     _compare_summary(folder, account, placed)
-    if not about["executed"]:
-        return Rechecked(about["model"], machine.name, account, None)
+    failure = failure_of(about.get("failure"))
+    if not about["executed"] or failure is not None:
+        return Rechecked(about["model"], machine.name, account, None, failure, notes)
     numbers = _numbers(folder / FOLDER, about, machine)
     verified = execute(placed, machine, about["opsets"], account, numbers)
-    return Rechecked(about["model"], machine.name, account, verified)
+    return Rechecked(about["model"], machine.name, account, verified, None, notes)
 
 
 def load_run(folder: Path) -> SavedRun:
     """A saved run, as it was written; nothing is executed."""
-    about = _manifest(folder)
-    changed = _changed(folder, about["files"])
-    if changed is not None:
-        raise RunError(f"'{folder / changed}' is not as it was written{_reason(folder)}")
+    about, notes = _unchanged(folder)
     inside = folder / FOLDER
     if not (inside / _NETWORK).is_file():
         raise RunError(f"'{folder}' was written by an earlier version: plan it again")
     return SavedRun(
         load_network(inside / _NETWORK),
         store.load(Machine, inside / _MACHINE),
-        read_plan(folder / "plan.yaml"),
+        read_plan(inside / _PLAN if (inside / _PLAN).is_file() else folder / _PLAN),
         store.load(Placed, inside / _PLACED),
         frozenset(about["without"]),
         tuple(pattern_of(row, f"'{inside / MANIFEST}'") for row in about["patterns"]),
+        notes,
+    )
+
+
+def _unchanged(folder: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The manifest of a run whose files are as they were written, and remarks. People edit the
+    plan.yaml of a run: the run itself does not read it, so it stands, and they are told how to
+    plan anew."""
+    about = _manifest(folder)
+    changed = _changed(folder, about["files"])
+    edited = folder / _PLAN
+    if _PLAN in changed and f"{FOLDER}/{_PLAN}" in about["files"] and edited.is_file():
+        changed.remove(_PLAN)
+    else:
+        edited = None
+    if changed:
+        # Nothing in the files can be trusted now; say what is wrong with them if that is plain.
+        raise RunError(f"'{folder / changed[0]}' is not as it was written{_reason(folder)}")
+    if edited is None:
+        return about, ()
+    model = about["zoo"] or "MODEL"
+    machine = store.load(Machine, folder / FOLDER / _MACHINE).name
+    return about, (
+        f"'{edited}' was edited since; this is the run as it was made. Plan the edited one with: "
+        f"tilewright plan {model} --on {machine} --plan {edited} --out NEW_DIR",
     )
 
 
@@ -178,16 +248,17 @@ def _sealed(about: dict[str, Any]) -> str:
     return json.dumps({**about, "sha256": own}, indent=2) + "\n"
 
 
-def _changed(folder: Path, files: dict[str, str]) -> str | None:
-    """The first file whose bytes are others than when it was written."""
+def _changed(folder: Path, files: dict[str, str]) -> list[str]:
+    """The files whose bytes are others than when they were written."""
+    changed: list[str] = []
     for name, digest in files.items():
         try:
             if _digest(folder / name) != digest:
-                return name
+                changed.append(name)
         except OSError as error:
             reason = error.strerror or error
             raise RunError(f"cannot read '{folder / name}': {reason}") from None
-    return None
+    return changed
 
 
 def _compare_summary(folder: Path, account: Account, placed: Placed) -> None:
@@ -213,7 +284,7 @@ def _numbers(inside: Path, about: dict[str, Any], machine: Machine) -> Numbers:
     if zoo is None:
         weights: Arrays = _arrays(inside / _WEIGHTS)
     else:
-        numbered = api.load(zoo).with_numbers(seed)
+        numbered = load_model(zoo).with_numbers(seed)
         constants = prepared(numbered, machine, about["dtype"]).graph.constants
         weights = {name: c.data for name, c in constants.items() if c.data is not None}
     inputs, expected = _arrays(inside / _INPUTS), _arrays(inside / _EXPECTED)

@@ -1,0 +1,73 @@
+"""Files that results go to, and arrays in files."""
+
+import os
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.lib.format import write_array
+from numpy.lib.npyio import NpzFile
+
+from tilewright.errors import ModelError, OutputError
+from tilewright.graph.graph import Array, Graph
+
+
+def check_writable(path: Path) -> None:
+    """Raise before the work begins where the result could not be written."""
+    folder = path.parent
+    if os.path.isdir(path):
+        raise OutputError(f"cannot write '{path}': it is a folder")
+    if not os.path.isdir(folder):
+        raise OutputError(f"cannot write '{path}': there is no folder '{folder}'")
+    exists = os.path.exists(path)
+    if exists and not os.path.isfile(path):
+        raise OutputError(f"cannot write '{path}': it is not an ordinary file")
+    if not os.access(folder, os.W_OK) or (exists and not os.access(path, os.W_OK)):
+        raise OutputError(f"cannot write '{path}': permission denied")
+
+
+def load_inputs(path: Path, graph: Graph) -> dict[str, Array]:
+    """Arrays for every input of the network, from an .npz file."""
+    try:
+        stored = np.load(path)
+        if not isinstance(stored, NpzFile):
+            raise ValueError("it holds one array without a name (.npy)")
+        with stored:
+            arrays: dict[str, Array] = {name: stored[name] for name in stored.files}
+    except OSError as error:
+        raise ModelError(f"cannot read '{path}': {error.strerror or error}") from None
+    except (ValueError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        raise ModelError(f"cannot read '{path}' as .npz: {error}") from None
+    for name in graph.inputs:
+        if name not in arrays:
+            raise ModelError(f"'{path}' has no array for input '{name}'")
+        kind = graph.types[name]
+        if arrays[name].shape != kind.shape or str(arrays[name].dtype) != kind.dtype:
+            raise ModelError(
+                f"input '{name}' is {kind}; '{path}' holds {arrays[name].dtype}"
+                f"{list(arrays[name].shape)}"
+            )
+    return {name: arrays[name] for name in graph.inputs}
+
+
+def save_arrays(arrays: Mapping[str, Array], path: Path) -> None:
+    """Write arrays as .npz, whole or not at all."""
+    try:
+        with tempfile.TemporaryDirectory(prefix=".tilewright-", dir=path.parent) as folder:
+            draft = Path(folder) / "arrays.npz"
+            write_npz(arrays, draft)
+            os.replace(draft, path)
+    except OSError as error:
+        raise OutputError(f"cannot write '{path}': {error.strerror or error}") from None
+
+
+def write_npz(arrays: Mapping[str, Array], path: Path) -> None:
+    """As numpy.savez does, for arrays of any name (its parameters' names too)."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, array in arrays.items():
+            plain = array.astype(str) if array.dtype == object else array
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                write_array(file, plain, allow_pickle=False)

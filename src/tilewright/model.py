@@ -1,0 +1,241 @@
+"""A network as people have it: a file, a name of the zoo, an ONNX model or a torch module in
+memory; and how much of it can be cut."""
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tilewright.accounting import Operator
+from tilewright.errors import ModelError
+from tilewright.frontend import zoo
+from tilewright.frontend.idioms import Idiom, recognise
+from tilewright.frontend.load import load_data, load_onnx
+from tilewright.frontend.weights import seeded
+from tilewright.graph.graph import Graph
+from tilewright.graph.ops import costed_by_bytes, macs_of, spec_of
+from tilewright.graph.types import FLOATS
+from tilewright.tables import Cell, Shown, Table
+from tilewright.units import format_bytes, format_count, noun
+
+Shapes = Mapping[str, tuple[int, ...]]
+BYTES_ALONE = "bytes alone"  # how tables mark operators of which nothing else is known
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Model(Shown):
+    """A network by the name the user gave, where it came from, and what its file lacks.
+
+    `path` is its file, `data` the bytes of a model that was no file; neither: it was built here.
+    """
+
+    name: str
+    graph: Graph
+    path: Path | None
+    missing_files: tuple[str, ...] = ()
+    reshaped: bool = False  # whether dimensions that the file fixes were replaced
+    operators: tuple[Operator, ...] | None = None  # what torch calls so; None: every node
+    notes: tuple[str, ...] = ()
+    zoo: bool = False  # whether the name is one of the zoo
+    data: bytes | None = None
+
+    @property
+    def original(self) -> Path | bytes | None:
+        """What a runtime can run as it was given: a file or its bytes; None where the network was
+        built or changed here, or its weights are not there."""
+        if self.reshaped or self.graph.weightless:
+            return None
+        return self.path if self.path is not None else self.data
+
+    def headline(self) -> list[str]:
+        """Size, inputs and outputs, what is missing, and what its costs leave out."""
+        graph, covered = self.graph, coverage(self.graph)
+        inputs = ", ".join(f"{name} {graph.types[name]}" for name in graph.inputs)
+        outputs = ", ".join(f"{name} {graph.types.get(name, '?')}" for name in graph.outputs)
+        seeded_ones = " (numbers not there: seeded ones are used)" if graph.weightless else ""
+        lines = [
+            f"{self.name}: {covered.nodes} {noun(covered.nodes, 'node')}, "
+            f"{format_count(covered.macs)} MACs, weights {format_bytes(graph.weight_bytes)}"
+            f"{seeded_ones}",
+            f"inputs {inputs or 'none'}; outputs {outputs}",
+        ]
+        if covered.costed_by_bytes:
+            lines.append(f"costed by their bytes alone: {', '.join(covered.costed_by_bytes)}")
+        return [*lines, *self.notes]
+
+    def as_table(self) -> Table:
+        """Every operator: what it makes, its MACs and their share, bytes it reads and writes."""
+        return layers_table(self)
+
+    def with_numbers(self, seed: int = 0) -> Graph:
+        """The graph with every weight there; those the file leaves out are seeded."""
+        return seeded(self.graph, seed) if self.graph.weightless else self.graph
+
+
+def load_model(model: Any, shapes: Shapes | None = None, inputs: Any = None) -> Model:
+    """A model by file name (`net.onnx`; `-` is standard input), from the zoo (`resnet18`,
+    `fsrcnn@1080x1920`), a torch module by what builds it (`package.module:build`, `file.py:build`);
+    or in memory: an ONNX ModelProto, a torch module (with example `inputs`), a Graph, a Model."""
+    if isinstance(model, Model):
+        return model
+    if isinstance(model, Graph):
+        return Model(model.name or "network", model, None)
+    if isinstance(model, Path):
+        return _load_file(model, shapes)
+    if isinstance(model, bytes) or hasattr(model, "SerializeToString"):
+        data = model if isinstance(model, bytes) else model.SerializeToString()
+        return load_bytes(data, "the model", shapes)
+    if not isinstance(model, str):
+        return load_torch(model, inputs, shapes=shapes, graph="aten", runnable=True)
+    if model == "-":
+        return load_bytes(sys.stdin.buffer.read(), "standard input", shapes)
+    if os.path.exists(model) or model.endswith(".onnx"):
+        return _load_file(Path(model), shapes)
+    if is_torch_name(model):
+        return load_torch(model, shapes=shapes, graph="aten", runnable=True)
+    if not zoo.is_zoo_name(model):
+        raise ModelError(
+            f"there is no file '{model}', and no network of the zoo is called so; "
+            f"the zoo has: {', '.join(zoo.MODELS)}"
+        )
+    if shapes:
+        raise ModelError(f"zoo networks take their size in the name: {model}@HEIGHTxWIDTH")
+    return Model(model, zoo.build(model), None, zoo=True)
+
+
+def _load_file(path: Path, shapes: Shapes | None) -> Model:
+    if os.path.isdir(path):
+        raise ModelError(f"'{path}' is a folder; give an .onnx file or a zoo name")
+    loaded = load_onnx(path, shapes)
+    return Model(path.stem, loaded.graph, path, loaded.missing_files, loaded.reshaped)
+
+
+def load_bytes(data: bytes, label: str, shapes: Shapes | None = None) -> Model:
+    """A model from the bytes of an ONNX file; errors call it `label`."""
+    loaded = load_data(data, label, shapes)
+    name = loaded.graph.name or "network"
+    return Model(name, loaded.graph, None, loaded.missing_files, loaded.reshaped, data=data)
+
+
+def is_torch_name(text: str) -> bool:
+    """Whether the text names something in Python: `package.module:build`, `file.py:build`."""
+    place, colon, name = text.rpartition(":")
+    return bool(colon and place and name) and not text.endswith(".onnx")
+
+
+def load_torch(
+    module: Any,
+    inputs: Any = None,
+    *,
+    name: str = "",
+    shapes: Shapes | None = None,
+    graph: str = "auto",
+    runnable: bool = False,
+) -> Model:
+    """A torch module (or its name, an exported program, a module with example inputs) as a Model.
+
+    `graph` is `module` (as FX traces it), `aten` (as torch.export gives it) or `auto`: the first
+    where it can be had. `runnable` asks for a network that a runtime can execute.
+    """
+    if not isinstance(module, str) and not _torch_is_there():
+        raise ModelError(
+            f"a {type(module).__name__} is no model: give an .onnx file, a zoo name, an ONNX "
+            "ModelProto or a torch module"
+        )
+    try:
+        from tilewright.frontend.pytorch.network import find, network_of
+    except ImportError as error:
+        if error.name != "torch":
+            raise
+        raise ModelError(
+            "torch is not installed: `pip install tilewright[torch]` for PyTorch networks"
+        ) from None
+    given = find(module) if isinstance(module, str) else module
+    called = name or (module.rpartition(":")[2] if isinstance(module, str) else "network")
+    network, notes = network_of(given, name=called, inputs=inputs, shapes=shapes, graph=graph)
+    if runnable and network.untranslated:
+        raise ModelError(
+            f"'{called}' calls torch operators that have no ONNX form here: "
+            f"{', '.join(network.untranslated)}"
+        )
+    return Model(called, network.graph, None, operators=network.operators, notes=notes)
+
+
+def _torch_is_there() -> bool:
+    """Who holds a torch module has imported torch: nothing heavy is loaded for a wrong type."""
+    return "torch" in sys.modules
+
+
+def network_dtype(graph: Graph) -> str:
+    """The element type that most bytes of a network's values have."""
+    counts: dict[str, int] = {}
+    for kind in graph.types.values():
+        if kind.dtype in FLOATS or kind.dtype in ("int8", "uint8"):
+            counts[kind.dtype] = counts.get(kind.dtype, 0) + kind.bytes
+    return max(counts, key=lambda dtype: (counts[dtype], dtype)) if counts else "float32"
+
+
+def idioms(graph: Graph) -> tuple[Idiom, ...]:
+    """What exporters wrote as several nodes: norms, activations, attention."""
+    return recognise(graph)
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How much of a network Tilewright can cut."""
+
+    nodes: int
+    tileable_nodes: int
+    macs: int
+    tileable_macs: int
+    whole_kinds: tuple[str, ...]
+    costed_by_bytes: tuple[str, ...] = ()  # kinds of which nothing is known but their bytes
+
+    @property
+    def tileable_share(self) -> float | None:
+        """Share of multiply-accumulates in operators that can be cut; None where there are none."""
+        return self.tileable_macs / self.macs if self.macs else None
+
+
+def coverage(graph: Graph) -> Coverage:
+    """Which operators can be cut, by count and by multiply-accumulates."""
+    macs = tileable_macs = tileable_nodes = 0
+    whole: dict[str, None] = {}
+    by_bytes: dict[str, None] = {}
+    for node in graph.nodes:
+        work = macs_of(graph, node)
+        macs += work
+        if costed_by_bytes(graph, node):
+            by_bytes[node.kind] = None
+        known = spec_of(graph, node)
+        access = None
+        if known is not None and known[1].outputs and known[1].outputs[0] is not None:
+            access = known[0].access(known[1], 0)
+        if access is None:
+            whole[node.kind] = None
+        elif access.tileable():
+            tileable_nodes += 1
+            tileable_macs += work
+    return Coverage(
+        len(graph.nodes), tileable_nodes, macs, tileable_macs, tuple(whole), tuple(by_bytes)
+    )
+
+
+def layers_table(model: Model) -> Table:
+    """One row per node, with its share of the network's MACs."""
+    graph = model.graph
+    work = [macs_of(graph, node) for node in graph.nodes]
+    total = sum(work)
+    rows: list[tuple[Cell, ...]] = []
+    for node, macs in zip(graph.nodes, work, strict=True):
+        read = [graph.types[name].bytes for name in node.reads if name in graph.types]
+        written = [graph.types[name].bytes for name in node.writes if name in graph.types]
+        results = ", ".join(str(graph.types.get(name, "?")) for name in node.writes)
+        costed = BYTES_ALONE if costed_by_bytes(graph, node) else ""
+        share = macs / total if total else 0.0
+        row = (node.name, node.kind, results, macs, share, sum(read), sum(written), costed)
+        rows.append(row)
+    columns = "node operator result macs macs_share bytes_read bytes_written costed_by".split()
+    return Table(f"operators of {model.name}", tuple(columns), tuple(rows))

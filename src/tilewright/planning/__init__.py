@@ -1,0 +1,126 @@
+"""From a network and a machine to a plan that has been executed.
+
+`plan(graph, machine, options)` prepares, decides and lowers: a function of its arguments alone, it
+reads and writes nothing. `prove` executes what came of it. `plan_model` does both for a model.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+from tilewright.graph.graph import Graph
+from tilewright.machine.dtypes import rate_class
+from tilewright.machine.machine import Machine
+from tilewright.model import Model
+from tilewright.plan.plan import Plan, read_plan
+from tilewright.planning.decide import Options, check_plan, decide, told
+from tilewright.planning.prepare import plannable, prepared, warnings
+from tilewright.planning.proof import TOLERANCE, execute, prove, run_tasks, validate
+from tilewright.planning.result import Arrays, Failure, Numbers, Planned, Verified
+from tilewright.program.account import account_of
+from tilewright.program.lower import Watch, lowered
+from tilewright.program.metrics import Objective
+from tilewright.search.bounds import bounds_of
+from tilewright.search.patterns import Pattern, read_patterns
+from tilewright.search.progress import Tell, silent
+
+__all__ = [
+    "TOLERANCE",
+    "Arrays",
+    "Failure",
+    "Numbers",
+    "Options",
+    "Planned",
+    "Verified",
+    "check_plan",
+    "execute",
+    "plan",
+    "plan_model",
+    "prepared",
+    "prove",
+    "run_tasks",
+    "validate",
+]
+
+
+def plan(
+    graph: Graph,
+    machine: Machine,
+    options: Options | None = None,
+    *,
+    watch: Watch | None = None,
+    progress: Tell = silent,
+) -> Planned:
+    """Prepare a network, decide on a plan, lower, place, schedule and validate it.
+
+    `watch` sees the program after every step, `progress` is told what is being done.
+    """
+    wishes = options or Options()
+    wishes.check(machine)
+    wishes = wishes if wishes.name else replace(wishes, name=graph.name)
+    given = wishes.plan
+    dtype = rate_class(wishes.dtype or (machine.dtype if given is None else given.dtype))
+    progress("reading the network")
+    legal = plannable(graph, machine, dtype)
+    with told(legal.graph, machine, dtype, wishes):
+        decision = decide(legal.graph, machine, dtype, wishes, progress)
+        progress("bounding what any plan takes")
+        bounds = bounds_of(legal.graph, machine, dtype)
+        progress("lowering, placing and scheduling")
+        placed = lowered(legal.graph, machine, decision.plan, decision.without, watch)
+    progress("validating")
+    validate(placed, machine)
+    return Planned(
+        decision.plan,
+        machine,
+        legal.graph,
+        placed,
+        account_of(placed, machine),
+        bounds,
+        decision.found,
+        legalisation=legal.steps,
+        notes=decision.notes,
+        without=decision.without,
+        patterns=wishes.patterns,
+        ablation=decision.ablation,
+        warnings=warnings(legal.graph),
+    )
+
+
+def plan_model(
+    model: Model,
+    machine: Machine,
+    *,
+    layer_by_layer: bool = False,
+    plan: Plan | Path | None = None,
+    dtype: str | None = None,
+    objective: Objective = Objective.LATENCY,
+    fast: bool = False,
+    without: frozenset[str] = frozenset(),
+    verify: bool = True,
+    seed: int = 0,
+    patterns: tuple[Pattern, ...] | Path | None = None,
+    ablation: bool = False,
+    watch: Watch | None = None,
+    progress: Tell = silent,
+) -> Planned:
+    """Plan a model (or take a plan, from a file too), and execute what came of it unless `verify`
+    is off."""
+    wanted = read_patterns(patterns) if isinstance(patterns, Path) else patterns or ()
+    options = Options(
+        name=model.name,
+        dtype=dtype,
+        objective=objective,
+        fast=fast,
+        layer_by_layer=layer_by_layer,
+        plan=read_plan(plan) if isinstance(plan, Path) else plan,
+        plan_name=f"'{plan}'" if isinstance(plan, Path) else "the plan",
+        patterns=wanted,
+        ablation=ablation,
+        without=without,
+    )
+    numbered = model.with_numbers(seed) if verify else model.graph
+    planned = _plan(numbered, machine, options, watch=watch, progress=progress)
+    return prove(planned, model, numbered, seed, progress) if verify else planned
+
+
+_plan = plan  # a parameter of `plan_model` has its name

@@ -1,0 +1,75 @@
+"""Prepare: a network becomes one that can be planned on a machine, or an error says why not."""
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from tilewright.errors import ModelError
+from tilewright.execute.runtime import output_types
+from tilewright.frontend.normalize import normalize
+from tilewright.frontend.save import save_onnx
+from tilewright.graph.graph import Graph
+from tilewright.graph.ops import costed_by_bytes
+from tilewright.graph.types import FLOATS
+from tilewright.legalise import Legalised, legalise
+from tilewright.machine.machine import Machine
+
+PLANNED = frozenset({*FLOATS, "bool", *(f"{u}int{b}" for u in ("", "u") for b in (8, 16, 32, 64))})
+
+
+def prepared(numbered: Graph, machine: Machine, dtype: str) -> Legalised:
+    """The network that is planned and run: plain, and within the machine's limits.
+
+    Its weights are seeded before: those that are folded together then fit each other.
+    """
+    return legalise(normalize(numbered), machine, dtype)
+
+
+def plannable(graph: Graph, machine: Machine, dtype: str) -> Legalised:
+    """The same, checked: every result has a type and a size that can be planned."""
+    legal = prepared(typed(graph), machine, dtype)
+    _check_known(legal.graph)
+    return legal
+
+
+def warnings(graph: Graph) -> tuple[str, ...]:
+    """What makes the figures of a plan less than they seem."""
+    known = [node for node in graph.nodes if costed_by_bytes(graph, node)]
+    if not known:
+        return ()
+    some = ", ".join(f"'{node.name}' ({node.kind})" for node in known[:3])
+    more = f" and {len(known) - 3} more" if len(known) > 3 else ""
+    return (f"costed by their bytes alone, as if computing took no time: {some}{more}",)
+
+
+def typed(graph: Graph) -> Graph:
+    """The network with types that only onnxruntime knows: results of its own operators, and what
+    follows from them."""
+    made = [name for node in graph.nodes for name in node.writes]
+    missing = tuple(name for name in made if name not in graph.types)
+    if not missing or graph.weightless:
+        return graph
+    outputs = (*graph.outputs, *(name for name in missing if name not in graph.outputs))
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        path = Path(folder) / "typed.onnx"
+        save_onnx(replace(graph, outputs=outputs), path)
+        found = output_types(path)
+    known = {name: found[name] for name in missing if name in found}
+    return replace(graph, types={**graph.types, **known})
+
+
+def _check_known(graph: Graph) -> None:
+    """Raise where a result has no size before the network runs, or is no array of numbers."""
+    for node in graph.nodes:
+        for name in node.writes:
+            kind = graph.types.get(name)
+            if kind is None:
+                raise ModelError(
+                    f"node '{node.name}' ({node.kind}): the shape of its result '{name}' is not "
+                    "known before it runs, so it cannot be planned"
+                )
+            if kind.dtype not in PLANNED:
+                raise ModelError(
+                    f"node '{node.name}' ({node.kind}): its result '{name}' is {kind}, "
+                    "which cannot be planned"
+                )

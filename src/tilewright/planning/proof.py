@@ -1,0 +1,167 @@
+"""Prove: a placed program is validated, executed at its addresses, and compared with onnxruntime on
+the untouched model."""
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from tilewright.errors import VerificationError
+from tilewright.execute.compare import Comparison, compare, compared
+from tilewright.execute.runtime import run
+from tilewright.execute.vm import Executed, VirtualMachine
+from tilewright.frontend.save import save_onnx
+from tilewright.frontend.single import operator_model
+from tilewright.frontend.weights import seeded_inputs
+from tilewright.graph.graph import Array, Graph
+from tilewright.graph.types import TensorType
+from tilewright.machine.machine import Machine
+from tilewright.model import Model
+from tilewright.planning.judge import proven
+from tilewright.planning.result import Arrays, Failure, Numbers, Planned, Verified
+from tilewright.program.account import Account
+from tilewright.program.place import Placed
+from tilewright.program.program import Whole
+from tilewright.program.verify import verify_placed, verify_program
+from tilewright.search.progress import Tell, silent
+
+TOLERANCE = 1e-4  # of the largest magnitude of an output
+
+
+def prove(
+    planned: Planned, model: Model, numbered: Graph, seed: int, progress: Tell = silent
+) -> Planned:
+    """The same with its execution: verified, or with what is wrong. `numbered` is the model's
+    network with every weight there, from which the plan was made."""
+    placed, machine, graph = planned.placed, planned.machine, planned.graph
+    progress("running the original in onnxruntime")
+    numbers = _numbers(model, numbered, graph, seed)
+    progress(f"executing {len(placed.program.tasks)} tasks on the virtual machine")
+    try:
+        done = run_tasks(placed, machine, graph.opsets, planned.account, numbers)
+    except VerificationError as error:
+        cause = "a fault of the program: it is not what was accounted for"
+        return replace(planned, numbers=numbers, failure=Failure(str(error), cause=cause))
+    inputs, weights = numbers.inputs, numbers.weights
+    outcome = proven(numbered, graph, numbers.expected, done.outputs, inputs, weights, TOLERANCE)
+    if outcome.same and outcome.rounded:
+        # A saved run is verified later without the original: against what was judged here.
+        numbers = replace(numbers, expected=done.outputs)
+        told = f"verified by steps: {outcome.told()}"
+        planned = replace(planned, notes=(*planned.notes, told))
+    elif not outcome.same:
+        # A saturated output can magnify other orders of summation: the operators as they are
+        # written decide.
+        progress("running the original in onnxruntime, its optimiser off")
+        expected = reference(model, numbered, numbers.inputs, optimise=False)
+        as_written = compared(expected, done.outputs, TOLERANCE)
+        numbers = replace(numbers, expected=expected, as_written=True)
+        if not as_written.same:
+            # Steps of a quantised network say more than the outputs that followed from them.
+            worst = outcome if outcome.cause else as_written
+            return replace(planned, numbers=numbers, failure=_failure(worst))
+        outcome = as_written
+    return replace(planned, numbers=numbers, verified=Verified(outcome.difference, done.tasks))
+
+
+def _failure(found: Comparison) -> Failure:
+    return Failure(
+        found.fault, found.tensor, found.place, found.expected, found.actual, found.cause
+    )
+
+
+def validate(placed: Placed, machine: Machine) -> None:
+    """Raise `VerificationError` where a validator finds a fault in a placed program."""
+    verify_program(placed.program, machine)
+    verify_placed(placed, machine)
+
+
+def execute(
+    placed: Placed,
+    machine: Machine,
+    opsets: Mapping[str, int],
+    account: Account,
+    numbers: Numbers,
+) -> Verified:
+    """Run the tasks at their addresses; raise unless numbers and bytes are as they should be."""
+    done = run_tasks(placed, machine, opsets, account, numbers)
+    return Verified(compare(numbers.expected, done.outputs, TOLERANCE), done.tasks)
+
+
+def run_tasks(
+    placed: Placed,
+    machine: Machine,
+    opsets: Mapping[str, int],
+    account: Account,
+    numbers: Numbers,
+) -> Executed:
+    """Run the tasks at their addresses; raise unless the bytes they move are those accounted."""
+
+    def run_whole(
+        work: Whole, operands: Sequence[Array], results: Sequence[TensorType]
+    ) -> list[Array]:
+        return _run_whole(work, operands, results, opsets)
+
+    done: Executed = VirtualMachine(placed, machine, opsets.get("", 13), run_whole).run(
+        numbers.inputs, numbers.weights
+    )
+    main = machine.main_memory.name
+    counted = (done.read_bytes[main], done.write_bytes[main])
+    listed = (account.dram_read_bytes, account.dram_write_bytes)
+    if counted != listed:
+        raise VerificationError(
+            f"the virtual machine read and wrote {counted} bytes of {main}, "
+            f"the task list says {listed}"
+        )
+    return done
+
+
+def _run_whole(
+    work: Whole,
+    operands: Sequence[Array],
+    results: Sequence[TensorType],
+    opsets: Mapping[str, int],
+) -> list[Array]:
+    """An operator that runs in one piece, in onnxruntime: it alone, as it is written."""
+
+    def kind(number: int) -> TensorType:
+        return TensorType(str(operands[number].dtype), operands[number].shape)
+
+    model, names = operator_model(
+        work.kind,
+        work.domain,
+        work.attributes,
+        [None if i is None else kind(i) for i in work.inputs],
+        [None if o is None else results[o] for o in work.outputs],
+        {name: kind(i) for name, i in work.captures},
+        opsets,
+    )
+    feeds = dict(zip(names, operands, strict=True))
+    return list(run(model, feeds, optimise=False).values())
+
+
+def _numbers(model: Model, numbered: Graph, graph: Graph, seed: int) -> Numbers:
+    """Seeded inputs, the weights of the program, and what onnxruntime makes of them with the
+    untouched model."""
+    seeded = numbered is not model.graph
+    inputs = seeded_inputs(numbered, seed)
+    expected = reference(model, numbered, inputs)
+    weights = {
+        name: constant.data
+        for name, constant in graph.constants.items()
+        if constant.data is not None
+    }
+    zoo = model.name if model.zoo else None
+    return Numbers(seed, zoo, seeded, inputs, weights, expected)
+
+
+def reference(
+    model: Model, numbered: Graph, inputs: Arrays, *, optimise: bool = True
+) -> dict[str, Array]:
+    """What onnxruntime makes of the untouched model."""
+    if model.original is not None and numbered is model.graph:
+        return run(model.original, inputs, optimise=optimise, precise=True)
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        original = Path(folder) / "original.onnx"
+        save_onnx(numbered, original)
+        return run(original, inputs, optimise=optimise, precise=True)

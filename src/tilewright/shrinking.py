@@ -1,0 +1,231 @@
+"""A model in less memory: chosen, written, verified in onnxruntime, measured; and how it is run."""
+
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from math import inf
+from pathlib import Path
+
+from tilewright.errors import ModelError, ShapeError, TilewrightError, VerificationError
+from tilewright.execute.compare import Difference, compare
+from tilewright.execute.runtime import run, run_measured
+from tilewright.files import check_writable, load_inputs, save_arrays, write_npz
+from tilewright.frontend.save import save_onnx
+from tilewright.frontend.weights import seeded_inputs
+from tilewright.graph.graph import Array, Graph
+from tilewright.model import Model
+from tilewright.shrink.choose import silent
+from tilewright.shrink.measure import Measured
+from tilewright.shrink.measure import measure as measure_models
+from tilewright.shrink.shrink import Shrunk, shrink_graph
+from tilewright.tables import Cell, Shown, Table
+from tilewright.tiling.grid import AXES_BY_RANK
+from tilewright.tiling.group import GroupTiles, cut_group
+from tilewright.tiling.rewrite import tile_graph
+from tilewright.units import format_bytes, parse_bytes
+from tilewright.version import __version__
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ShrinkResult(Shown):
+    """A model that fits the budget, verified; measured figures where they were asked for."""
+
+    shrunk: Shrunk
+    difference: Difference
+    measured: Measured | None
+    weights_seeded: bool
+
+    @property
+    def original_peak_bytes(self) -> int:
+        """Predicted peak of the model as it was."""
+        return self.shrunk.original.peak
+
+    @property
+    def predicted_peak_bytes(self) -> int:
+        """Predicted peak of the model as it is now."""
+        return self.shrunk.predicted.peak
+
+    def save(self, path: str | Path) -> Path:
+        """Write the model as an ONNX file."""
+        check_writable(Path(path))
+        save_onnx(self.shrunk.graph, Path(path), _metadata(self.shrunk, self.weights_seeded))
+        return Path(path)
+
+    def headline(self) -> list[str]:
+        """What a person wants to know, most important first."""
+        shrunk, measured = self.shrunk, self.measured
+        share = shrunk.predicted.peak / max(1, shrunk.original.peak)
+        lines = [
+            f"peak memory (predicted): {format_bytes(shrunk.original.peak)} -> "
+            f"{format_bytes(shrunk.predicted.peak)} ({share:.0%}); "
+            f"{shrunk.recompute_ratio:.1%} recomputed; "
+            f"weights take another {format_bytes(shrunk.graph.weight_bytes)}"
+        ]
+        if measured is not None:
+            lines.append(
+                f"peak memory (measured):  {format_bytes(measured.original_peak_bytes)} -> "
+                f"{format_bytes(measured.peak_bytes)} "
+                f"({measured.peak_bytes / max(1, measured.original_peak_bytes):.0%}); "
+                f"CPU time x{measured.cpu_ratio:.2f}"
+            )
+        lines.append(
+            "same results: largest difference "
+            f"{self.difference.max_rel_error:.1e} of the largest output"
+        )
+        return lines
+
+    def as_table(self) -> Table:
+        """One row per group that was cut."""
+        rows: list[tuple[Cell, ...]] = []
+        for number, group in enumerate(self.shrunk.groups):
+            names = " ".join(tiled.node.name for tiled in group.ops)
+            cut = " ".join(f"{axis}={parts}" for axis, parts in named_cut(group).items())
+            tiles = len(list(group.indices))
+            rows.append((number, names, cut, tiles, group.recompute_ratio))
+        columns = ("group", "nodes", "cut", "tiles", "recomputed")
+        return Table("groups that were cut", columns, tuple(rows))
+
+
+def named_cut(group: GroupTiles) -> dict[str, int]:
+    """Into how many parts each axis of a group's result is cut, by the axis' letter or number."""
+    rank = len(group.graph.types[next(iter(group.outputs))].shape)
+    letters = {axis: letter for letter, axis in AXES_BY_RANK.get(rank, {}).items()}
+    pairs = zip(group.splits, group.counts, strict=True)
+    return {letters.get(split.axis, str(split.axis)): count for split, count in pairs}
+
+
+def parse_budget(text: str) -> int | float:
+    """`64MB` as bytes, `60%` as a share of what the model needs today."""
+    stripped = text.strip()
+    if not stripped.endswith("%"):
+        try:
+            budget = parse_bytes(stripped)
+        except OverflowError:
+            raise TilewrightError(f"'{text}' is no memory budget: it is too large") from None
+        if budget <= 0:
+            raise TilewrightError(f"'{text}' is no memory budget: it has to be more than nothing")
+        return budget
+    try:
+        share = float(stripped[:-1]) / 100
+    except ValueError:
+        share = 0.0
+    if not 0.0 < share < inf:
+        raise TilewrightError(f"'{text}' is no memory budget: write 64MB or 60%")
+    return share
+
+
+def shrink_model(
+    model: Model,
+    budget: int | float,
+    output: Path | None = None,
+    *,
+    measure: bool = False,
+    seed: int = 0,
+    runs: int = 5,
+    progress: Callable[[str], None] = silent,
+) -> ShrinkResult:
+    """Write an ordinary ONNX model that needs less memory and gives the same numbers.
+
+    Nothing is written to `output` unless the new model was verified against the original in
+    onnxruntime on seeded inputs.
+    """
+    if output is not None:
+        check_writable(output)
+    shrunk = shrink_graph(model.graph, budget, progress)
+    progress("filling in weights")
+    numbered = model.with_numbers(seed)
+    tiled = replace(
+        shrunk, graph=shrunk.graph if numbered is model.graph else _retile(shrunk, numbered)
+    )
+    feeds = seeded_inputs(model.graph, seed)
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        small, inputs = Path(folder) / "small.onnx", Path(folder) / "inputs.npz"
+        save_onnx(tiled.graph, small, _metadata(shrunk, numbered is not model.graph))
+        original = _original(model, numbered, Path(folder))
+        write_npz(feeds, inputs)
+        progress("verifying against the original in onnxruntime")
+        difference = _verify(original, small, feeds)
+        measured = None
+        if measure:
+            progress("measuring memory and CPU time")
+            measured = measure_models(original, small, inputs, runs)
+    result = ShrinkResult(tiled, difference, measured, numbered is not model.graph)
+    if output is not None:
+        result.save(output)
+    return result
+
+
+def _original(model: Model, numbered: Graph, folder: Path) -> Path:
+    """The model as it was given, as a file; or as it was built here."""
+    if isinstance(model.original, Path):
+        return model.original
+    path = folder / "original.onnx"
+    if isinstance(model.original, bytes):
+        path.write_bytes(model.original)
+    else:
+        save_onnx(numbered, path)
+    return path
+
+
+def _verify(original: Path, small: Path, feeds: Mapping[str, Array]) -> Difference:
+    """Compare both models in onnxruntime. Its optimiser treats tiles and whole operators
+    differently, and a saturated output can magnify that; what decides then is the comparison of
+    both as they are written."""
+    try:
+        return compare(run(original, feeds), run(small, feeds))
+    except VerificationError:
+        return compare(run(original, feeds, optimise=False), run(small, feeds, optimise=False))
+
+
+def _retile(shrunk: Shrunk, numbered: Graph) -> Graph:
+    """The same groups, cut from the graph that has numbers."""
+    groups = [
+        cut_group(numbered, (numbered.index[t.node.name] for t in group.ops), group.splits)
+        for group in shrunk.groups
+    ]
+    return tile_graph(numbered, groups)
+
+
+def _metadata(shrunk: Shrunk, seeded_weights: bool) -> dict[str, str]:
+    facts = {
+        "tilewright.version": __version__,
+        "tilewright.predicted_peak_bytes": str(shrunk.predicted.peak),
+        "tilewright.groups": str(len(shrunk.groups)),
+    }
+    if seeded_weights:
+        facts["tilewright.weights"] = "seeded random numbers: the model's own were not there"
+    return facts
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a run gave and took; the peak is None where the system does not report it."""
+
+    outputs: Mapping[str, Array]
+    peak_bytes: int | None
+    cpu_seconds: float
+
+
+def run_model(
+    model: Model,
+    inputs: Path | None = None,
+    output: Path | None = None,
+    *,
+    seed: int = 0,
+    threads: int = 1,
+) -> RunResult:
+    """Run an ONNX file in onnxruntime with the settings tiled models need."""
+    label = f"'{model.path or model.name}'"
+    if model.path is None and model.data is None:
+        raise ModelError(f"{label} is no file: shrink it first, then run the file")
+    if model.reshaped:
+        raise ShapeError(f"--shape cannot change the dimensions that {label} fixes")
+    if model.original is None:
+        missing = ", ".join(name for name in model.missing_files if name) or "cleared weights"
+        raise ModelError(f"{label} cannot run: its weights are not there ({missing})")
+    graph = model.graph
+    feeds = seeded_inputs(graph, seed) if inputs is None else load_inputs(inputs, graph)
+    outcome = run_measured(model.original, feeds, threads)
+    if output is not None:
+        save_arrays(outcome.outputs, output)
+    return RunResult(outcome.outputs, outcome.peak_bytes, outcome.cpu_seconds)

@@ -1,0 +1,205 @@
+"""The Python API as a program uses it: what it takes, what it gives, how that shows itself."""
+
+import doctest
+import inspect
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import tilewright
+from tilewright import api
+from tilewright.frontend.save import serialize
+from tilewright.frontend.weights import seeded
+
+JOBS = "load tile shrink plan explain verify partition kernel sweep compare machine".split()
+
+
+def net(size: int = 16):
+    return seeded(api.load(f"four_convs@{size}x{size}").graph, 0)
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_every_job_is_there_documented_and_its_example_runs(name: str, tmp_path: Path) -> None:
+    job = getattr(tilewright, name)
+    assert callable(job)
+    function = getattr(api, name)
+    assert inspect.signature(job) == inspect.signature(function)
+    assert all(p.annotation is not p.empty for p in inspect.signature(function).parameters.values())
+    (example,) = [
+        test
+        for test in doctest.DocTestFinder(recurse=False).find(
+            function, name, globs={"tilewright": tilewright, "folder": tmp_path}
+        )
+        if test.examples
+    ]
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    told: list[str] = []
+    failed = doctest.DocTestRunner(optionflags=flags).run(example, out=told.append)
+    assert failed.failed == 0, "".join(told)
+
+
+def test_a_model_is_taken_as_people_have_it(tmp_path: Path) -> None:
+    data = serialize(net())
+    path = tmp_path / "net.onnx"
+    path.write_bytes(data)
+    proto = onnx.load_from_string(data)
+    for given in (str(path), path, proto, data, net(), api.load(path)):
+        assert len(tilewright.load(given).graph.nodes) == 4
+    with pytest.raises(tilewright.TilewrightError, match="is no model"):
+        tilewright.load(3.5)
+
+
+def test_a_proto_is_verified_against_itself(tmp_path: Path) -> None:
+    proto = onnx.load_from_string(serialize(net()))
+    run = tilewright.plan(proto, "mcu", layer_by_layer=True)
+    assert run.verified
+    folder = run.save(tmp_path / "run")
+    assert tilewright.verify(folder).verified is not None
+
+
+def test_a_torch_module_is_planned_saved_and_verified(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    module = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3, padding=1), torch.nn.ReLU())
+    model = tilewright.load(module, inputs=torch.zeros(1, 3, 16, 16))
+    run = tilewright.plan(model, "npu-2.7", layer_by_layer=True)
+    assert run.verified
+    assert tilewright.verify(run.save(tmp_path / "run")).verified is not None
+
+
+def test_budgets_machines_and_plans_are_taken_as_text_and_as_objects(tmp_path: Path) -> None:
+    one = tilewright.shrink("fsrcnn@64x64", "70%")
+    two = tilewright.shrink("fsrcnn@64x64", one.original_peak_bytes * 7 // 10)
+    assert one.predicted_peak_bytes == two.predicted_peak_bytes
+    assert onnx.load(one.save(tmp_path / "small.onnx")).graph.node
+    machine = tilewright.machine("mcu")
+    assert tilewright.machine(machine) is machine
+    first = tilewright.plan("four_convs@16x16", machine, layer_by_layer=True, verify=False)
+    path = tmp_path / "plan.yaml"
+    path.write_text(first.yaml)
+    for given in (first, first.plan, path, str(path)):
+        again = tilewright.plan("four_convs@16x16", "mcu", plan=given, verify=False)
+        assert again.latency_cycles == first.latency_cycles
+
+
+def test_planning_is_a_function_of_its_arguments(monkeypatch, capsys, tmp_path: Path) -> None:
+    """`plan(graph, machine, options)` opens no file of a user, prints nothing, and gives equal
+    plans for equal arguments."""
+    from tilewright.planning import Options, plan
+
+    graph, machine = net(), tilewright.machine("npu-2.7")
+    monkeypatch.chdir(tmp_path)
+    runs = [plan(graph, machine, Options(fast=True)) for _ in range(2)]
+    assert runs[0].plan == runs[1].plan
+    assert runs[0].account == runs[1].account
+    assert list(tmp_path.iterdir()) == []
+    captured = capsys.readouterr()
+    assert captured.out == captured.err == ""
+
+
+def test_results_are_read_at_a_glance() -> None:
+    run = tilewright.plan("four_convs@16x16", "npu-2.7", layer_by_layer=True)
+    shown = [
+        tilewright.load("resnet18"),
+        tilewright.tile("rn50_stem", "H=4", node="conv1"),
+        run,
+        tilewright.explain(run),
+        tilewright.verify(run),
+        tilewright.partition("resnet18"),
+        tilewright.kernel("matmul", size="512x256x1024"),
+        *tilewright.compare(run, run),
+    ]
+    for result in shown:
+        assert 0 < len(repr(result)) < 2500, type(result)
+        page = result._repr_html_()
+        assert page.startswith("<p><b>") and "</table>" in page
+        assert result.to_csv().count("\n") == len(result.as_table()) + 1
+    assert len(repr(tilewright.load("resnet18").graph)) < 100
+    assert len(repr(tilewright.machine("npu-2.7"))) < 200
+
+
+def test_tables_add_up_and_go_to_files(tmp_path: Path) -> None:
+    run = tilewright.plan("rn50_stem@64x64", "npu-2.7", fast=True, verify=False)
+    groups, layers = run.groups, run.layers
+    account = run.planned.account
+    assert sum(groups.column("cycles")) == account.latency_cycles
+    read = sum(groups.column("bytes_read_weights")) + sum(groups.column("bytes_read_activations"))
+    assert read == sum(layers.column("bytes_read")) == account.dram_read_bytes
+    assert sum(layers.column("bytes_written")) == account.dram_write_bytes
+    assert sum(layers.column("share")) == pytest.approx(1)
+    assert all(row["engine"] for row in layers)
+    text = layers.to_csv(tmp_path / "layers.csv")
+    assert (tmp_path / "layers.csv").read_text() == text
+    assert text.splitlines()[0].startswith("node,operator,group,engine,macs")
+
+
+def test_pandas_is_optional(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = tilewright.load("four_convs@16x16").as_table()
+
+    class Frame:
+        def __init__(self, rows, columns) -> None:
+            self.rows, self.columns = rows, columns
+
+    class Pandas:
+        DataFrame = Frame
+
+    monkeypatch.setitem(sys.modules, "pandas", Pandas)
+    frame = table.to_pandas()
+    assert frame.columns == list(table.columns) and len(frame.rows) == len(table)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(tilewright.TilewrightError, match="to_csv"):
+        table.to_pandas()
+
+
+def test_importing_is_light_and_packages_stay_packages() -> None:
+    code = """
+        import sys, tilewright
+        assert not {"numpy", "onnx", "numba", "rich", "typer", "pydantic"} & set(sys.modules)
+        from tilewright.plan.plan import Plan
+        import tilewright.machine.load as loading
+        assert callable(tilewright.plan) and callable(tilewright.machine)
+        assert loading.load_machine("mcu") is tilewright.machine("mcu")
+        assert tilewright.plan.plan.Plan is Plan is tilewright.Plan
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = """
+        import sys
+        from tilewright.cli import main
+        sys.argv = ["tilewright", "--help"]
+        try:
+            main()
+        except SystemExit:
+            pass
+        assert not {"numpy", "onnx", "numba", "pydantic", "tilewright.api"} & set(sys.modules)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], check=True, capture_output=True, text=True
+    )
+    assert "partition" in done.stdout
+
+
+def test_open_dimensions_are_fixed_by_name(tmp_path: Path) -> None:
+    from onnx import TensorProto, helper
+
+    shape = ["batch", 3, "side", "side"]
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"])],
+        "open",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    loaded = tilewright.load(model, {"batch": (2,), "side": (8,)})
+    assert loaded.graph.types["x"].shape == (2, 3, 8, 8)
+    with pytest.raises(tilewright.TilewrightError, match="by name: --shape batch=1"):
+        tilewright.load(model)
+    with pytest.raises(tilewright.TilewrightError, match="names 'depth'"):
+        tilewright.load(model, {"depth": (2,)})
+    assert np.prod(loaded.graph.types["y"].shape) == 384
