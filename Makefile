@@ -32,7 +32,7 @@ demo: $(VENV)/.compiled ## tiles, a smaller model, and a planned network with it
 	@mkdir -p demo
 	$(BIN)/tilewright tile rn50_stem --node conv1 --split H=4
 	$(BIN)/tilewright shrink fsrcnn@540x960 --memory 25% -o demo/fsrcnn_small.onnx
-	$(BIN)/tilewright plan resnet18 --on npu-2.7 --out demo/resnet18
+	$(BIN)/tilewright plan resnet18 --on npu-2.7 --out demo/resnet18 --force
 	@$(BIN)/python -c "$$HEADLINE" demo/resnet18/summary.json
 	@echo "Report: demo/resnet18/report.html"
 

@@ -9,7 +9,7 @@ from tilewright.errors import ModelError, ShapeError
 from tilewright.frontend import proto
 from tilewright.frontend.infer import Inference
 from tilewright.frontend.upgrade import TARGET, Upgrade
-from tilewright.graph.edit import Names
+from tilewright.graph.edit import Names, needed
 from tilewright.graph.graph import Graph, Node
 from tilewright.graph.types import TensorType
 from tilewright.graph.verify import verify
@@ -136,13 +136,8 @@ def _finish(
     ]
     for node in copies:
         inference.constant(node.inputs[0], inference.constants.pop(node.outputs[0]))
-    alive: list[Node] = []
-    read = set(raw.outputs)
-    for node in reversed([*nodes, *copies]):
-        if any(name in read for name in node.writes):
-            alive.append(node)
-            read.update(node.reads)
-    alive.reverse()
+    alive = needed([*nodes, *copies], raw.outputs)
+    read = {*raw.outputs, *(name for node in alive for name in node.reads)}
     constants = {name: c for name, c in inference.constants.items() if name in read}
     made = {name for node in alive for name in node.writes} | set(inputs) | set(constants)
     types = {name: kind for name, kind in inference.types.items() if name in made}

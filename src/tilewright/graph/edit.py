@@ -60,6 +60,23 @@ def rebuilt(
     return replace(graph, nodes=nodes, types=all_types, constants=kept)
 
 
+def needed(nodes: Sequence[Node], outputs: Iterable[str]) -> list[Node]:
+    """The nodes whose results lead to an output; nobody reads what the others make."""
+    read, alive = set(outputs), list[Node]()
+    for node in reversed(nodes):
+        if any(name in read for name in node.writes):
+            alive.append(node)
+            read.update(node.reads)
+    alive.reverse()
+    return alive
+
+
+def without_dead(graph: Graph) -> Graph:
+    """The network without operators whose results nobody reads."""
+    alive = needed(graph.nodes, graph.outputs)
+    return graph if len(alive) == len(graph.nodes) else replace(graph, nodes=tuple(alive))
+
+
 def hidden_values(graph: Graph) -> frozenset[str]:
     """Values whose names a subgraph knows: they cannot be renamed."""
     return frozenset(name for node in graph.nodes for name in node.captures)

@@ -82,7 +82,7 @@ def plan(
         without=decision.without,
         patterns=wishes.patterns,
         ablation=decision.ablation,
-        warnings=warnings(legal.graph),
+        warnings=warnings(legal.graph, dtype),
     )
 
 

@@ -84,7 +84,7 @@ def decide(
             notes = (f"{options.plan_name} was made for {given.machine}, not for {machine.name}",)
         taken = replace(given, model=name, machine=machine.name, dtype=dtype)
         return Decision(taken, without, notes=notes)
-    if options.layer_by_layer:
+    if options.layer_by_layer or not graph.nodes:  # where nothing is computed, nothing is searched
         progress("choosing tiles")
         return Decision(plan_layers(graph, machine, dtype, name), without)
     if options.ablation:

@@ -8,10 +8,12 @@ from tilewright.errors import ModelError
 from tilewright.execute.runtime import output_types
 from tilewright.frontend.normalize import normalize
 from tilewright.frontend.save import save_onnx
+from tilewright.graph.edit import without_dead
 from tilewright.graph.graph import Graph
 from tilewright.graph.ops import costed_by_bytes
-from tilewright.graph.types import FLOATS
+from tilewright.graph.types import BITS, FLOATS
 from tilewright.legalise import Legalised, legalise
+from tilewright.machine.dtypes import element_bits
 from tilewright.machine.machine import Machine
 
 PLANNED = frozenset({*FLOATS, "bool", *(f"{u}int{b}" for u in ("", "u") for b in (8, 16, 32, 64))})
@@ -27,19 +29,27 @@ def prepared(numbered: Graph, machine: Machine, dtype: str) -> Legalised:
 
 def plannable(graph: Graph, machine: Machine, dtype: str) -> Legalised:
     """The same, checked: every result has a type and a size that can be planned."""
-    legal = prepared(typed(graph), machine, dtype)
+    legal = prepared(typed(without_dead(graph)), machine, dtype)
     _check_known(legal.graph)
     return legal
 
 
-def warnings(graph: Graph) -> tuple[str, ...]:
+def warnings(graph: Graph, dtype: str) -> tuple[str, ...]:
     """What makes the figures of a plan less than they seem."""
+    found: list[str] = []
     known = [node for node in graph.nodes if costed_by_bytes(graph, node)]
-    if not known:
-        return ()
-    some = ", ".join(f"'{node.name}' ({node.kind})" for node in known[:3])
-    more = f" and {len(known) - 3} more" if len(known) > 3 else ""
-    return (f"costed by their bytes alone, as if computing took no time: {some}{more}",)
+    if known:
+        some = ", ".join(f"'{node.name}' ({node.kind})" for node in known[:3])
+        more = f" and {len(known) - 3} more" if len(known) > 3 else ""
+        found.append(f"costed by their bytes alone, as if computing took no time: {some}{more}")
+    narrow = [name for name, kind in graph.types.items() if BITS[kind.dtype] < 8]
+    if element_bits(dtype) < 8 or narrow:
+        what = f"'{narrow[0]}' ({graph.types[narrow[0]].dtype})" if narrow else dtype
+        found.append(
+            f"elements of less than a byte are held and moved as whole bytes here, which is more "
+            f"than a machine that packs them moves: {what}"
+        )
+    return tuple(found)
 
 
 def typed(graph: Graph) -> Graph:

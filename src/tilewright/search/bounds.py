@@ -272,7 +272,7 @@ class _Bounder:
         for name in (*reversed(order), *self.caller):
             if name not in self.needs.need:
                 continue
-            moved[name] = self._size(name) if name in self.graph.outputs else 0
+            moved[name] = self._size(name) if name in self.outputs else 0
             for edge in self.needs.readers.get(name, ()):
                 moved[name] = max(moved[name], self._moved_through(edge, moved))
         return {name: moved.get(name, 0) for name in (*self.caller, *self.outputs)}

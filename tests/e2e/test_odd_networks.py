@@ -1,0 +1,86 @@
+"""Networks that are unusual and yet legal: nothing to compute, branches that nobody reads,
+operators of which little is known."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+import tilewright
+from tilewright.graph.graph import Node
+
+
+def value(name: str, shape: list[int]):
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+
+def model(nodes, inputs, outputs, constants=()):
+    graph = helper.make_graph(nodes, "odd", inputs, outputs, list(constants))
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+@pytest.mark.parametrize("layers", [True, False])
+def test_a_model_that_hands_its_input_through_has_a_bound_of_nothing(layers: bool) -> None:
+    x = value("x", [1, 4, 8, 8])
+    run = tilewright.plan(model([], [x], [x]), "npu-2.7", layer_by_layer=layers)
+    assert run.verified
+    assert run.lower_bound_cycles == run.latency_cycles == run.traffic_bytes == 0
+
+
+def test_an_input_that_is_also_an_output_is_not_counted_as_written() -> None:
+    x, y = value("x", [1, 4, 8, 8]), value("y", [1, 4, 8, 8])
+    nodes = [helper.make_node("Relu", ["x"], ["y"], name="relu")]
+    alone = tilewright.plan(model(nodes, [x], [y]), "npu-2.7", fast=True)
+    both = tilewright.plan(model(nodes, [x], [y, x]), "npu-2.7", fast=True)
+    assert both.verified and both.lower_bound_cycles <= both.latency_cycles
+    assert both.planned.bounds.compulsory_bytes == alone.planned.bounds.compulsory_bytes
+
+
+def test_a_branch_that_nobody_reads_is_left_out() -> None:
+    graph = tilewright.load("four_convs@16x16").graph
+    dead = Node("dead", "Relu", ("conv2",), ("unread",))
+    types = {**graph.types, "unread": graph.types["conv2"]}
+    longer = replace(graph, nodes=(*graph.nodes, dead), types=types)
+    run = tilewright.plan(longer, "npu-2.7", fast=True)
+    assert run.verified
+    assert "dead" not in run.layers.column("node")
+
+
+def test_operators_costed_by_their_bytes_are_warned_of_and_marked(succeeds, tmp_path: Path) -> None:
+    x, y = value("x", [4, 8, 8]), value("y", [4])
+    path = tmp_path / "determinants.onnx"
+    nodes = [
+        helper.make_node("Relu", ["x"], ["r"], name="relu"),
+        helper.make_node("Det", ["r"], ["y"], name="determinant"),
+    ]
+    path.write_bytes(model(nodes, [x], [y]).SerializeToString())
+    folder, csv = tmp_path / "run", tmp_path / "layers.csv"
+    outcome = succeeds("plan", path, "--on", "npu-2.7", "--out", folder, "--csv", csv)
+    assert "warning: costed by their bytes alone" in outcome.err
+    assert "'determinant' (Det)" in outcome.err
+    assert csv.read_text().splitlines()[2].endswith(",bytes alone")
+    assert "bytes alone" in (tmp_path / "layers.groups.csv").read_text()
+    assert "costed by their bytes alone" in (folder / "report.html").read_text()
+    assert "bytes alone" in succeeds("show", "model", path).out
+    run = tilewright.plan(path, "npu-2.7", layer_by_layer=True, verify=False)
+    assert run.layers.column("costed_by") == ["", "bytes alone"]
+    assert run.summary["warnings"]
+
+
+def test_four_bit_weights_are_said_to_be_moved_as_bytes() -> None:
+    numbers = np.arange(64 * 64) % 15 - 7
+    constants = [
+        helper.make_tensor("w", TensorProto.INT4, [64, 64], numbers),
+        helper.make_tensor("s", TensorProto.FLOAT, [], [0.1]),
+    ]
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "s"], ["wide"], name="dq"),
+        helper.make_node("MatMul", ["x", "wide"], ["y"], name="mm"),
+    ]
+    given = model(nodes, [value("x", [8, 64])], [value("y", [8, 64])], constants)
+    run = tilewright.plan(given, "npu-2.7", layer_by_layer=True)
+    assert run.verified
+    assert any("whole bytes" in text for text in run.planned.warnings)
