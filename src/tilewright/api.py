@@ -38,6 +38,7 @@ from tilewright.program.metrics import Objective
 from tilewright.report.tiles_on import OnMachine
 from tilewright.results import Explained, PartitionResult, PlanResult, Tiles
 from tilewright.runs.saved import Rechecked, SavedRun, check_run, load_run
+from tilewright.search.applied import apply as apply_trials
 from tilewright.search.explain import MOST_BOUNDARIES
 from tilewright.search.explain import explain as explain_plan
 from tilewright.search.patterns import Pattern, apart_edges
@@ -298,12 +299,17 @@ def plan(
 
 
 def explain(
-    run: str | Path | PlanResult, *, everything: bool = False, progress: Tell = silent
+    run: str | Path | PlanResult,
+    *,
+    everything: bool = False,
+    apply: bool = False,
+    progress: Tell = silent,
 ) -> Explained:
     """Why the boundaries of a plan are where they are: each is taken away by force and simulated.
 
     `run` is a result of `plan`, or the folder of one; `everything` tries all boundaries, not the 40
-    of the largest tensors.
+    of the largest tensors. With `apply`, boundaries that are better joined are, one after the
+    other, and `applied.plan` is the plan that gives: for plans edited by hand.
 
     >>> found = tilewright.plan("four_convs@16x16", "mcu", layer_by_layer=True, verify=False)
     >>> why = tilewright.explain(found)
@@ -311,17 +317,32 @@ def explain(
     ['conv1', 'conv2', 'conv3']
     """
     saved = _saved(run) if isinstance(run, PlanResult) else load_run(Path(run))
+    graph, target, without = saved.graph, saved.machine, saved.without
+    apart = apart_edges(graph, saved.patterns)
+    limit = None if everything else MOST_BOUNDARIES
     explanation = explain_plan(
-        saved.graph,
-        saved.machine,
+        graph,
+        target,
         saved.plan,
         saved.placed,
-        without=saved.without,
-        apart=apart_edges(saved.graph, saved.patterns),
-        limit=None if everything else MOST_BOUNDARIES,
+        without=without,
+        apart=apart,
+        limit=limit,
         tell=progress,
     )
-    return Explained(saved.plan, saved.machine, explanation, saved.notes)
+    applied = None
+    if apply:
+        applied = apply_trials(
+            graph,
+            target,
+            saved.plan,
+            explanation,
+            without=without,
+            apart=apart,
+            limit=limit,
+            tell=progress,
+        )
+    return Explained(saved.plan, target, explanation, saved.notes, applied)
 
 
 def _saved(result: PlanResult) -> SavedRun:

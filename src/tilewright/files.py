@@ -29,6 +29,14 @@ def check_writable(path: Path) -> None:
         raise OutputError(f"cannot write '{path}': permission denied")
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a text file."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"cannot write '{path}': {error.strerror or error}") from None
+
+
 def load_inputs(path: Path, graph: Graph) -> dict[str, Array]:
     """Arrays for every input of the network, from an .npz file."""
     try:

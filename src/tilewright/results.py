@@ -20,6 +20,7 @@ from tilewright.report.plan_tables import groups_table, layers_table
 from tilewright.report.tiles import tiles_json
 from tilewright.report.tiles_on import OnMachine
 from tilewright.report.verified import verified_line
+from tilewright.search.applied import Applied
 from tilewright.search.explain import Explanation, label_of
 from tilewright.search.progress import Tell, silent
 from tilewright.tables import Cell, Shown, Table
@@ -189,6 +190,7 @@ class Explained(Shown):
     machine: Machine
     explanation: Explanation
     notes: tuple[str, ...] = ()
+    applied: Applied | None = None
 
     @property
     def json(self) -> dict[str, Any]:
@@ -205,6 +207,7 @@ class Explained(Shown):
             f"{self.plan.model} on {self.machine.name}: {count} "
             f"{noun(count, 'boundary', 'boundaries')}, {told.simulated} "
             f"{noun(told.simulated, 'trial')} simulated; {faster} would be faster without",
+            *([] if self.applied is None else [applied_line(self.applied)]),
         ]
 
     def as_table(self) -> Table:
@@ -217,6 +220,17 @@ class Explained(Shown):
             rows.append((b.edge.tensor, *ends, b.bytes, b.resident, b.kind.value, cycles, b.text))
         columns = "tensor before after bytes resident kind cycles_without text".split()
         return Table("boundaries", tuple(columns), tuple(rows))
+
+
+def applied_line(applied: Applied) -> str:
+    """What taking boundaries away gave."""
+    first, last, count = applied.cycles[0], applied.cycles[-1], len(applied.tensors)
+    if not count:
+        return "no boundary is better joined: the plan is written as it was"
+    return (
+        f"{count} {noun(count, 'boundary', 'boundaries')} joined ({', '.join(applied.tensors)}): "
+        f"{first:,} -> {last:,} cycles"
+    )
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -1,6 +1,7 @@
 """`tilewright explain`, patterns and ablations, from files to files."""
 
 import json
+import re
 from pathlib import Path
 from shutil import copytree
 
@@ -68,6 +69,23 @@ def test_folders_that_are_no_runs_or_changed(refused, planned: Path, tmp_path: P
     with (changed / "summary.json").open("a") as file:
         file.write("\n")
     assert "not as it was written" in refused("explain", changed)
+
+
+def test_boundaries_that_are_better_joined_are_joined(
+    succeeds, planned: Path, tmp_path: Path
+) -> None:
+    better = tmp_path / "better.yaml"
+    outcome = succeeds("explain", planned, "--apply", better)
+    assert "joined (" in outcome.err and "better.yaml" in outcome.err
+    machine = tmp_path / "mcu.yaml"
+    machine.write_text(SMALL)
+    before = json.loads((planned / "summary.json").read_text())["latency_cycles"]
+    replayed = ("plan", "four_convs@32x32", "--on", machine, "--plan", better)
+    after = succeeds(*replayed, "--json").json
+    assert after["verified"] is not None
+    assert after["latency_cycles"] < before
+    told = [int(n.replace(",", "")) for n in re.findall(r"([0-9,]+) cycles", outcome.err)]
+    assert told[-1] == after["latency_cycles"]
 
 
 def test_the_report_has_reasons_and_notes(tmp_path: Path, succeeds, network: Path) -> None:

@@ -1,27 +1,34 @@
-"""Any value that a person can write into a machine, plan or pattern file works, or is one line that
-says what is wrong."""
+"""Any value that a person can write into a machine, plan or pattern file, and any damage to a model
+or to the folder of a run, works or is one line that says what is wrong."""
 
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random, SystemRandom
+from shutil import copytree, rmtree
 from typing import Any
 
 import pytest
 
+from support.mutated_models import mutate_run, mutated_model
 from support.mutation import mutated, mutated_machine
+from support.networks import attention, residual
 from support.soak import SOAK
+from tilewright.api import load
 from tilewright.errors import TilewrightError
 from tilewright.frontend import zoo
 from tilewright.frontend.save import serialize
 from tilewright.frontend.weights import seeded
 from tilewright.machine import Machine, load_machine
+from tilewright.planning import plan_model
+from tilewright.runs.folder import write_run
+from tilewright.runs.saved import reseal
 
 pytestmark = pytest.mark.soak
 EACH = 200  # files in one test
-TESTS = 25 if SOAK else 1
+TESTS = 100 if SOAK else 1  # 20,000 files of each kind in a soak
 SECONDS = 60
 PLAN: Any = {
     "model": "four_convs",
@@ -89,24 +96,24 @@ def seeds() -> range:
     return range(first, first + EACH)
 
 
-def judged(outcome: Any, case: str) -> str:
+def judged(outcome: Any, case: str, least: int = 1) -> str:
     """What became of a plan: there is one, or one line that says why not."""
     if outcome.code == 0:
-        assert 0 < outcome.json["latency_cycles"] < 1 << 62, case
+        assert least <= outcome.json["latency_cycles"] < 1 << 62, case
         return "planned"
     assert outcome.code == 2 and len(outcome.err.splitlines()) == 1, f"{case}\n{outcome.err}"
     return "not planned"
 
 
 def tried(
-    make: Callable[[Random], tuple[str, str]], file: Path, attempt: Callable[[str], str]
+    make: Callable[[Random], tuple[str | bytes, str]], file: Path, attempt: Callable[[str], str]
 ) -> Counter[str]:
     """How often each thing became of the files that are made, none of which may take long."""
     counts = Counter[str]()
     for seed in seeds():
-        text, done = make(Random(seed))
+        content, done = make(Random(seed))
         case = f"{make.__qualname__} of Random({seed}): {done}"
-        file.write_text(text)
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
         with within(SECONDS, case):
             counts[attempt(case)] += 1
     return counts
@@ -158,3 +165,47 @@ def test_mutated_patterns(command: Command, model: Path, tmp_path: Path, number:
 
     counts = tried(patterns, file, attempt)
     assert counts["refused"] > 5 and counts["planned"] > 5, counts
+
+
+@pytest.mark.parametrize("number", range(TESTS))
+def test_a_mutated_model(command: Command, model: Path, tmp_path: Path, number: int) -> None:
+    """Loaded, planned, executed and compared; other numbers than the original's are no answer."""
+    file = tmp_path / "mutated.onnx"
+    sound = [model.read_bytes(), *(serialize(seeded(g())) for g in (attention, residual))]
+
+    def a_model(random: Random) -> tuple[bytes, str]:
+        return mutated_model(random.choice(sound), random)
+
+    def attempt(case: str) -> str:
+        outcome = command("plan", file, "--on", "mcu", "--layer-by-layer", "--json")
+        return judged(outcome, case, least=0)
+
+    counts = tried(a_model, file, attempt)
+    assert counts["not planned"] > 5 and counts["planned"] > 5, counts
+
+
+@pytest.mark.parametrize("number", range(TESTS))
+def test_a_mutated_run(command: Command, tmp_path: Path, number: int) -> None:
+    """Noticed as a change; and by `verify`, where the seal was renewed over it, as what it is."""
+    sound = tmp_path / "sound"
+    write_run(plan_model(load("four_convs@12x12"), load_machine("mcu"), layer_by_layer=True), sound)
+    counts = Counter[str]()
+    for seed in seeds():
+        random = Random(seed)
+        folder = tmp_path / "run"
+        copytree(sound, folder)
+        case = f"Random({seed}): {mutate_run(folder, random)}"
+        with within(SECONDS, case):
+            job = random.choice((["verify"], ["explain"], ["compare", sound]))
+            if job == ["verify"] and random.random() < 0.5:
+                with suppress(TilewrightError, OSError):
+                    reseal(folder)
+            outcome = command(*job, folder)
+        counts[job[0], outcome.code] += 1
+        if outcome.code:
+            assert outcome.code == 2 and len(outcome.err.splitlines()) == 1, (
+                f"{case}\n{outcome.err}"
+            )
+        rmtree(folder)
+    for job in ("verify", "explain", "compare"):
+        assert counts[job, 2] > 5, counts

@@ -315,8 +315,11 @@ def test_wrong_numbers_are_written_marked_and_told(
 
 def test_energy_is_no_objective_where_nothing_is_known_of_it(refused, tmp_path: Path) -> None:
     silent = tmp_path / "silent.yaml"
-    memories = "{sram: {read_pj_per_byte: null, write_pj_per_byte: null}}"
-    silent.write_text(f"extends: mcu\nenergy: null\ncores: {{core: {{memories: {memories}}}}}\n")
+    none = "{read_pj_per_byte: null, write_pj_per_byte: null}"
+    silent.write_text(
+        f"extends: mcu\nenergy: null\nmemories: {{external: {none}}}\n"
+        f"cores: {{core: {{memories: {{sram: {none}}}}}}}\n"
+    )
     base = ("plan", "four_convs@16x16", "--on", silent, "--objective")
     for name in ("energy", "edp"):
         assert "no energy figures" in refused(*base, name)

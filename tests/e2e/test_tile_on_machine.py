@@ -22,7 +22,7 @@ def limit(tile: dict[str, Any], name: str) -> dict[str, Any]:
 @pytest.mark.quick
 def test_one_tile_is_no_plural(succeeds: Command) -> None:
     text = succeeds("tile", "rn50_stem", "--node", "conv1", "--split", "H=1").out
-    assert "\n1 tile; recomputed" in text
+    assert "conv1: 1 tile; recomputed" in text
     large = ("tile", "rn50_stem@2000x2000", "--node", "conv1", "--split", "H=1", "--on", "mcu")
     assert "1 of 1 tile does not fit the scratchpad" in succeeds(*large).out
 

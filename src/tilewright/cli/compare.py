@@ -7,7 +7,7 @@ import typer
 
 from tilewright import api
 from tilewright.cli.common import JsonOption, out, print_json
-from tilewright.errors import OutputError
+from tilewright.files import write_text
 
 
 def compare(
@@ -42,10 +42,7 @@ def compare(
         api.check_writable(page)
     found = compare_all(*names)
     if page is not None:
-        try:
-            page.write_text(told.page(found), encoding="utf-8")
-        except OSError as error:
-            raise OutputError(f"cannot write '{page}': {error.strerror or error}") from None
+        write_text(page, told.page(found))
     if as_json:
         print_json({"compared": [told.difference_json(each) for each in found]})
         return

@@ -18,6 +18,15 @@ def explain(
     everything: Annotated[
         bool, typer.Option("--all", help="Try every boundary, not the 40 of the largest tensors.")
     ] = False,
+    apply: Annotated[
+        Path | None,
+        typer.Option(
+            "--apply",
+            metavar="plan.yaml",
+            help="Write the plan with every boundary taken away that is better joined: for plans "
+            "edited by hand, or read from a file.",
+        ),
+    ] = None,
     csv: CsvOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -29,6 +38,8 @@ def explain(
     Example:
 
       tilewright explain resnet18-run
+
+      tilewright explain edited-run --apply better.yaml
     """
     from tilewright import api
     from tilewright.report.explained import (
@@ -39,15 +50,23 @@ def explain(
         groups_table,
     )
 
-    if csv is not None:
-        api.check_writable(csv)
+    for path in (csv, apply):
+        if path is not None:
+            api.check_writable(path)
     with progress_line("reading the run") as tell:
-        run = api.explain(folder, everything=everything, progress=tell)
+        run = api.explain(folder, everything=everything, apply=apply is not None, progress=tell)
     explanation = run.explanation
     for text in run.notes:
         note(text)
     if csv is not None:
         run.to_csv(csv)
+    if apply is not None and run.applied is not None:
+        from tilewright.files import write_text
+        from tilewright.plan.plan import plan_text
+        from tilewright.results import applied_line
+
+        write_text(apply, plan_text(run.applied.plan))
+        note(f"{applied_line(run.applied)}; written: {apply}")
     if as_json:
         print_json(explanation_json(run.plan, run.machine, explanation))
         return

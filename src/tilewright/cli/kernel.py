@@ -200,9 +200,9 @@ def _one_of(nest: Path | None, ladder: bool, search: bool) -> None:
 
 def _writable(folder: Path | None) -> None:
     if folder is not None:
-        from tilewright.runs.folder import check_folder
+        from tilewright.runs.folder import check_place
 
-        check_folder(folder)
+        check_place(folder)
 
 
 def _graph(model: str):

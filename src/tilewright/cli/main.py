@@ -1,5 +1,6 @@
 """Entry point: commands are named here and imported when they are called; errors end here."""
 
+import os
 import sys
 from importlib import import_module
 from typing import Any, NoReturn, cast
@@ -26,6 +27,10 @@ COMMANDS = {
     "partition": ("partition", "Count kernels, FLOPs and bytes, and what operator fusion saves."),
     "show": ("show", "Show operators, models, machines, keys of machine files, passes, a model."),
 }
+
+
+INTERRUPTED = 130
+HELP_WIDTH = "120"  # columns of help where no terminal says how many there are
 
 
 class _Commands(TyperGroup):
@@ -96,8 +101,13 @@ _UsageError = cast("type[Exception]", typer.BadParameter.__mro__[1])
 
 def run() -> None:
     """Run the command line; a user's mistake is one line and exit code 2."""
+    if not sys.stdout.isatty():
+        os.environ.setdefault("TERMINAL_WIDTH", HELP_WIDTH)  # what typer breaks help at
     try:
-        sys.exit(app(standalone_mode=False) or 0)
+        code = app(standalone_mode=False) or 0
+        if code == INTERRUPTED:  # typer has swallowed it, and says nothing
+            raise KeyboardInterrupt
+        sys.exit(code)
     except _UsageError as error:
         _stop(*_usage(cast(typer.BadParameter, error)))
     except TilewrightError as error:

@@ -27,11 +27,7 @@ SOMETIMES = ("ablation.png",)  # files that only some runs have
 def check_folder(folder: Path, *, force: bool = False) -> None:
     """Raise before the work begins where the folder could not be written: it holds an earlier run
     and `force` does not say to replace it, or anything else."""
-    if os.path.lexists(folder) and not folder.is_dir():
-        raise OutputError(f"cannot write '{folder}': it is not a folder")
-    existing = next((p for p in (folder, *folder.absolute().parents) if os.path.lexists(p)), None)
-    if existing is None or not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
-        raise OutputError(f"cannot write '{folder}': '{existing}' is not a folder to write in")
+    check_place(folder)
     if not folder.is_dir() or not any(folder.iterdir()):
         return
     if not (folder / FOLDER / MANIFEST).is_file():
@@ -41,6 +37,15 @@ def check_folder(folder: Path, *, force: bool = False) -> None:
         )
     if not force:
         raise OutputError(f"cannot write '{folder}': it holds a run; --force replaces it")
+
+
+def check_place(folder: Path) -> None:
+    """Raise where nothing can be written to a folder, whatever is in it."""
+    if os.path.lexists(folder) and not folder.is_dir():
+        raise OutputError(f"cannot write '{folder}': it is not a folder")
+    existing = next((p for p in (folder, *folder.absolute().parents) if os.path.lexists(p)), None)
+    if existing is None or not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        raise OutputError(f"cannot write '{folder}': '{existing}' is not a folder to write in")
 
 
 def write_run(

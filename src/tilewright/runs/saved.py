@@ -159,6 +159,14 @@ def _write_manifest(folder: Path, about: dict[str, Any]) -> None:
 def check_run(folder: Path) -> Rechecked:
     """Validate and execute a saved run; raise where anything is not as it was."""
     about, notes = _unchanged(folder)
+    try:
+        return _checked(folder, about, notes)
+    except _DAMAGE as error:  # sealed anew over values that are not even of the right kind
+        detail = f"{type(error).__name__}: {error}"
+        raise RunError(f"'{folder}' makes no sense: {detail}") from None
+
+
+def _checked(folder: Path, about: dict[str, Any], notes: tuple[str, ...]) -> Rechecked:
     placed, machine, account = _validated(folder)
     _compare_summary(folder, account, placed)
     failure = failure_of(about.get("failure"))

@@ -87,6 +87,7 @@ class Forced:
     compute: tuple[float, float] | None = None
     limit: str = ""
     cut: GroupPlan | None = None
+    plan: Plan | None = None  # the plan that was simulated
 
 
 class Trials:
@@ -184,6 +185,7 @@ class Trials:
             placed.schedule.makespan,
             sum(traffic(placed.program, main)),
             shortage=self._made_to_fit(plan, placed),
+            plan=plan,
         )
         if joined is None:
             return forced

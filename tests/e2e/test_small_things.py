@@ -1,0 +1,140 @@
+"""What a person stumbles over in the first hour: interrupts, pipes, dimensions, help, tables."""
+
+import csv
+import io
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from onnx import TensorProto, helper
+
+from tilewright.cli.main import COMMANDS, load_command
+from tilewright.frontend import zoo
+from tilewright.frontend.save import serialize
+from tilewright.frontend.weights import seeded
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(serialize(seeded(zoo.build("four_convs@16x16"))))
+    return path
+
+
+@pytest.mark.parametrize(
+    "moment",
+    ["typer", "tilewright.cli.main", "rich.console", "numpy", "tilewright.api", "onnx", "numba"],
+)
+@pytest.mark.parametrize("job", [["tile", "four_convs", "--node", "conv1", "--split", "H=2"]])
+def test_an_interrupt_while_modules_are_imported_is_one_line(moment: str, job: list[str]) -> None:
+    code = f"""
+        import sys
+
+        class Interrupt:
+            def find_spec(self, name, path=None, target=None):
+                if name == {moment!r}:
+                    raise KeyboardInterrupt
+
+        sys.meta_path.insert(0, Interrupt())
+        sys.argv = ["tilewright", *{job!r}]
+        from tilewright.cli import main
+        main()
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (130, "tilewright: interrupted\n")
+
+
+def test_an_interrupt_while_explaining_is_one_line(
+    command, succeeds, net: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "run"
+    succeeds("plan", net, "--on", "mcu", "--layer-by-layer", "--no-verify", "--out", folder)
+    from tilewright.search import explain
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(explain.Trials, "together", interrupted)
+    outcome = command("explain", folder)
+    assert outcome.code == 130 and outcome.err.strip().endswith("tilewright: interrupted")
+    assert "Traceback" not in outcome.err
+
+
+def test_a_model_is_read_from_standard_input(net: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tilewright", "show", "model", "-", "--json"],
+        input=net.read_bytes(),
+        capture_output=True,
+        check=True,
+    )
+    assert b'"nodes": 4' in done.stdout
+    bad = subprocess.run(
+        [sys.executable, "-m", "tilewright", "show", "model", "-"],
+        input=b"no model",
+        capture_output=True,
+        check=False,
+    )
+    assert bad.returncode == 2 and b"standard input is not an ONNX model" in bad.stderr
+
+
+def test_open_dimensions_by_name(succeeds, refused, tmp_path: Path) -> None:
+    shape = ["batch", 3, 8, 8]
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"])],
+        "open",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
+    )
+    path = tmp_path / "open.onnx"
+    opsets = [helper.make_opsetid("", 18)]
+    path.write_bytes(
+        helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
+    )
+    shown = succeeds("show", "model", path, "--shape", "batch=2", "--json").json
+    assert shown["inputs"] == {"x": [2, 3, 8, 8]}
+    assert "--shape batch=1" in refused("show", "model", path)
+
+
+def test_tables_go_to_csv_from_every_command(succeeds, net: Path, tmp_path: Path) -> None:
+    def written(*arguments: object) -> list[dict[str, str]]:
+        file = tmp_path / "table.csv"
+        succeeds(*arguments, "--csv", file)
+        return list(csv.DictReader(io.StringIO(file.read_text())))
+
+    assert len(written("show", "model", net)) == 4
+    assert len(written("tile", net, "--node", "conv1", "--split", "H=4")) == 4
+    assert written("partition", net)[0]["macs"]
+    layers = written("plan", net, "--on", "npu-2.7", "--layer-by-layer", "--no-verify")
+    assert [row["node"] for row in layers] == ["conv1", "conv2", "conv3", "conv4"]
+    assert all(float(row["share"]) > 0 and row["engine"] for row in layers)
+    groups = list(csv.DictReader((tmp_path / "table.groups.csv").open()))
+    assert sum(float(row["share"]) for row in groups) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_is_true(name: str) -> None:
+    """Each is there, with help of its own."""
+    command = load_command(name)
+    assert command.name == name
+    assert len(command.help or "") > 20
+
+
+def test_help_is_as_wide_as_there_is_room() -> None:
+    environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "TERMINAL_WIDTH")}
+    done = subprocess.run(
+        [sys.executable, "-m", "tilewright", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+    )
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines)) > 100
+    assert sum("Check a saved run" in line for line in lines) == 1
+    told = [line for line in lines if "│ plan " in line]
+    assert told and "write all of it down." in told[0]
