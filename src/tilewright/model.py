@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tilewright.accounting import Operator
 from tilewright.errors import ModelError
@@ -139,7 +139,7 @@ def load_torch(
     `graph` is `module` (as FX traces it), `aten` (as torch.export gives it) or `auto`: the first
     where it can be had. `runnable` asks for a network that a runtime can execute.
     """
-    if not isinstance(module, str) and not _torch_is_there():
+    if not isinstance(module, str) and not _of_torch(module):
         raise ModelError(
             f"a {type(module).__name__} is no model: give an .onnx file, a zoo name, an ONNX "
             "ModelProto or a torch module"
@@ -163,9 +163,11 @@ def load_torch(
     return Model(called, network.graph, None, operators=network.operators, notes=notes)
 
 
-def _torch_is_there() -> bool:
-    """Who holds a torch module has imported torch: nothing heavy is loaded for a wrong type."""
-    return "torch" in sys.modules
+def _of_torch(given: Any) -> bool:
+    """Whether something may be a torch module, an exported program, or one with example inputs:
+    torch is not imported to find out."""
+    first: Any = cast("tuple[Any, ...]", given)[0] if isinstance(given, tuple) and given else given
+    return any(base.__module__.startswith("torch") for base in type(first).__mro__)
 
 
 def network_dtype(graph: Graph) -> str:

@@ -6,10 +6,10 @@ from typing import Any, cast
 
 import yaml
 
-from tilewright.api import is_torch_name
 from tilewright.errors import TilewrightError
 from tilewright.frontend import zoo
 from tilewright.machine.dtypes import rate_class
+from tilewright.model import is_torch_name
 from tilewright.sweep.errors import SpaceError
 from tilewright.sweep.expression import Expression, parse_expression
 from tilewright.sweep.fields import places_of
