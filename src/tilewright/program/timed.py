@@ -90,6 +90,8 @@ def timed(columns: Columns, tables: Tables, switches: Switches) -> Timed | Short
     ahead = np.full(groups, switches.hold if switches.prefetch else 0, np.int32)
     space = _space(columns, tables, loads, ahead, switches)
     for reach, most in LESS:
+        if not space.short.any():
+            break
         near = _near(columns, loads, space, groups, reach) & (ahead > most)
         if near.any():
             ahead[near] = most

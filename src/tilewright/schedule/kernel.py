@@ -155,9 +155,7 @@ def run(
         slots[index + 1] += slots[index]
     event_time = np.empty(room, dtype=np.int64)
     event_task = np.empty(room, dtype=np.int32)
-    root = int(
-        np.int64(0)
-    )  # where the heap of events begins: no literal, one signature
+    root = int(np.int64(0))  # where the heap of events begins: no literal, one signature
     events = root
     active = np.empty(slots[pools], dtype=np.int32)
     peak = np.empty(slots[pools], dtype=np.int64)

@@ -134,7 +134,8 @@ def deal_copies(
 ) -> Issued:
     """Give each copy to the link that is free first; large loads leave one link to all others,
     because they wait in line for room and bandwidth, and what computed data waits for does not
-    stand behind them. Loads of data that was just stored are waited for too. Links that carry no
+    stand behind them. Loads of data that was just stored are waited for too. What
+    passes from core to core takes any link that is still busy when it is ready. Links that carry no
     loads from the main memory are for all. Unless copies are dealt, each stays on the link it
     has."""
     tasks = order.size
@@ -181,7 +182,11 @@ def deal_copies(
             elif not fresh and not copies.small[copy]:
                 high = ways - urgent
         best, until = -1, 0.0
-        for way in range(low, high):
+        source, target = columns.source[task], columns.target[task]
+        passed = hardware.home[source] >= 0 and hardware.home[target] >= 0
+        for way in range(0 if deal and passed else low, high):
+            if way < low and free[copies.link[copy, way]] < max(ready, clock):
+                continue  # what waits for data holds up the loads behind it
             begin = max(ready, clock, free[copies.link[copy, way]])
             end = begin + copies.alone[copy, way]
             if best < 0 or end < until:
