@@ -196,7 +196,7 @@ def plan(
             seed=seed,
             patterns=patterns,
             ablation=ablation,
-            watch=watch,
+            watch=None if print_after is None else watch,
             progress=tell,
         )
         if folder is not None:
