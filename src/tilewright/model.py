@@ -166,7 +166,8 @@ def load_torch(
 def _of_torch(given: Any) -> bool:
     """Whether something may be a torch module, an exported program, or one with example inputs:
     torch is not imported to find out."""
-    first: Any = cast("tuple[Any, ...]", given)[0] if isinstance(given, tuple) and given else given
+    pair: object = given
+    first: Any = cast("tuple[Any, ...]", pair)[0] if isinstance(pair, tuple) and pair else given
     return any(base.__module__.startswith("torch") for base in type(first).__mro__)
 
 
