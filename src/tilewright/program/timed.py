@@ -11,18 +11,15 @@ from tilewright.program.columns import Columns, Hardware, Needs
 from tilewright.program.kernels.link import link
 from tilewright.program.kernels.order import (
     Issued,
-    Users,
     deal_copies,
     issued_order,
     own_places,
-    peaks_of,
     permuted,
-    place_main,
     renumbered,
-    users_of,
-    with_reuse,
 )
-from tilewright.program.kernels.prefetch import Loads, Space, find_loads, find_space, held_until
+from tilewright.program.kernels.prefetch import Loads, find_loads, held_until
+from tilewright.program.kernels.reuse import Users, peaks_of, place_main, users_of, with_reuse
+from tilewright.program.kernels.space import Space, find_space
 from tilewright.program.tables import Tables
 from tilewright.schedule.kernel import run
 from tilewright.schedule.problem import Flags, Ids, Quantities

@@ -50,8 +50,8 @@ def link(columns: Columns, views: Views) -> Needs:
         low, high, exact = _boxes(columns, views, mine)
         pairs, found = hazards(task_of[mine], columns.write[mine] != 0, low, high, exact)
         if count + found > first.size:
-            first = _longer(first, 2 * (count + found))
-            second = _longer(second, 2 * (count + found))
+            first = longer(first, 2 * (count + found))
+            second = longer(second, 2 * (count + found))
         for pair in range(found):
             first[count] = pairs[pair, 0]
             second[count] = pairs[pair, 1]
@@ -92,7 +92,8 @@ def _single_writers(columns: Columns, task_of: Ids, writers: Ids, first: Ids, se
 
 
 @njit()
-def _longer(array: Ids, size: int) -> Ids:
+def longer(array: Ids, size: int) -> Ids:
+    """The same numbers in a larger array."""
     larger = np.empty(size, np.int32)
     larger[: array.size] = array
     return larger

@@ -1,0 +1,300 @@
+# pyright: basic, reportArgumentType=false, reportReturnType=false
+# Numba checks the types of compiled functions; what it infers of arrays, pyright cannot.
+"""Room for what is computed and for what loads bring, while the loads are put in order.
+
+What is computed is placed first, at the low addresses; loads look for room from above, beginning at
+their use and going back in time as far as they want to, or as far as there is room.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tilewright.compiled import njit
+from tilewright.memory.greedy import lowest_offsets
+from tilewright.program.columns import Columns, Hardware
+from tilewright.program.kernels.prefetch import Loads
+from tilewright.schedule.problem import Flags, Ids, Quantities
+
+_BUCKET = 5  # buffers in a memory are found by their first position, 32 positions to a bucket
+_NEVER = 2**30
+
+
+class Space(NamedTuple):
+    """Addresses of all buffers (-1: none found), where each load is issued, and the positions at
+    which there was no room for something."""
+
+    address: Quantities
+    issue: Ids
+    short: Flags
+
+
+@njit()
+def find_space(columns: Columns, hardware: Hardware, loads: Loads, held: Ids) -> Space:
+    """Addresses in all memories but the main one, and where each load is issued: as wanted, or as
+    soon after as there is room until it is used. In every group, what is there for most of it looks
+    for room first."""
+    buffers, count = columns.memory.size, loads.rest.size
+    last = np.full(buffers, -1, np.int64)
+    for buffer in range(buffers):
+        if loads.first[buffer] >= 0:
+            last[buffer] = held[loads.last[buffer]]
+    short = np.zeros(count + 1, np.bool_)
+    address = _computed(columns, hardware, loads, last, short)
+    memories = hardware.home.size
+    shelves = _Shelves(
+        np.full(buffers, -1, np.int64),
+        last,
+        address,
+        address + columns.size,
+        np.full((memories, (count >> _BUCKET) + 2), -1, np.int32),
+        np.full((memories, (count >> _BUCKET) + 2), -1, np.int64),
+        np.full(buffers, -1, np.int32),
+        np.full((memories, count + 2), -1, np.int32),
+        np.full(buffers, -1, np.int32),
+    )
+    for buffer in range(buffers):
+        if address[buffer] >= 0:
+            _take(shelves, columns.memory[buffer], buffer, np.int64(loads.first[buffer]))
+    gaps = np.empty((2, buffers + 2), np.int64)
+    issue = np.empty(loads.loads.size, np.int32)
+    for index in _ranked(columns, loads, last):
+        task, use = loads.loads[index], loads.use[index]
+        want = np.int64(min(max(loads.ready[index], loads.wanted[index]), use))
+        place = want
+        for again in range(2):  # all targets of a load begin where the last of them can
+            if again and columns.access_start[task + 1] - columns.access_start[task] <= 2:
+                break
+            for access in range(columns.access_start[task], columns.access_start[task + 1]):
+                buffer = columns.buffer[access]
+                if not columns.write[access]:
+                    continue
+                if last[buffer] < use:  # not used itself: there while the other targets arrive
+                    last[buffer] = use
+                found, address[buffer] = _back(
+                    shelves,
+                    columns.memory[buffer],
+                    gaps,
+                    place if again else want,
+                    use,
+                    last[buffer],
+                    columns.size[buffer],
+                    columns.alignment[buffer],
+                    hardware.usable[columns.memory[buffer]],
+                )
+                if not again:
+                    place = max(place, found)
+        for access in range(columns.access_start[task], columns.access_start[task + 1]):
+            buffer = columns.buffer[access]
+            if not columns.write[access]:
+                continue
+            if address[buffer] < 0:
+                short[place] = True
+                continue
+            shelves.low[buffer] = address[buffer]
+            shelves.high[buffer] = address[buffer] + columns.size[buffer]
+            _take(shelves, columns.memory[buffer], buffer, place)
+        issue[index] = place
+    return Space(address, issue, short)
+
+
+@njit()
+def _computed(
+    columns: Columns,
+    hardware: Hardware,
+    loads: Loads,
+    last: Quantities,
+    short: Flags,
+) -> Quantities:
+    """Addresses of all that is used but not loaded, as far down as it goes, memory by memory."""
+    buffers = columns.memory.size
+    address = np.full(buffers, -1, np.int64)
+    loaded = np.zeros(buffers, np.bool_)
+    for task in loads.loads:
+        for access in range(columns.access_start[task], columns.access_start[task + 1]):
+            if columns.write[access]:
+                loaded[columns.buffer[access]] = True
+    mine = np.empty(buffers, np.int64)
+    nothing = np.empty(0, np.int32)
+    for memory in range(hardware.home.size):
+        count = 0
+        for buffer in loads.seen if memory != hardware.main else nothing:
+            if columns.memory[buffer] == memory and not loaded[buffer]:
+                mine[count] = buffer
+                count += 1
+        if count == 0:
+            continue
+        chosen = mine[:count].copy()
+        begin, stop = loads.first[chosen].astype(np.int64), last[chosen] + 1
+        size, unit = columns.size[chosen], columns.alignment[chosen]
+        live = np.zeros(loads.rest.size + 2, np.int64)
+        for index in range(count):
+            live[begin[index]] += size[index]
+            live[stop[index]] -= size[index]
+        least, sum_live = np.int64(0), np.int64(0)
+        for place in range(live.size):
+            sum_live += live[place]
+            least = max(least, sum_live)
+        if least > hardware.usable[memory]:
+            sum_live = np.int64(0)
+            for place in range(short.size):
+                sum_live += live[place]
+                short[place] = short[place] or sum_live > hardware.usable[memory]
+            continue
+        offsets = lowest_offsets(
+            begin,
+            stop,
+            size,
+            unit,
+            np.empty(0, np.int64),
+            np.zeros(count, np.int64),
+            loads.rest.size + 1,
+            least,
+            0,
+        )
+        for index in range(count):
+            if offsets[index] + size[index] <= hardware.usable[memory]:
+                address[chosen[index]] = offsets[index]
+            else:
+                short[begin[index] : stop[index]] = True
+    return address
+
+
+@njit()
+def _ranked(columns: Columns, loads: Loads, last: Quantities) -> Quantities:
+    """The order in which loads look for room: group by group, what stays for most of the group and
+    is large first, then by use."""
+    count = loads.loads.size
+    groups = 0
+    for task in loads.loads:
+        groups = max(groups, columns.group[task] + 1)
+    begin = np.full(groups, _NEVER, np.int64)
+    end = np.full(groups, -1, np.int64)
+    for index in range(count):
+        group = columns.group[loads.loads[index]]
+        begin[group] = min(begin[group], loads.use[index])
+        end[group] = max(end[group], loads.use[index])
+    key = np.empty(count, np.int64)
+    for index in range(count):
+        task, use = loads.loads[index], loads.use[index]
+        group = columns.group[task]
+        buffer = columns.buffer[columns.access_start[task] + 1]
+        stays = 2 * (max(last[buffer], use) - use) > end[group] - begin[group] > 0
+        rank = np.int64(1) << 40
+        if stays:
+            rank -= columns.size[buffer]
+        key[index] = np.int64(group) * (np.int64(1) << 41) + rank
+    return np.argsort(key, kind="mergesort")
+
+
+class _Shelves(NamedTuple):
+    """Buffers in their memories: from position `begin` to `last`, bytes from `low` to `high`. Those
+    that begin in a bucket of positions are chained from `heads` by `behind`; `reach` is the latest
+    end in a bucket and all before it; those that end at a position are chained from `ends`."""
+
+    begin: Quantities
+    last: Quantities
+    low: Quantities
+    high: Quantities
+    heads: Ids
+    reach: Quantities
+    behind: Ids
+    ends: Ids
+    ends_behind: Ids
+
+
+@njit()
+def _take(shelves: _Shelves, memory: int, buffer: int, begin: int) -> None:
+    """Put a buffer there from a position on."""
+    shelves.begin[buffer] = begin
+    last = shelves.last[buffer]
+    bucket = begin >> _BUCKET
+    shelves.behind[buffer] = shelves.heads[memory, bucket]
+    shelves.heads[memory, bucket] = buffer
+    while bucket < shelves.reach.shape[1] and shelves.reach[memory, bucket] < last:
+        shelves.reach[memory, bucket] = last
+        bucket += 1
+    shelves.ends_behind[buffer] = shelves.ends[memory, last]
+    shelves.ends[memory, last] = buffer
+
+
+@njit()
+def _back(
+    shelves: _Shelves,
+    memory: int,
+    gaps: Quantities,
+    want: int,
+    use: int,
+    last: int,
+    size: int,
+    alignment: int,
+    usable: int,
+) -> tuple[int, int]:
+    """The earliest position, not before the wanted one, from which there is room until `last`, and
+    the highest place there (-1: not even from the use on)."""
+    gaps[0, 0], gaps[1, 0] = 0, usable
+    count = np.int64(1)
+    bucket = last >> _BUCKET
+    while bucket >= 0 and shelves.reach[memory, bucket] >= use:
+        buffer = shelves.heads[memory, bucket]
+        while buffer >= 0:
+            if shelves.begin[buffer] <= last and shelves.last[buffer] >= use:
+                count = _without(gaps, count, shelves.low[buffer], shelves.high[buffer], size)
+            buffer = shelves.behind[buffer]
+        bucket -= 1
+    place = _highest(gaps, count, size, alignment)
+    if place < 0:
+        return use, -1
+    for position in range(use - 1, want - 1, -1):
+        buffer = shelves.ends[memory, position]
+        hit = False
+        while buffer >= 0:
+            low, high = shelves.low[buffer], shelves.high[buffer]
+            hit = hit or (low < place + size and high > place)
+            count = _without(gaps, count, low, high, size)
+            buffer = shelves.ends_behind[buffer]
+        if hit:
+            lower = _highest(gaps, count, size, alignment)
+            if lower < 0:
+                return position + 1, place
+            place = lower
+    return want, place
+
+
+@njit()
+def _without(gaps: Quantities, count: int, low: int, high: int, size: int) -> int:
+    """Gaps (from, to; the highest first) less a range of bytes, and how many are left; those too
+    small go."""
+    above = 0
+    while above < count and gaps[0, above] >= high:
+        above += 1
+    below = above
+    while below < count and gaps[1, below] > low:
+        below += 1
+    if above == below:
+        return count
+    top, bottom = gaps[1, above], gaps[0, below - 1]
+    upper, lower = top - high >= size, low - bottom >= size
+    shift = int(upper) + int(lower) - (below - above)
+    if shift > 0:
+        for gap in range(count - 1, below - 1, -1):
+            gaps[0, gap + shift], gaps[1, gap + shift] = gaps[0, gap], gaps[1, gap]
+    elif shift < 0:
+        for gap in range(below, count):
+            gaps[0, gap + shift], gaps[1, gap + shift] = gaps[0, gap], gaps[1, gap]
+    if upper:
+        gaps[0, above], gaps[1, above] = high, top
+        above += 1
+    if lower:
+        gaps[0, above], gaps[1, above] = bottom, low
+    return count + shift
+
+
+@njit()
+def _highest(gaps: Quantities, count: int, size: int, alignment: int) -> int:
+    """The highest aligned place in a gap, or -1."""
+    for gap in range(count):
+        place = (gaps[1, gap] - size) // alignment * alignment
+        if place >= gaps[0, gap]:
+            return place
+    return -1
