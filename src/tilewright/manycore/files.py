@@ -1,0 +1,115 @@
+"""YAML files of other tools, read with errors that name file and key."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+
+from tilewright.errors import TilewrightError
+
+_Loader = cast("type[yaml.SafeLoader]", getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+class InputFileError(TilewrightError):
+    """A file of another tool that cannot be understood: which file, which key, and why."""
+
+
+def fault(file: Path, key: str, text: str) -> InputFileError:
+    """One line: the file, the key (if it is about one) and what is wrong."""
+    return InputFileError(f"{file}: {key}: {text}" if key else f"{file}: {text}")
+
+
+def read_yaml(file: Path) -> object:
+    """The file as plain data."""
+    try:
+        text = file.read_text(encoding="utf-8")
+        return cast(object, yaml.load(text, _Loader))  # pyright: ignore[reportUnknownMemberType]
+    except FileNotFoundError:
+        raise fault(file, "", "there is no such file") from None
+    except OSError as error:
+        raise fault(file, "", f"cannot be read: {error.strerror or error}") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}: " if mark is not None else ""
+        problem = getattr(error, "problem", None) or "cannot be read"
+        raise fault(file, "", f"{where}not YAML: {problem}") from None
+    except (ValueError, RecursionError) as error:
+        raise fault(file, "", f"not YAML: {error}") from None
+
+
+class Section:
+    """A mapping of a file, whose keys are asked for one by one; what nobody asked for is left."""
+
+    def __init__(self, file: Path, where: str, tree: object, what: str = "a mapping") -> None:
+        if not isinstance(tree, dict):
+            raise fault(file, where, f"has to be {what} of keys")
+        self.file, self.where = file, where
+        pairs = cast("dict[object, Any]", tree)
+        self.tree: Mapping[str, Any] = {str(key): value for key, value in pairs.items()}
+        self.asked: set[str] = set()
+
+    def key(self, name: str) -> str:
+        """How messages call a key of this section."""
+        return f"{self.where}.{name}" if self.where else name
+
+    def error(self, name: str, text: str) -> InputFileError:
+        """Something that is wrong with one of its keys."""
+        return fault(self.file, self.key(name), text)
+
+    def get(self, name: str, default: object = None) -> Any:
+        """A value, or the default where the key is not there."""
+        self.asked.add(name)
+        value = self.tree.get(name)
+        return default if value is None else value
+
+    def need(self, name: str) -> Any:
+        """A value that has to be there."""
+        value = self.get(name)
+        if value is None:
+            raise self.error(name, "is missing")
+        return value
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """A text (numbers are texts too: names may look like them)."""
+        value = self.need(name) if default is None else self.get(name, default)
+        if not isinstance(value, str | int | float):
+            raise self.error(name, "has to be a text")
+        return str(value)
+
+    def number(self, name: str, default: float | None = None, least: float = 0.0) -> float:
+        """A number that is not below `least`."""
+        value = self.need(name) if default is None else self.get(name, default)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self.error(name, f"has to be a number, not {value!r}")
+        if not value >= least or value == float("inf"):
+            raise self.error(name, f"is {value}, has to be a number of at least {least:g}")
+        return float(value)
+
+    def count(self, name: str, default: int | None = None, least: int = 1) -> int:
+        """A whole number of at least `least`."""
+        value = self.number(name, None if default is None else float(default), float(least))
+        if value != int(value):
+            raise self.error(name, f"has to be a whole number, not {value}")
+        return int(value)
+
+    def section(self, name: str) -> "Section":
+        """A mapping below."""
+        return Section(self.file, self.key(name), self.need(name))
+
+    def items(self, name: str, *, needed: bool = True) -> Sequence[Any]:
+        """A list below; nothing where it is not there and not needed."""
+        value = self.need(name) if needed else self.get(name, [])
+        if not isinstance(value, list):
+            raise self.error(name, "has to be a list")
+        return cast("list[Any]", value)
+
+    def left(self) -> list[str]:
+        """Keys that nobody asked for."""
+        return [self.key(name) for name in self.tree if name not in self.asked]
+
+
+def notes_of(file: Path, keys: Iterable[str]) -> tuple[str, ...]:
+    """One remark about the keys of a file that are not needed."""
+    names = list(dict.fromkeys(keys))
+    return (f"{file}: not needed, left aside: {', '.join(names)}",) if names else ()

@@ -1,0 +1,248 @@
+"""What the evaluator keeps: gaps of carriers, free bytes of memories, copies of pieces, and the
+record of all tasks; compiled. See `state.py` for the columns."""
+
+from tilewright.compiled import njit
+from tilewright.manycore.state import (
+    ARRIVE,
+    BEYOND,
+    BRING,
+    END,
+    FAULT,
+    FREE,
+    FULL,
+    GAP_COUNT,
+    GAP_END,
+    GAP_START,
+    LAST,
+    LAST_TASK,
+    LIMIT,
+    NEED_LIST,
+    NEED_START,
+    NEEDS,
+    NEVER,
+    PIECES,
+    PLACES,
+    POOL,
+    POOL_COUNT,
+    POOL_GATE,
+    POOL_SIZE,
+    POOL_TIME,
+    ROOM,
+    SIZE,
+    TARGET_LIST,
+    TARGET_START,
+    TARGETS,
+    TASK_END,
+    TASK_ENGINE,
+    TASK_ITEM,
+    TASK_KIND,
+    TASK_START,
+    TASK_WAY,
+    TASKS,
+    USES,
+    WANTED,
+)
+from tilewright.schedule.problem import Quantities
+
+
+@njit(cache=True)
+def find_gap(st: Quantities, at: Quantities, carrier: int, time: int, length: int) -> int:
+    """The earliest time from `time` on at which a carrier is free for so long."""
+    starts = at[GAP_START] + carrier * at[ROOM]
+    ends = at[GAP_END] + carrier * at[ROOM]
+    low, high = 0, st[at[GAP_COUNT] + carrier]
+    while low < high:  # the first gap that ends after `time`
+        middle = (low + high) >> 1
+        if st[ends + middle] <= time:
+            low = middle + 1
+        else:
+            high = middle
+    while True:
+        start = max(st[starts + low], time)
+        if st[ends + low] - start >= length:
+            return start
+        low += 1
+
+
+@njit(cache=True)
+def book_gap(st: Quantities, at: Quantities, carrier: int, start: int, length: int) -> None:
+    """Take a carrier for a time that `find_gap` found."""
+    starts = at[GAP_START] + carrier * at[ROOM]
+    ends = at[GAP_END] + carrier * at[ROOM]
+    count = st[at[GAP_COUNT] + carrier]
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) >> 1
+        if st[ends + middle] <= start:
+            low = middle + 1
+        else:
+            high = middle
+    before, after = start > st[starts + low], start + length < st[ends + low]
+    if before and after:
+        for k in range(count, low, -1):
+            st[starts + k] = st[starts + k - 1]
+            st[ends + k] = st[ends + k - 1]
+        st[ends + low] = start
+        st[starts + low + 1] = start + length
+        st[at[GAP_COUNT] + carrier] = count + 1
+    elif before:
+        st[ends + low] = start
+    elif after:
+        st[starts + low] = start + length
+    else:
+        for k in range(low, count - 1):
+            st[starts + k] = st[starts + k + 1]
+            st[ends + k] = st[ends + k + 1]
+        st[at[GAP_COUNT] + carrier] = count - 1
+
+
+@njit(cache=True)
+def give_bytes(st: Quantities, at: Quantities, place: int, size: int, time: int, gate: int) -> None:
+    """Bytes of a memory that are free from a time on, by the end of a task."""
+    st[at[FREE] + place] += size
+    times = at[POOL_TIME] + place * (POOL + 1)
+    sizes = at[POOL_SIZE] + place * (POOL + 1)
+    gates = at[POOL_GATE] + place * (POOL + 1)
+    count = st[at[POOL_COUNT] + place]
+    if count == POOL:  # join the two oldest: they count as free when the younger is
+        st[sizes + 1] += st[sizes]
+        for k in range(count - 1):
+            st[times + k] = st[times + k + 1]
+            st[sizes + k] = st[sizes + k + 1]
+            st[gates + k] = st[gates + k + 1]
+        count -= 1
+    k = count
+    while k > 0 and st[times + k - 1] > time:
+        st[times + k] = st[times + k - 1]
+        st[sizes + k] = st[sizes + k - 1]
+        st[gates + k] = st[gates + k - 1]
+        k -= 1
+    st[times + k] = time
+    st[sizes + k] = size
+    st[gates + k] = gate
+    st[at[POOL_COUNT] + place] = count + 1
+
+
+@njit(cache=True)
+def free_from(st: Quantities, at: Quantities, place: int, size: int) -> int:
+    """From when on so many bytes are free; there have to be enough."""
+    found = 0
+    for k in range(st[at[POOL_COUNT] + place]):
+        found += st[at[POOL_SIZE] + place * (POOL + 1) + k]
+        if found >= size:
+            return st[at[POOL_TIME] + place * (POOL + 1) + k]
+    return NEVER
+
+
+@njit(cache=True)
+def take_bytes(st: Quantities, at: Quantities, place: int, size: int, time: int) -> int:
+    """Take bytes that are free at a time, the last released first; the task they wait for."""
+    times = at[POOL_TIME] + place * (POOL + 1)
+    sizes = at[POOL_SIZE] + place * (POOL + 1)
+    gates = at[POOL_GATE] + place * (POOL + 1)
+    count = st[at[POOL_COUNT] + place]
+    st[at[FREE] + place] -= size
+    k = count - 1
+    while st[times + k] > time:
+        k -= 1
+    gate = st[gates + k]
+    while size > 0:
+        used = min(size, st[sizes + k])
+        st[sizes + k] -= used
+        size -= used
+        if st[sizes + k] == 0:
+            for j in range(k, count - 1):
+                st[times + j] = st[times + j + 1]
+                st[sizes + j] = st[sizes + j + 1]
+                st[gates + j] = st[gates + j + 1]
+            count -= 1
+        k -= 1
+    st[at[POOL_COUNT] + place] = count
+    return gate
+
+
+@njit(cache=True)
+def note_need(st: Quantities, at: Quantities, task: int) -> None:
+    """The task that is being recorded waits for another."""
+    if task >= 0:
+        st[at[NEED_LIST] + st[at[NEEDS]]] = task
+        st[at[NEEDS]] += 1
+
+
+@njit(cache=True)
+def note_target(st: Quantities, at: Quantities, place: int) -> None:
+    """The copy that is being recorded goes to a memory."""
+    st[at[TARGET_LIST] + st[at[TARGETS]]] = place
+    st[at[TARGETS]] += 1
+
+
+@njit(cache=True)
+def note_task(
+    st: Quantities,
+    at: Quantities,
+    kind: int,
+    engine: int,
+    item: int,
+    start: int,
+    end: int,
+    way: int,
+) -> int:
+    """Record a task whose needs and targets are recorded; its number."""
+    task = st[at[TASKS]]
+    st[at[TASK_KIND] + task] = kind
+    st[at[TASK_ENGINE] + task] = engine
+    st[at[TASK_ITEM] + task] = item
+    st[at[TASK_START] + task] = start
+    st[at[TASK_END] + task] = end
+    st[at[TASK_WAY] + task] = way
+    st[at[TASKS]] = task + 1
+    st[at[NEED_START] + task + 1] = st[at[NEEDS]]
+    st[at[TARGET_START] + task + 1] = st[at[TARGETS]]
+    if end > at[LIMIT]:
+        st[at[FAULT]] = BEYOND
+    full = task + 2 >= at[ROOM] or at[NEED_LIST] + st[at[NEEDS]] + at[PIECES] >= at[END]
+    if full or at[TARGET_LIST] + st[at[TARGETS]] + at[PLACES] >= at[NEED_START]:
+        st[at[FAULT]] = FULL
+    return task
+
+
+@njit(cache=True)
+def drop_copy(net: Quantities, st: Quantities, at: Quantities, piece: int, place: int) -> None:
+    """Give the bytes of a copy back from its last use on."""
+    copy = piece * at[PLACES] + place
+    st[at[ARRIVE] + copy] = -1
+    gate = st[at[LAST_TASK] + copy]
+    give_bytes(st, at, place, net[at[SIZE] + piece], st[at[LAST] + copy], gate)
+
+
+@njit(cache=True)
+def release_copy(net: Quantities, st: Quantities, at: Quantities, piece: int, place: int) -> None:
+    """Give a copy's bytes back if nobody needs it any more."""
+    copy = piece * at[PLACES] + place
+    if place == 0 or st[at[ARRIVE] + copy] < 0 or st[at[USES] + copy] > 0:
+        return
+    if st[at[WANTED] + piece] > 0 and st[at[ARRIVE] + piece * at[PLACES]] < 0:
+        return
+    drop_copy(net, st, at, piece, place)
+
+
+@njit(cache=True)
+def note_arrival(
+    st: Quantities, at: Quantities, piece: int, place: int, time: int, task: int
+) -> None:
+    """A piece is in a memory from now on."""
+    copy = piece * at[PLACES] + place
+    if st[at[USES] + copy] > 0 and st[at[ARRIVE] + copy] < 0:
+        st[at[WANTED] + piece] -= 1
+    st[at[ARRIVE] + copy] = time
+    st[at[LAST] + copy] = time
+    st[at[LAST_TASK] + copy] = task
+    st[at[BRING] + copy] = task
+
+
+@njit(cache=True)
+def note_use(st: Quantities, at: Quantities, copy: int, time: int, task: int) -> None:
+    """A task that uses a copy ends at a time."""
+    if time >= st[at[LAST] + copy]:
+        st[at[LAST] + copy] = time
+        st[at[LAST_TASK] + copy] = task
