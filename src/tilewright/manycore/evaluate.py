@@ -227,12 +227,13 @@ class Evaluator:
         copies, pools = pieces * places, places * (s.POOL + 1)
         sizes = dict.fromkeys(range(s.FAULT, s.TARGETS + 1), 1)
         sizes |= {s.CORE_FREE: int(at[s.CORES]), s.GAP_COUNT: int(at[s.CARRIERS])}
-        sizes |= {s.POOL_COUNT: places, s.FREE: places}
+        sizes |= {s.POOL_COUNT: places, s.FREE: places, s.HELD_COUNT: places}
         sizes |= dict.fromkeys(range(s.ARRIVE, s.PINNED + 1), copies)
         sizes |= {s.WANTED: pieces, s.DONE: tiles}
-        sizes |= {s.READY: parts, s.WAITS: parts, s.FETCHED: parts}
+        sizes |= {s.READY: parts, s.WAITER: tiles, s.FETCHED: parts}
         sizes |= {s.POOL_TIME: pools, s.POOL_SIZE: pools, s.POOL_GATE: pools, s.FRESH: 0}
-        sizes |= {s.FOLLOWING: parts, s.CORE_OF: parts}
+        sizes |= {s.FOLLOWING: parts, s.CORE_OF: parts, s.HELD: copies, s.POSITION: copies}
+        sizes |= {s.NEXT_WAITER: parts, s.ACTIVE: parts}
         gaps = int(at[s.CARRIERS]) * room
         sizes |= {s.GAP_START: gaps, s.GAP_END: gaps}
         sizes |= dict.fromkeys(range(s.TASK_KIND, s.TASK_WAY + 1), room)
@@ -245,7 +246,7 @@ class Evaluator:
             where += sizes[name]
         at[s.END] = where
         fresh = np.zeros(at[s.FRESH], np.int64)
-        for name in (s.ARRIVE, s.LAST_TASK, s.BRING, s.PINNED, s.READY, s.WAITS, s.POOL_GATE):
+        for name in (s.ARRIVE, s.LAST_TASK, s.BRING, s.PINNED, s.READY, s.WAITER, s.POOL_GATE):
             fresh[at[name] : at[name] + sizes[name]] = -1
         for name in (s.GAP_COUNT, s.POOL_COUNT):
             fresh[at[name] : at[name] + sizes[name]] = 1

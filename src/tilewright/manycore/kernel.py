@@ -23,6 +23,7 @@ from tilewright.manycore.ledger import (
     take_bytes,
 )
 from tilewright.manycore.state import (
+    ACTIVE,
     ARRIVE,
     AVOID,
     BRING,
@@ -42,10 +43,13 @@ from tilewright.manycore.state import (
     FINAL,
     FOLLOWING,
     FREE,
+    HELD,
+    HELD_COUNT,
     INPUT_PLACE,
     MAKER,
     NEVER,
     NEXT_HOP,
+    NEXT_WAITER,
     OUTPUT_PLACE,
     PART_FIRST,
     PART_LAYER,
@@ -72,7 +76,7 @@ from tilewright.manycore.state import (
     USE_PART,
     USE_START,
     USES,
-    WAITS,
+    WAITER,
     WANTED,
     WAY_AVOIDED,
     WAY_BITS,
@@ -136,9 +140,10 @@ def _evict(net: Quantities, st: Quantities, at: Quantities, place: int, tile: in
     places, core = at[PLACES], net[at[PLACE_CORE] + place]
     way_out = net[at[WAY_COUNT] + place * places] > 0
     victim, worst, kept = -1, -1, False
-    for piece in range(at[PIECES]):
+    for entry in range(st[at[HELD_COUNT] + place]):
+        piece = st[at[HELD] + place * at[PIECES] + entry]
         copy = piece * places + place
-        if st[at[ARRIVE] + copy] < 0 or st[at[PINNED] + copy] == tile:
+        if st[at[PINNED] + copy] == tile:
             continue
         elsewhere = False
         for other in range(places):
@@ -328,8 +333,9 @@ def _inputs(net: Quantities, st: Quantities, at: Quantities, tile: int, core: in
         if st[at[ARRIVE] + piece * places + place] < 0:
             if not _fetch(net, st, at, piece, place, tile):
                 return False
-            for other in range(1, places):
-                release_copy(net, st, at, piece, other)
+            if st[at[WANTED] + piece] == 0 or st[at[ARRIVE] + piece * places] > 0:
+                for other in range(1, places):
+                    release_copy(net, st, at, piece, other)
     return True
 
 
@@ -381,6 +387,22 @@ def _compute(net: Quantities, st: Quantities, at: Quantities, tile: int, core: i
 
 
 @njit(cache=True)
+def _wake(net: Quantities, st: Quantities, at: Quantities, part: int, active: int) -> int:
+    """See whether the next tile of a part can go on: then it is active; else it waits for the
+    first tile that is not done. How many are active."""
+    tile = st[at[FOLLOWING] + part]
+    for entry in range(net[at[READ_START] + tile], net[at[READ_START] + tile + 1]):
+        maker = net[at[MAKER] + net[at[READS] + entry]]
+        if maker >= 0 and not st[at[DONE] + maker]:
+            st[at[NEXT_WAITER] + part] = st[at[WAITER] + maker]
+            st[at[WAITER] + maker] = part
+            return active
+    st[at[READY] + part] = _estimate(net, st, at, tile, st[at[CORE_OF] + part])
+    st[at[ACTIVE] + active] = part
+    return active + 1
+
+
+@njit(cache=True)
 def run(net: Quantities, st: Quantities, at: Quantities) -> None:
     """Time one allocation; `st` is fresh, with the core of each part, and holds the record
     afterwards."""
@@ -396,32 +418,19 @@ def run(net: Quantities, st: Quantities, at: Quantities) -> None:
             if st[at[USES] + copy] == 0:
                 st[at[WANTED] + piece] += 1
             st[at[USES] + copy] += net[at[USE_COUNT] + use]
+    active = 0
+    for part in range(parts):
+        active = _wake(net, st, at, part, active)
     left = at[TILES]
     while left > 0:
-        chosen, soonest, layer = -1, NEVER, -1
-        for part in range(parts):
-            tile = st[at[FOLLOWING] + part]
-            if tile >= net[at[PART_FIRST] + part + 1]:
-                continue
-            core = st[at[CORE_OF] + part]
-            if st[at[READY] + part] < 0:
-                waits = st[at[WAITS] + part]
-                if waits >= 0 and not st[at[DONE] + waits]:
-                    continue
-                waits = -1
-                for entry in range(net[at[READ_START] + tile], net[at[READ_START] + tile + 1]):
-                    maker = net[at[MAKER] + net[at[READS] + entry]]
-                    if maker >= 0 and not st[at[DONE] + maker]:
-                        waits = maker
-                        break
-                st[at[WAITS] + part] = waits
-                if waits >= 0:
-                    continue
-                st[at[READY] + part] = _estimate(net, st, at, tile, core)
-            time = max(st[at[READY] + part], st[at[CORE_FREE] + core])
-            deeper = net[at[PART_LAYER] + part] > layer
-            if time < soonest or (time == soonest and deeper):
-                chosen, soonest, layer = part, time, net[at[PART_LAYER] + part]
+        slot, chosen, soonest, layer = -1, -1, NEVER, -1
+        for entry in range(active):
+            part = st[at[ACTIVE] + entry]
+            time = max(st[at[READY] + part], st[at[CORE_FREE] + st[at[CORE_OF] + part]])
+            depth = net[at[PART_LAYER] + part]
+            better = depth > layer or (depth == layer and part < chosen)
+            if time < soonest or (time == soonest and better):
+                slot, chosen, soonest, layer = entry, part, time, depth
         core, tile = st[at[CORE_OF] + chosen], st[at[FOLLOWING] + chosen]
         if not st[at[FETCHED] + chosen]:
             if not _inputs(net, st, at, tile, core):
@@ -434,6 +443,14 @@ def run(net: Quantities, st: Quantities, at: Quantities) -> None:
             return
         st[at[DONE] + tile] = 1
         st[at[FOLLOWING] + chosen] += 1
-        st[at[READY] + chosen] = -1
         st[at[FETCHED] + chosen] = 0
         left -= 1
+        active -= 1
+        st[at[ACTIVE] + slot] = st[at[ACTIVE] + active]
+        if tile + 1 < net[at[PART_FIRST] + chosen + 1]:
+            active = _wake(net, st, at, chosen, active)
+        waiting = st[at[WAITER] + tile]
+        while waiting >= 0:
+            following = st[at[NEXT_WAITER] + waiting]
+            active = _wake(net, st, at, waiting, active)
+            waiting = following

@@ -13,6 +13,8 @@ from tilewright.manycore.state import (
     GAP_COUNT,
     GAP_END,
     GAP_START,
+    HELD,
+    HELD_COUNT,
     LAST,
     LAST_TASK,
     LIMIT,
@@ -27,6 +29,7 @@ from tilewright.manycore.state import (
     POOL_GATE,
     POOL_SIZE,
     POOL_TIME,
+    POSITION,
     ROOM,
     SIZE,
     TARGET_LIST,
@@ -211,6 +214,12 @@ def drop_copy(net: Quantities, st: Quantities, at: Quantities, piece: int, place
     """Give the bytes of a copy back from its last use on."""
     copy = piece * at[PLACES] + place
     st[at[ARRIVE] + copy] = -1
+    held = at[HELD] + place * at[PIECES]
+    count = st[at[HELD_COUNT] + place] - 1
+    last = st[held + count]
+    st[held + st[at[POSITION] + copy]] = last
+    st[at[POSITION] + last * at[PLACES] + place] = st[at[POSITION] + copy]
+    st[at[HELD_COUNT] + place] = count
     gate = st[at[LAST_TASK] + copy]
     give_bytes(st, at, place, net[at[SIZE] + piece], st[at[LAST] + copy], gate)
 
@@ -234,6 +243,11 @@ def note_arrival(
     copy = piece * at[PLACES] + place
     if st[at[USES] + copy] > 0 and st[at[ARRIVE] + copy] < 0:
         st[at[WANTED] + piece] -= 1
+    if st[at[ARRIVE] + copy] < 0:
+        count = st[at[HELD_COUNT] + place]
+        st[at[HELD] + place * at[PIECES] + count] = piece
+        st[at[POSITION] + copy] = count
+        st[at[HELD_COUNT] + place] = count + 1
     st[at[ARRIVE] + copy] = time
     st[at[LAST] + copy] = time
     st[at[LAST_TASK] + copy] = task

@@ -1,0 +1,242 @@
+"""What a tile costs on a core: its loops unrolled over the array, the rest in the best order.
+
+The unrolling is the core file's `dataflows`; without them every legal one is looked at: a loop may
+be unrolled over an array dimension if each operand's innermost memory can feed (or take) what the
+units below it need in a cycle. Costs depend on shapes alone and are kept by shape.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from math import ceil, prod
+
+import numpy as np
+
+from tilewright.manycore.hardware import OPERANDS, CoreFile
+from tilewright.manycore.nest import FIELDS, best_order
+from tilewright.manycore.workload import LOOPS, Shape
+
+LOOP_NUMBER = {name: k for k, name in enumerate(LOOPS)}
+MOST_FACTORS = 6
+"""Loops are permuted in so many factors; more are joined, the smallest first."""
+TRIED = 4
+"""Unrollings whose orders are looked at: those that need the fewest steps."""
+_RELEVANT = {
+    "I1": {"B", "G", "OX", "OY", "C", "FX", "FY"},
+    "I2": {"K", "G", "C", "FX", "FY"},
+    "O": {"B", "K", "G", "OX", "OY"},
+}
+_WAYS = ("tl", "fh", "fl", "th")
+
+Unrolling = tuple[tuple[str, str, int], ...]
+"""Array dimension, loop, factor."""
+
+
+@dataclass(frozen=True, slots=True)
+class TileCost:
+    """Cycles and energy (pJ) of a tile, and how it runs: loops over the array, and the order of
+    the others, innermost first."""
+
+    cycles: int
+    energy: float
+    unrolling: Unrolling
+    order: tuple[tuple[str, int], ...]
+
+
+@lru_cache(maxsize=65536)
+def tile_cost(core: CoreFile, shape: Shape) -> TileCost | None:
+    """The best way to run a tile on a core; None where no unrolling is legal."""
+    best: TileCost | None = None
+    for unrolling in _candidates(core, shape):
+        found = _ordered(core, shape, unrolling)
+        if best is None or (found.cycles, found.energy) < (best.cycles, best.energy):
+            best = found
+    return best
+
+
+def _candidates(core: CoreFile, shape: Shape) -> list[Unrolling]:
+    if core.dataflow is not None:
+        return [_given(core, shape)]
+    legal = sorted(_legal(core, shape), key=lambda u: (_steps(shape, u), u))
+    return legal[:TRIED]
+
+
+def _given(core: CoreFile, shape: Shape) -> Unrolling:
+    """The unrolling of the file, no further than the loops go; pools have their channels in G."""
+    extents = dict(zip(LOOPS, shape.extents, strict=True))
+    found: list[tuple[str, str, int]] = []
+    for dimension, loops in core.dataflow or ():
+        for name, factor in loops:
+            loop = {"D": "OY", "H": "G"}.get(name, name)
+            if loop == "K" and extents.get("K") == 1 and extents.get("G", 1) > 1:
+                loop = "G"
+            if loop in extents and extents[loop] > 1 and factor > 1:
+                used = _even(extents[loop], factor)
+                extents[loop] = ceil(extents[loop] / used)
+                found.append((dimension, loop, used))
+    return tuple(found)
+
+
+def _even(extent: int, most: int) -> int:
+    """The smallest factor with which a loop takes as few steps as with the largest allowed."""
+    return ceil(extent / ceil(extent / most))
+
+
+def _steps(shape: Shape, unrolling: Unrolling) -> int:
+    """Cycles of the array, nothing waiting."""
+    factors = dict.fromkeys(LOOPS, 1)
+    for _, loop, factor in unrolling:
+        factors[loop] *= factor
+    return prod(ceil(e / factors[n]) for n, e in zip(LOOPS, shape.extents, strict=True))
+
+
+def _legal(core: CoreFile, shape: Shape) -> Iterator[Unrolling]:
+    """One loop at most for each array dimension, each loop once, within what memories can feed."""
+    extents = dict(zip(LOOPS, shape.extents, strict=True))
+    choices = [
+        [None, *((name, loop, _even(extents[loop], size)) for loop in LOOPS if extents[loop] > 1)]
+        for name, size in core.dimensions
+    ]
+    for chosen in product(*choices):
+        used = tuple(entry for entry in chosen if entry is not None and entry[2] > 1)
+        if len({loop for _, loop, _ in used}) == len(used) and _fed(core, shape, used):
+            yield used
+
+
+def _fed(core: CoreFile, shape: Shape, unrolling: Unrolling) -> bool:
+    """Whether every operand's innermost memory can keep up with the units below it."""
+    widths = {"I1": shape.input_bits, "I2": shape.weight_bits, "O": partial_bits(shape)}
+    for operand in OPERANDS:
+        level = core.levels[core.chain(operand)[0]]
+        relevant = _RELEVANT[operand]
+        below = prod(f for d, loop, f in unrolling if d in level.serves and loop in relevant)
+        port = level.port(operand, "fl" if operand == "O" else "tl")
+        rate = port.bandwidth if port is not None else max(p.bandwidth for p in level.ports)
+        if below * widths[operand] > max(rate, widths[operand]):
+            return False
+    return True
+
+
+def partial_bits(shape: Shape) -> int:
+    """Bits of a sum that is not complete: those of a product, or of the result where more."""
+    return max(shape.output_bits, shape.input_bits + shape.weight_bits)
+
+
+def _factors(shape: Shape, unrolling: Unrolling) -> list[tuple[int, str]]:
+    """What is left of every loop, in prime factors; joined where there are too many."""
+    rest = dict(zip(LOOPS, shape.extents, strict=True))
+    for _, loop, factor in unrolling:
+        rest[loop] = ceil(rest[loop] / factor)
+    found = [(p, loop) for loop in LOOPS for p in _primes(rest[loop])]
+    while len(found) > MOST_FACTORS:
+        counts = {loop: sum(1 for _, other in found if other == loop) for loop in LOOPS}
+        most = max(LOOPS, key=lambda loop: counts[loop])
+        if counts[most] > 1:
+            first, second = sorted(item for item in found if item[1] == most)[:2]
+        else:
+            break
+        found.remove(first)
+        found.remove(second)
+        found.append((first[0] * second[0], most))
+    return found
+
+
+def _primes(number: int) -> list[int]:
+    """Prime factors, of a number near by where it has a large one: loops may be cut unevenly."""
+    found: list[int] = []
+    divisor = 2
+    while divisor * divisor <= number:
+        while number % divisor == 0:
+            found.append(divisor)
+            number //= divisor
+        divisor += 1
+    return [*found, number] if number > 1 else found
+
+
+def _ordered(core: CoreFile, shape: Shape, unrolling: Unrolling) -> TileCost:
+    """The best order of the loops that are not unrolled."""
+    code = sorted(factor * 8 + LOOP_NUMBER[loop] for factor, loop in _factors(shape, unrolling))
+    spatial = np.ones(8, np.int64)
+    for _, loop, factor in unrolling:
+        spatial[LOOP_NUMBER[loop]] *= factor
+    inside, instances = _below(core, unrolling)
+    levels, prices, depth = _tables(core)
+    widths = (shape.input_bits, shape.weight_bits, shape.output_bits, partial_bits(shape))
+    best = np.full(2, np.inf)
+    order = np.zeros(max(1, len(code)), np.int64)
+    best_order(
+        np.array(code, np.int64),
+        spatial,
+        inside,
+        instances,
+        levels,
+        prices,
+        depth,
+        np.array((*shape.stride, *shape.dilation), np.int64),
+        np.array(widths, np.int64),
+        _pointwise(shape),
+        shape.weights,
+        best,
+        order,
+    )
+    loops = tuple((LOOPS[int(c) % 8], int(c) // 8) for c in order[: len(code)])
+    energy = float(best[1]) + core.unit_pj * shape.macs
+    return TileCost(int(best[0]), energy, unrolling, loops)
+
+
+def _pointwise(shape: Shape) -> bool:
+    """Whether results depend on one element of each operand."""
+    extents = dict(zip(LOOPS, shape.extents, strict=True))
+    return extents["C"] * extents["FX"] * extents["FY"] == 1 and extents["G"] > 1
+
+
+def _below(core: CoreFile, unrolling: Unrolling) -> tuple[np.ndarray, np.ndarray]:
+    """For every operand's memories: the spatial extents below one of them, and how many work."""
+    inside = np.ones((3, len(core.levels), 8), np.int64)
+    instances = np.ones((3, len(core.levels)), np.int64)
+    for row, operand in enumerate(OPERANDS):
+        for depth, number in enumerate(core.chain(operand)):
+            serves = core.levels[number].serves
+            for dimension, loop, factor in unrolling:
+                if dimension in serves:
+                    inside[row, depth, LOOP_NUMBER[loop]] *= factor
+                else:
+                    instances[row, depth] *= factor
+    return inside, instances
+
+
+@lru_cache(maxsize=256)
+def _tables(core: CoreFile) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Sizes, ports and prices of every operand's memories."""
+    count = len(core.levels)
+    levels = np.zeros((3, count, FIELDS), np.int64)
+    prices = np.zeros((3, count, 2), np.float64)
+    depth = np.zeros(3, np.int64)
+    ports: dict[tuple[int, str], int] = {}
+    for row, operand in enumerate(OPERANDS):
+        chain = core.chain(operand)
+        depth[row] = len(chain)
+        for place, number in enumerate(chain):
+            level = core.levels[number]
+            levels[row, place, 0] = level.size
+            prices[row, place] = level.read_pj, level.write_pj
+            for k, way in enumerate(_WAYS):
+                port = level.port(operand, way) or level.ports[0]
+                key = ports.setdefault((number, port.name), len(ports))
+                levels[row, place, 1 + 3 * k : 4 + 3 * k] = port.bandwidth, port.least, key
+    return levels, prices, depth
+
+
+def core_costs(
+    cores: Sequence[CoreFile], shapes: Sequence[Shape]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Cycles and energy of every shape on every core; -1 cycles where it cannot run."""
+    cycles = np.full((len(shapes), len(cores)), -1, np.int64)
+    energy = np.zeros((len(shapes), len(cores)), np.float64)
+    for row, shape in enumerate(shapes):
+        for column, core in enumerate(cores):
+            found = tile_cost(core, shape)
+            if found is not None:
+                cycles[row, column], energy[row, column] = found.cycles, found.energy
+    return cycles, energy
