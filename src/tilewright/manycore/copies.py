@@ -1,0 +1,101 @@
+"""Copies of pieces in memories over time, read off a record: who makes each, who uses it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilewright.manycore.evaluate import Evaluator, Timed
+from tilewright.manycore.state import COMPUTE
+from tilewright.schedule.problem import Quantities
+
+
+@dataclass(slots=True)
+class Copy:
+    """A piece in a memory: from the start of the task that makes it to the end of its last
+    user."""
+
+    piece: int
+    place: int
+    maker: int
+    users: list[int]
+    birth: int
+    death: int
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """All copies, and for every task the copies it reads and makes, by number. What the memory
+    outside holds from the start, or is given to keep, is a copy there too."""
+
+    all: tuple[Copy, ...]
+    reads: tuple[tuple[int, ...], ...]
+    makes: tuple[tuple[int, ...], ...]
+
+
+def copies_of(evaluator: Evaluator, timed: Timed) -> Copies:
+    """Follow the record: tasks are in the order in which they were decided."""
+    graph, ways, roles = evaluator.graph, evaluator.ways, evaluator.fabric.roles
+    found: list[Copy] = []
+    now: dict[tuple[int, int], int] = {}
+    reads: list[tuple[int, ...]] = []
+    makes: list[tuple[int, ...]] = []
+    kinds, items, engines = timed.kind.tolist(), timed.item.tolist(), timed.engine.tolist()
+    starts, ends = timed.start.tolist(), timed.end.tolist()
+    way_list = timed.way.tolist()
+    weight = graph.piece_weight.tolist()
+    read_start, read_list = graph.read_start.tolist(), graph.reads.tolist()
+    write_start, write_list = graph.write_start.tolist(), graph.writes.tolist()
+    bounds, targets = timed.target_start.tolist(), timed.targets.tolist()
+
+    def make(piece: int, place: int, task: int, birth: int, death: int) -> int:
+        now[piece, place] = len(found)
+        found.append(Copy(piece, place, task, [], birth, death))
+        return len(found) - 1
+
+    def use(piece: int, place: int, task: int) -> int:
+        number = now.get((piece, place))
+        if number is None:
+            number = make(piece, place, -1, 0, 0)  # there from the start
+        copy = found[number]
+        copy.users.append(task)
+        copy.death = max(copy.death, ends[task])
+        return number
+
+    for task, kind in enumerate(kinds):
+        item = items[task]
+        if kind == COMPUTE:
+            inputs, weights, outputs = roles[engines[task]]
+            read = [
+                use(p, weights if weight[p] else inputs, task)
+                for p in read_list[read_start[item] : read_start[item + 1]]
+            ]
+            made = [
+                make(p, outputs, task, starts[task], ends[task])
+                for p in write_list[write_start[item] : write_start[item + 1]]
+            ]
+        else:
+            read = [use(item, ways[way_list[task]].source, task)]
+            made = [
+                make(item, place, task, starts[task], ends[task])
+                for place in targets[bounds[task] : bounds[task + 1]]
+            ]
+        reads.append(tuple(read))
+        makes.append(tuple(made))
+    return Copies(tuple(found), tuple(reads), tuple(makes))
+
+
+def peaks_of(evaluator: Evaluator, copies: Copies) -> Quantities:
+    """The most units that each memory holds at once."""
+    places = len(evaluator.fabric.places)
+    size = evaluator.graph.piece_size
+    peaks = np.zeros(places, np.int64)
+    for place in range(1, places):
+        held = [copy for copy in copies.all if copy.place == place]
+        if not held:
+            continue
+        sizes = size[[copy.piece for copy in held]]
+        times = np.array([[copy.birth for copy in held], [copy.death for copy in held]]).reshape(-1)
+        changes = np.concatenate((sizes, -sizes))
+        order = np.lexsort((changes, times))  # at one time bytes are given back first
+        peaks[place] = int(np.cumsum(changes[order]).max())
+    return peaks
