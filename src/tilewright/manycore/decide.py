@@ -1,0 +1,243 @@
+"""From a mapping to decisions: how every layer is cut, and which cores each of its parts may use."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+
+from tilewright.manycore.fabric import Fabric
+from tilewright.manycore.mapping import Cutting, Entry, FusedGroup, MappingFile
+from tilewright.manycore.tiles import Axes, LayerCut, layer_boxes, result_box
+from tilewright.manycore.workload import Layer, Workload
+from tilewright.tiling.group import reaches_of
+
+AUTO_ROWS = (1, 2, 4, 8)
+"""Rows (or positions) of a tile that are tried where a mapping leaves the cut open; and all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One way to cut all layers. `allowed` are the cores (by position) that each part of each
+    layer may use; a single one is fixed. `name` says which of the open cuts this is."""
+
+    name: str
+    cuts: tuple[LayerCut, ...]
+    allowed: tuple[tuple[tuple[int, ...], ...], ...]
+    notes: tuple[str, ...] = ()
+
+
+def choices_of(
+    mapping: MappingFile, workload: Workload, fabric: Fabric, *, fused: bool, open_tiles: bool
+) -> tuple[Choice, ...]:
+    """All ways to cut the layers that a mapping allows: one, unless it leaves cuts open.
+
+    Not `fused`: layers are not cut within a core. `open_tiles`: cuts within a core are open,
+    whatever the mapping says.
+    """
+    names = {layer.name: layer for layer in workload.layers}
+    for group in mapping.groups:
+        for node, cutting in group.intra:
+            if node not in names:
+                raise mapping.error(cutting.key, f"there is no layer '{node}'")
+    entries = [mapping.entry(layer.name, layer.kind, layer.also) for layer in workload.layers]
+    intra = [
+        _intra(mapping, entry, layer, workload.layers) if fused else ()
+        for entry, layer in zip(entries, workload.layers, strict=True)
+    ]
+    if open_tiles and fused:
+        intra = [(Cutting(_rows(layer), "auto", "--tiles"),) for layer in workload.layers]
+    open_intra = any(c.parts == "auto" and c.size is None for cuts in intra for c in cuts)
+    open_inter = any(c.parts == "auto" for entry in entries for c in entry.inter)
+    made: dict[tuple[LayerCut, ...], Choice] = {}
+    for spread in (False, True) if open_inter else (False,):
+        for rows in (*AUTO_ROWS, 0) if open_intra else (0,):
+            choice = _choice(mapping, workload, fabric, entries, intra, rows, spread)
+            name = "as the mapping says"
+            if open_intra or open_inter:
+                name = f"tiles of {rows} rows" if rows else "whole tiles"
+                name += ", every layer on all its cores" if spread else ""
+            made.setdefault(choice.cuts, replace(choice, name=name))
+    return tuple(made.values())
+
+
+def _rows(layer: Layer) -> str:
+    return next((loop for loop in ("OY", "D", "K") if loop in layer.axes), "K")
+
+
+def _intra(
+    mapping: MappingFile, entry: Entry, layer: Layer, layers: Sequence[Layer]
+) -> tuple[Cutting, ...]:
+    """The cuts within a core: of the entry, else of the fused group that the layer is in."""
+    if entry.intra or not mapping.groups:
+        return entry.intra
+    order = {other.name: other.number for other in layers}
+
+    def distance(group: FusedGroup) -> tuple[bool, bool, int]:
+        named = layer.name in group.layers
+        anchors = [order[node] for node, _ in group.intra] or [layer.number]
+        nearest = min(anchors, key=lambda at: (at < layer.number, abs(at - layer.number)))
+        return (not named, nearest < layer.number, abs(nearest - layer.number))
+
+    members = [
+        group
+        for group in mapping.groups
+        if group.intra and ({layer.name, layer.kind, *layer.also} & {*group.layers})
+    ]
+    if not members:
+        return ()
+    group = min(members, key=distance)
+    return tuple(_followed(node, cutting, layer, layers) for node, cutting in group.intra)
+
+
+def _followed(node: str, cutting: Cutting, layer: Layer, layers: Sequence[Layer]) -> Cutting:
+    """The cut of a group's layer as one of another layer: as many parts along the same axis."""
+    anchor = next(other for other in layers if other.name == node)
+    axis = anchor.axes.get(cutting.loop)
+    if axis is None or anchor.name == layer.name or cutting.size is None:
+        return cutting
+    parts = ceil(anchor.shape[axis] / cutting.size) if axis < len(anchor.shape) else 1
+    loop = next((name for name, at in layer.axes.items() if at == axis), cutting.loop)
+    extent = layer.shape[axis] if axis < len(layer.shape) else 1
+    return Cutting(loop, min(parts, extent), cutting.key)
+
+
+def _choice(
+    mapping: MappingFile,
+    workload: Workload,
+    fabric: Fabric,
+    entries: Sequence[Entry],
+    intra: Sequence[tuple[Cutting, ...]],
+    rows: int,
+    spread: bool,
+) -> Choice:
+    cuts: list[LayerCut] = []
+    allowed: list[tuple[tuple[int, ...], ...]] = []
+    notes: list[str] = []
+    for entry, cuttings, layer in zip(entries, intra, workload.layers, strict=True):
+        cores = tuple(fabric.index[number] for number in entry.cores)
+        across = _axes(mapping, layer, entry.inter, len(cores) if spread else 1, len(cores), notes)
+        within = _axes(mapping, layer, cuttings, rows, len(cores), notes, within=True)
+        cut = _fitting(workload, layer, LayerCut(across, within), fabric, cores, notes)
+        parts = len(layer_boxes(layer, cut))
+        fixed = parts == len(cores) if entry.fixed is None else entry.fixed
+        cuts.append(cut)
+        if fixed:
+            allowed.append(tuple((cores[part % len(cores)],) for part in range(parts)))
+        else:
+            allowed.append((cores,) * parts)
+    return Choice("", tuple(cuts), tuple(allowed), tuple(dict.fromkeys(notes)))
+
+
+def _axes(
+    mapping: MappingFile,
+    layer: Layer,
+    cuttings: Sequence[Cutting],
+    rows: int,
+    cores: int,
+    notes: list[str],
+    *,
+    within: bool = False,
+) -> Axes:
+    """Cuts by loop as cuts by axis. `rows` is what `auto` stands for: positions of a tile within a
+    core (0: all of them), parts across cores."""
+    found: dict[int, int] = {}
+    shape = layer.main.op.result().shape
+    for cutting in cuttings:
+        axis = layer.axes.get(cutting.loop)
+        if axis is None or axis >= len(shape):
+            if cutting.loop not in layer.reductions and cutting.parts not in (1, "*", "all"):
+                notes.append(f"{mapping.file}: {cutting.key}: {layer.kind} has no {cutting.loop}")
+            elif cutting.loop in layer.reductions and cutting.parts != 1:
+                notes.append(f"{mapping.file}: {cutting.key}: sums are not cut ({cutting.loop})")
+            continue
+        extent = shape[axis]
+        if cutting.size is not None:
+            if cutting.size > extent:
+                raise mapping.error(
+                    cutting.key,
+                    f"a tile of {cutting.size} is larger than {cutting.loop} of layer "
+                    f"'{layer.name}', which is {extent}",
+                )
+            parts = ceil(extent / cutting.size)
+        elif cutting.parts == "all":
+            parts = extent
+        elif cutting.parts == "*":
+            parts = min(cores, extent)
+        elif cutting.parts == "auto":
+            parts = (ceil(extent / rows) if rows else 1) if within else min(rows, extent)
+        else:
+            parts = cutting.parts
+            if parts > extent:
+                raise mapping.error(
+                    cutting.key,
+                    f"{parts} parts are more than {cutting.loop} of layer '{layer.name}' has: "
+                    f"{extent}",
+                )
+        found[axis] = found.get(axis, 1) * parts
+    return tuple((axis, parts) for axis, parts in found.items() if parts > 1)
+
+
+def _fitting(
+    workload: Workload,
+    layer: Layer,
+    cut: LayerCut,
+    fabric: Fabric,
+    cores: Sequence[int],
+    notes: list[str],
+) -> LayerCut:
+    """The cut, made finer until a tile fits in the memories of the cores: rows first, then
+    channels. Where nothing helps it is left as it is, and the evaluation says what does not fit."""
+    rank = len(layer.main.op.result().shape)
+    axes = [axis for axis in (2, rank - 2, 1, rank - 1) if 0 <= axis < rank]
+    tried = cut
+    for axis in dict.fromkeys(axes):
+        while not _fits(workload, layer, tried, fabric, cores):
+            now = dict(tried.intra).get(axis, 1)
+            extent = max(box[axis].length for boxes in layer_boxes(layer, LayerCut(cut.inter))
+                         for box in boxes)
+            if now >= extent:
+                break
+            finer = {**dict(tried.intra), axis: min(2 * now, extent)}
+            tried = LayerCut(cut.inter, tuple(finer.items()))
+    if tried == cut or not _fits(workload, layer, tried, fabric, cores):
+        return cut
+    parts = " x ".join(f"{count} along axis {axis}" for axis, count in tried.intra)
+    notes.append(f"layer '{layer.name}' is cut to fit in its core's memories: {parts}")
+    return tried
+
+
+def _fits(
+    workload: Workload, layer: Layer, cut: LayerCut, fabric: Fabric, cores: Sequence[int]
+) -> bool:
+    """Whether the largest tile fits on every core it may run on."""
+    boxes = layer_boxes(layer, cut)[0]
+    box = boxes[len(boxes) // 2]
+    reaches = reaches_of(layer.main, [box])
+
+    def bits(position: int, name: str) -> int:
+        size = 1
+        for reach in reaches[position] or ():
+            size *= reach.interval.length
+        return size * workload.bits[name]
+
+    needs = (
+        sum(bits(position, name) for position, name in layer.data),
+        bits(*layer.weight) if layer.weight is not None else 0,
+        result_box(layer, box).size * layer.output_bits,
+    )
+    for core in cores:
+        used: dict[int, int] = {}
+        for place, need in zip(fabric.roles[core], needs, strict=True):
+            used[place] = used.get(place, 0) + need
+        if any(need > fabric.places[place].bits for place, need in used.items()):
+            return False
+    return True
+
+
+def mapping_cores(allowed: Sequence[Sequence[Sequence[int]]]) -> Mapping[int, int]:
+    """How many parts each core may run."""
+    found: dict[int, int] = {}
+    for layer in allowed:
+        for part in layer:
+            for core in part:
+                found[core] = found.get(core, 0) + 1
+    return found
