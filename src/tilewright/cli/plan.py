@@ -119,6 +119,46 @@ def plan(
         ),
     ] = False,
     seed: Annotated[int, typer.Option(help="Seed of missing weights and of inputs.")] = 0,
+    mapping: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="mapping.yaml",
+            help="Stream's mapping file; --on is then its accelerator file (docs/from-stream.md).",
+            rich_help_panel="Many cores",
+        ),
+    ] = None,
+    mode: Annotated[
+        str,
+        typer.Option(
+            metavar="fused|lbl",
+            help="With --mapping: tiles flow between layers, or layer by layer.",
+            rich_help_panel="Many cores",
+        ),
+    ] = "fused",
+    core_costs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.csv",
+            help="With --mapping: cycles and energy of tiles on cores from a file.",
+            rich_help_panel="Many cores",
+        ),
+    ] = None,
+    no_final_write: Annotated[
+        bool,
+        typer.Option(
+            "--no-final-write",
+            help="With --mapping: leave out the writing of results, as tools do that forget it.",
+            rich_help_panel="Many cores",
+        ),
+    ] = False,
+    open_tiles: Annotated[
+        bool,
+        typer.Option(
+            "--open-tiles",
+            help="With --mapping: search the sizes of tiles too, whatever the mapping says.",
+            rich_help_panel="Many cores",
+        ),
+    ] = False,
     print_after: Annotated[
         str | None,
         typer.Option(
@@ -161,10 +201,40 @@ def plan(
       tilewright plan net.onnx --on mcu --plan resnet18-run/plan.yaml --out again
 
       tilewright plan sd15_down_block --on npu-2.7 --ablation --out ablation
+
+      tilewright plan net.onnx --on hda.yaml --mapping mapping.yaml --out run
     """
+    if mapping is not None:
+        from tilewright.cli.cores import plan_on_cores
+
+        loaded = api.load(model, parse_shapes(shape))
+        plan_on_cores(
+            loaded.name,
+            loaded.graph,
+            None if no_verify else loaded.with_numbers(seed),
+            machine,
+            mapping,
+            mode="lbl" if layer_by_layer else mode,
+            core_costs=core_costs,
+            final_write=not no_final_write,
+            open_tiles=open_tiles,
+            objective=objective.value,
+            fast=fast,
+            seed=seed,
+            folder=folder,
+            as_json=as_json,
+        )
+        return
+    if core_costs is not None or no_final_write or open_tiles or mode != "fused":
+        raise TilewrightError(
+            "--mode, --core-costs, --no-final-write and --open-tiles need --mapping"
+        )
     _check_print_after(print_after, without)
+    from tilewright.manycore.read_hardware import is_accelerator_file
     from tilewright.runs.folder import check_folder
 
+    if is_accelerator_file(Path(machine)):
+        raise TilewrightError(f"'{machine}' is an accelerator file of Stream: give --mapping too")
     target = api.machine(machine)
     if folder is not None:
         check_folder(folder, force=force)

@@ -1,6 +1,7 @@
 """`tilewright show`: what there is."""
 
 from collections import Counter
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -72,8 +73,18 @@ def show_machines(
     """The machines that come with Tilewright; or one of them with where its figures are from."""
     from tilewright.machine.load import list_machines, load_machine
     from tilewright.machine.text import machine_text
+    from tilewright.manycore.read_hardware import is_accelerator_file, read_accelerator
     from tilewright.processor.load import is_processor, list_processors, load_processor
 
+    if name is not None and is_accelerator_file(Path(name)):
+        from tilewright.manycore.shown import accelerator_json, accelerator_text
+
+        accelerator = read_accelerator(Path(name))
+        if as_json:
+            print_json(accelerator_json(accelerator))
+        else:
+            out.print(accelerator_text(accelerator), end="", soft_wrap=True)
+        return
     if name is not None and is_processor(name):
         print_json(load_processor(name).model_dump(exclude_none=True))
         return

@@ -83,7 +83,7 @@ def _paths(evaluator: Evaluator, least: Sequence[int]) -> tuple[list[int], list[
     fastest = max(rates)
     head = [0] * len(least)
     tail = [0] * len(least)
-    order = np.argsort(graph.rank).tolist()
+    order: list[int] = np.argsort(graph.rank).tolist()
     reads, read_start = graph.reads.tolist(), graph.read_start.tolist()
     maker, size = graph.piece_maker.tolist(), graph.piece_size.tolist()
     needs: list[list[int]] = [[] for _ in least]

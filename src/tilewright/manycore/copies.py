@@ -39,9 +39,10 @@ def copies_of(evaluator: Evaluator, timed: Timed) -> Copies:
     now: dict[tuple[int, int], int] = {}
     reads: list[tuple[int, ...]] = []
     makes: list[tuple[int, ...]] = []
-    kinds, items, engines = timed.kind.tolist(), timed.item.tolist(), timed.engine.tolist()
+    kinds, items = timed.kind.tolist(), timed.item.tolist()
+    engines: list[int] = timed.engine.tolist()
     starts, ends = timed.start.tolist(), timed.end.tolist()
-    way_list = timed.way.tolist()
+    way_list: list[int] = timed.way.tolist()
     weight = graph.piece_weight.tolist()
     read_start, read_list = graph.read_start.tolist(), graph.reads.tolist()
     write_start, write_list = graph.write_start.tolist(), graph.writes.tolist()

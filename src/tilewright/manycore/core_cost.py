@@ -228,9 +228,7 @@ def _tables(core: CoreFile) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return levels, prices, depth
 
 
-def core_costs(
-    cores: Sequence[CoreFile], shapes: Sequence[Shape]
-) -> tuple[np.ndarray, np.ndarray]:
+def core_costs(cores: Sequence[CoreFile], shapes: Sequence[Shape]) -> tuple[np.ndarray, np.ndarray]:
     """Cycles and energy of every shape on every core; -1 cycles where it cannot run."""
     cycles = np.full((len(shapes), len(cores)), -1, np.int64)
     energy = np.zeros((len(shapes), len(cores)), np.float64)

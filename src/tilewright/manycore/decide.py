@@ -1,4 +1,4 @@
-"""From a mapping to decisions: how every layer is cut, and which cores each of its parts may use."""
+"""From a mapping to decisions: how every layer is cut, and which cores its parts may use."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -192,8 +192,11 @@ def _fitting(
     for axis in dict.fromkeys(axes):
         while not _fits(workload, layer, tried, fabric, cores):
             now = dict(tried.intra).get(axis, 1)
-            extent = max(box[axis].length for boxes in layer_boxes(layer, LayerCut(cut.inter))
-                         for box in boxes)
+            extent = max(
+                box[axis].length
+                for boxes in layer_boxes(layer, LayerCut(cut.inter))
+                for box in boxes
+            )
             if now >= extent:
                 break
             finer = {**dict(tried.intra), axis: min(2 * now, extent)}

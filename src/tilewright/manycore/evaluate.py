@@ -56,7 +56,8 @@ class Unfit:
 
 class Evaluator:
     """Times allocations of one tile graph on one fabric, with given costs. `share` of every
-    memory is given away: less where addresses are not found for all of it."""
+    memory is given away: less where addresses are not found for all of it; `larger` makes one
+    memory so many times as large."""
 
     def __init__(
         self,
@@ -66,6 +67,7 @@ class Evaluator:
         *,
         write_final: bool = True,
         share: float = 1.0,
+        larger: tuple[int, int] | None = None,
     ) -> None:
         self.graph, self.fabric, self.costs = graph, fabric, costs
         self.write_final, self.share = write_final, share
@@ -74,13 +76,10 @@ class Evaluator:
         self.at = np.zeros(s.END + 1, np.int64)
         self.net = self._net()
         self.room = 2 * (len(graph.tiles) + graph.piece_size.size) + 256
-        self.capacity = np.array(
-            [
-                int(place.bits // graph.unit * (share if k else 1))
-                for k, place in enumerate(fabric.places)
-            ],
-            np.int64,
-        )
+        sizes = [int(place.bits // graph.unit * share) for place in fabric.places]
+        if larger is not None:
+            sizes[larger[0]] *= larger[1]
+        self.capacity = np.array(sizes, np.int64)
         self.fresh = self._fresh()
         self.evaluations = 0
 
@@ -141,9 +140,9 @@ class Evaluator:
         st = np.empty(at[s.END], np.int64)
         st[: self.fresh.size] = self.fresh
         st[at[s.CORE_OF] : at[s.CORE_OF] + core_of.size] = core_of
-        gaps = at[s.GAP_START] + np.arange(at[s.CARRIERS]) * at[s.ROOM]
-        st[gaps] = 0
-        st[gaps + (at[s.GAP_END] - at[s.GAP_START])] = s.NEVER
+        gaps = int(at[s.CARRIERS]) * self.room
+        st[at[s.GAP_START] : at[s.GAP_START] + gaps : self.room] = 0
+        st[at[s.GAP_END] : at[s.GAP_END] + gaps : self.room] = s.NEVER
         st[at[s.TARGET_START]] = st[at[s.NEED_START]] = 0
         run(self.net, st, at)
         return st

@@ -88,12 +88,12 @@ from tilewright.manycore.state import (
     WRITE_FINAL,
     WRITE_START,
     WRITES,
+    Column,
 )
-from tilewright.schedule.problem import Quantities
 
 
 @njit(cache=True)
-def _length(net: Quantities, at: Quantities, piece: int, way: int) -> int:
+def _length(net: Column, at: Column, piece: int, way: int) -> int:
     """Cycles of a piece on a way."""
     bits = net[at[SIZE] + piece] * at[UNIT]
     rate = net[at[WAY_BITS] + way]
@@ -102,7 +102,7 @@ def _length(net: Quantities, at: Quantities, piece: int, way: int) -> int:
 
 @njit(cache=True)
 def _best_way(
-    net: Quantities, st: Quantities, at: Quantities, piece: int, source: int, target: int, time: int
+    net: Column, st: Column, at: Column, piece: int, source: int, target: int, time: int
 ) -> tuple[int, int, int]:
     """The way on which a piece is there first, and when it would go and come; none: -1."""
     pair = source * at[PLACES] + target
@@ -121,7 +121,7 @@ def _best_way(
 
 
 @njit(cache=True)
-def _next_use(net: Quantities, st: Quantities, at: Quantities, piece: int, core: int) -> int:
+def _next_use(net: Column, st: Column, at: Column, piece: int, core: int) -> int:
     """The rank of the next tile of a core that reads a piece."""
     soonest = NEVER
     for use in range(net[at[USE_START] + piece], net[at[USE_START] + piece + 1]):
@@ -134,7 +134,7 @@ def _next_use(net: Quantities, st: Quantities, at: Quantities, piece: int, core:
 
 
 @njit(cache=True)
-def _evict(net: Quantities, st: Quantities, at: Quantities, place: int, tile: int) -> bool:
+def _evict(net: Column, st: Column, at: Column, place: int, tile: int) -> bool:
     """Let the piece go that is needed last: drop it where another memory has it, else write it
     out. Pieces of the tile in work stay; so does what has no way to the outside."""
     places, core = at[PLACES], net[at[PLACE_CORE] + place]
@@ -176,9 +176,7 @@ def _evict(net: Quantities, st: Quantities, at: Quantities, place: int, tile: in
 
 
 @njit(cache=True)
-def _space(
-    net: Quantities, st: Quantities, at: Quantities, place: int, size: int, tile: int
-) -> int:
+def _space(net: Column, st: Column, at: Column, place: int, size: int, tile: int) -> int:
     """From when on a memory has room for so many bytes, others let go where it must be; -1:
     never."""
     if place == 0:
@@ -194,9 +192,9 @@ def _space(
 
 @njit(cache=True)
 def _move(
-    net: Quantities,
-    st: Quantities,
-    at: Quantities,
+    net: Column,
+    st: Column,
+    at: Column,
     piece: int,
     source: int,
     target: int,
@@ -240,9 +238,7 @@ def _move(
 
 
 @njit(cache=True)
-def _fetch(
-    net: Quantities, st: Quantities, at: Quantities, piece: int, place: int, tile: int
-) -> bool:
+def _fetch(net: Column, st: Column, at: Column, piece: int, place: int, tile: int) -> bool:
     """Bring a piece to a memory from where it gets there first; over others where there is no
     way from any that has it."""
     places = at[PLACES]
@@ -286,7 +282,7 @@ def _fetch(
 
 
 @njit(cache=True)
-def _place_of(net: Quantities, at: Quantities, piece: int, core: int) -> int:
+def _place_of(net: Column, at: Column, piece: int, core: int) -> int:
     """The memory of a core that a piece is read from."""
     if net[at[WEIGHT] + piece]:
         return net[at[WEIGHT_PLACE] + core]
@@ -294,7 +290,7 @@ def _place_of(net: Quantities, at: Quantities, piece: int, core: int) -> int:
 
 
 @njit(cache=True)
-def _estimate(net: Quantities, st: Quantities, at: Quantities, tile: int, core: int) -> int:
+def _estimate(net: Column, st: Column, at: Column, tile: int, core: int) -> int:
     """When the inputs of a tile can be on its core, carriers being free."""
     ready, places = 0, at[PLACES]
     for entry in range(net[at[READ_START] + tile], net[at[READ_START] + tile + 1]):
@@ -315,7 +311,7 @@ def _estimate(net: Quantities, st: Quantities, at: Quantities, tile: int, core: 
 
 
 @njit(cache=True)
-def _inputs(net: Quantities, st: Quantities, at: Quantities, tile: int, core: int) -> bool:
+def _inputs(net: Column, st: Column, at: Column, tile: int, core: int) -> bool:
     """Fetch all that a tile reads; False where it does not fit."""
     first, stop = net[at[READ_START] + tile], net[at[READ_START] + tile + 1]
     places = at[PLACES]
@@ -340,7 +336,7 @@ def _inputs(net: Quantities, st: Quantities, at: Quantities, tile: int, core: in
 
 
 @njit(cache=True)
-def _compute(net: Quantities, st: Quantities, at: Quantities, tile: int, core: int) -> bool:
+def _compute(net: Column, st: Column, at: Column, tile: int, core: int) -> bool:
     """Run a tile whose inputs are there (or fetch what was let go meanwhile)."""
     if not _inputs(net, st, at, tile, core):
         return False
@@ -387,7 +383,7 @@ def _compute(net: Quantities, st: Quantities, at: Quantities, tile: int, core: i
 
 
 @njit(cache=True)
-def _wake(net: Quantities, st: Quantities, at: Quantities, part: int, active: int) -> int:
+def _wake(net: Column, st: Column, at: Column, part: int, active: int) -> int:
     """See whether the next tile of a part can go on: then it is active; else it waits for the
     first tile that is not done. How many are active."""
     tile = st[at[FOLLOWING] + part]
@@ -403,7 +399,7 @@ def _wake(net: Quantities, st: Quantities, at: Quantities, part: int, active: in
 
 
 @njit(cache=True)
-def run(net: Quantities, st: Quantities, at: Quantities) -> None:
+def run(net: Column, st: Column, at: Column) -> None:
     """Time one allocation; `st` is fresh, with the core of each part, and holds the record
     afterwards."""
     parts, places = at[PARTS], at[PLACES]

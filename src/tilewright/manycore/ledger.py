@@ -44,12 +44,12 @@ from tilewright.manycore.state import (
     TASKS,
     USES,
     WANTED,
+    Column,
 )
-from tilewright.schedule.problem import Quantities
 
 
 @njit(cache=True)
-def find_gap(st: Quantities, at: Quantities, carrier: int, time: int, length: int) -> int:
+def find_gap(st: Column, at: Column, carrier: int, time: int, length: int) -> int:
     """The earliest time from `time` on at which a carrier is free for so long."""
     starts = at[GAP_START] + carrier * at[ROOM]
     ends = at[GAP_END] + carrier * at[ROOM]
@@ -68,7 +68,7 @@ def find_gap(st: Quantities, at: Quantities, carrier: int, time: int, length: in
 
 
 @njit(cache=True)
-def book_gap(st: Quantities, at: Quantities, carrier: int, start: int, length: int) -> None:
+def book_gap(st: Column, at: Column, carrier: int, start: int, length: int) -> None:
     """Take a carrier for a time that `find_gap` found."""
     starts = at[GAP_START] + carrier * at[ROOM]
     ends = at[GAP_END] + carrier * at[ROOM]
@@ -100,7 +100,7 @@ def book_gap(st: Quantities, at: Quantities, carrier: int, start: int, length: i
 
 
 @njit(cache=True)
-def give_bytes(st: Quantities, at: Quantities, place: int, size: int, time: int, gate: int) -> None:
+def give_bytes(st: Column, at: Column, place: int, size: int, time: int, gate: int) -> None:
     """Bytes of a memory that are free from a time on, by the end of a task."""
     st[at[FREE] + place] += size
     times = at[POOL_TIME] + place * (POOL + 1)
@@ -127,7 +127,7 @@ def give_bytes(st: Quantities, at: Quantities, place: int, size: int, time: int,
 
 
 @njit(cache=True)
-def free_from(st: Quantities, at: Quantities, place: int, size: int) -> int:
+def free_from(st: Column, at: Column, place: int, size: int) -> int:
     """From when on so many bytes are free; there have to be enough."""
     found = 0
     for k in range(st[at[POOL_COUNT] + place]):
@@ -138,7 +138,7 @@ def free_from(st: Quantities, at: Quantities, place: int, size: int) -> int:
 
 
 @njit(cache=True)
-def take_bytes(st: Quantities, at: Quantities, place: int, size: int, time: int) -> int:
+def take_bytes(st: Column, at: Column, place: int, size: int, time: int) -> int:
     """Take bytes that are free at a time, the last released first; the task they wait for."""
     times = at[POOL_TIME] + place * (POOL + 1)
     sizes = at[POOL_SIZE] + place * (POOL + 1)
@@ -165,7 +165,7 @@ def take_bytes(st: Quantities, at: Quantities, place: int, size: int, time: int)
 
 
 @njit(cache=True)
-def note_need(st: Quantities, at: Quantities, task: int) -> None:
+def note_need(st: Column, at: Column, task: int) -> None:
     """The task that is being recorded waits for another."""
     if task >= 0:
         st[at[NEED_LIST] + st[at[NEEDS]]] = task
@@ -173,7 +173,7 @@ def note_need(st: Quantities, at: Quantities, task: int) -> None:
 
 
 @njit(cache=True)
-def note_target(st: Quantities, at: Quantities, place: int) -> None:
+def note_target(st: Column, at: Column, place: int) -> None:
     """The copy that is being recorded goes to a memory."""
     st[at[TARGET_LIST] + st[at[TARGETS]]] = place
     st[at[TARGETS]] += 1
@@ -181,8 +181,8 @@ def note_target(st: Quantities, at: Quantities, place: int) -> None:
 
 @njit(cache=True)
 def note_task(
-    st: Quantities,
-    at: Quantities,
+    st: Column,
+    at: Column,
     kind: int,
     engine: int,
     item: int,
@@ -210,7 +210,7 @@ def note_task(
 
 
 @njit(cache=True)
-def drop_copy(net: Quantities, st: Quantities, at: Quantities, piece: int, place: int) -> None:
+def drop_copy(net: Column, st: Column, at: Column, piece: int, place: int) -> None:
     """Give the bytes of a copy back from its last use on."""
     copy = piece * at[PLACES] + place
     st[at[ARRIVE] + copy] = -1
@@ -225,7 +225,7 @@ def drop_copy(net: Quantities, st: Quantities, at: Quantities, piece: int, place
 
 
 @njit(cache=True)
-def release_copy(net: Quantities, st: Quantities, at: Quantities, piece: int, place: int) -> None:
+def release_copy(net: Column, st: Column, at: Column, piece: int, place: int) -> None:
     """Give a copy's bytes back if nobody needs it any more."""
     copy = piece * at[PLACES] + place
     if place == 0 or st[at[ARRIVE] + copy] < 0 or st[at[USES] + copy] > 0:
@@ -236,9 +236,7 @@ def release_copy(net: Quantities, st: Quantities, at: Quantities, piece: int, pl
 
 
 @njit(cache=True)
-def note_arrival(
-    st: Quantities, at: Quantities, piece: int, place: int, time: int, task: int
-) -> None:
+def note_arrival(st: Column, at: Column, piece: int, place: int, time: int, task: int) -> None:
     """A piece is in a memory from now on."""
     copy = piece * at[PLACES] + place
     if st[at[USES] + copy] > 0 and st[at[ARRIVE] + copy] < 0:
@@ -255,7 +253,7 @@ def note_arrival(
 
 
 @njit(cache=True)
-def note_use(st: Quantities, at: Quantities, copy: int, time: int, task: int) -> None:
+def note_use(st: Column, at: Column, copy: int, time: int, task: int) -> None:
     """A task that uses a copy ends at a time."""
     if time >= st[at[LAST] + copy]:
         st[at[LAST] + copy] = time

@@ -10,8 +10,8 @@ from math import prod
 
 import numpy as np
 
-from tilewright.cost.base import Workload as Work
 from tilewright.cost.base import WorkKind
+from tilewright.cost.base import Workload as Work
 from tilewright.errors import TilewrightError, VerificationError
 from tilewright.geometry.box import Box
 from tilewright.graph.graph import Array, Graph
@@ -87,9 +87,7 @@ class _Lowering:
         """Buffers and addresses, tasks, edges, times."""
         self._lay_out()
         tasks = [self._task(number) for number in self.order]
-        resources = Resources(
-            tuple(Engine() for _ in (*self.machine.engines, *self.machine.links))
-        )
+        resources = Resources(tuple(Engine() for _ in (*self.machine.engines, *self.machine.links)))
         problem = Problem.of(
             resources,
             [int(self.timed.engine[n]) for n in self.order],
@@ -270,9 +268,7 @@ def _packed(shape: Sequence[int], item: int) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def tile_steps(
-    evaluator: Evaluator, graph: Graph, tile: TileInfo, number: int
-) -> tuple[Step, ...]:
+def tile_steps(evaluator: Evaluator, graph: Graph, tile: TileInfo, number: int) -> tuple[Step, ...]:
     """A tile as operators: its pieces put together, the layer's operators, its result in pieces."""
     return _Steps(evaluator, graph, tile, number).steps()
 
@@ -299,7 +295,7 @@ class _Steps:
         if layer.weight is not None and tile.weight is not None:
             given[layer.weight[0]] = self._joined(layer.weight[1], tile.weight)
         whole = len(self.writes) == 1
-        box = tile.box
+        box, value = tile.box, ""
         for k, op in enumerate(layer.ops):
             if k:
                 box = _fitted(op, box)
@@ -307,9 +303,8 @@ class _Steps:
             result: int | str = 0 if last and whole else self._name()
             self._operator(op, box, given, result)
             given = {0: result}
-            value = result
+            value = str(result)
         if not whole:
-            assert isinstance(value, str)
             self._parts(value, result_box(layer, tile.box))
         return tuple(self.made)
 

@@ -7,13 +7,14 @@ port add up; where they need more cycles than they may take, the array waits. Be
 after the last turn there is a time of loading and of unloading.
 """
 
+from typing import Any
+
 import numpy as np
-import numpy.typing as npt
 
 from tilewright.compiled import njit
 
-Reals = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+Reals = Any  # arrays as compiled code sees them: their elements are plain numbers
+Ints = Any
 
 B, K, G, OX, OY, C, FX, FY = range(8)
 INPUT, WEIGHT, OUTPUT = range(3)

@@ -22,7 +22,9 @@ def is_accelerator_file(file: Path) -> bool:
         tree = read_yaml(file)
     except InputFileError:
         return False
-    keys = {str(key) for key in cast("dict[Any, Any]", tree)} if isinstance(tree, dict) else set()
+    if not isinstance(tree, dict):
+        return False
+    keys = {str(key) for key in cast("dict[Any, Any]", tree)}
     return "cores" in keys and bool(keys & {"core_connectivity", "offchip_core_id", "offchip_core"})
 
 
@@ -105,8 +107,8 @@ def _wires(
     for index, item in enumerate(top.items("core_connectivity", needed=False)):
         where = f"core_connectivity[{index}]"
         if isinstance(item, list | str):
-            item = {"type": "link", "cores": _pair(top, where, cast(object, item))}
-            item["bandwidth"] = top.number("bandwidth", least=1)
+            ends = _pair(top, where, cast(object, item))
+            item = {"type": "link", "cores": ends, "bandwidth": top.number("bandwidth", least=1)}
         entry = Section(top.file, where, item)
         kind = entry.text("type", "link")
         if kind not in ("link", "bus"):

@@ -1,4 +1,4 @@
-"""The best allocation of parts to cores: all of them where they can be counted, else a seeded climb.
+"""The best allocation of parts to cores: all where they can be counted, else a seeded climb.
 
 An allocation is timed by the evaluator under every policy; the better counts. Exact means: no
 allowed allocation is better under the same scheduler. The bound holds for every schedule.
@@ -25,6 +25,10 @@ KICK = 3  # parts that a kick moves
 Tell = Callable[[str], None]
 Objective = str
 """`latency`, `energy`, `memory` or `edp`."""
+
+
+def _silent(text: str) -> None:
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,7 @@ class Search:
     ) -> None:
         self.evaluator, self.allowed, self.objective = evaluator, allowed, objective
         self.random = Random(seed)
-        self.tell = tell or (lambda text: None)
+        self.tell: Tell = tell if tell is not None else _silent
         self.bounds = bounds_of(evaluator, allowed)
         self.known: dict[tuple[int, ...], float] = {}
         self.best: Timed | None = None
@@ -151,8 +155,9 @@ class Search:
     def _starts(self) -> Iterator[tuple[int, ...]]:
         """The fastest core for each part; the least loaded one; runs of layers on cores in turn."""
         work = self.bounds.work
-        yield tuple(min(cores, key=lambda c, p=p: work[p, c]) for p, cores in
-                    enumerate(self.allowed))
+        yield tuple(
+            min(cores, key=lambda c, p=p: work[p, c]) for p, cores in enumerate(self.allowed)
+        )
         load: dict[int, int] = {}
         chosen: list[int] = []
         for part, cores in enumerate(self.allowed):

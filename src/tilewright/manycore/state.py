@@ -5,6 +5,11 @@ reads is one array of integers (`net`), all that it changes another (`st`), and 
 them each column begins; tables are stored row by row.
 """
 
+from typing import Any
+
+Column = Any
+"""An array of integers as compiled code sees it: its elements are plain integers."""
+
 NEVER = 2**60
 POOL = 96
 """Released bytes are remembered by time in so many portions a memory; older ones are joined."""

@@ -129,7 +129,7 @@ class TileGraph:
 
     def part_index(self, part: int) -> int:
         """The number of a part within its layer."""
-        return part - int(np.searchsorted(self.part_layer, self.part_layer[part]))
+        return part - int(np.flatnonzero(self.part_layer == self.part_layer[part])[0])
 
     def tensor_of(self, piece: int) -> Tensor:
         """The tensor that a piece belongs to."""

@@ -18,7 +18,7 @@ from tilewright.tiling.group import TiledOp, typed_group
 BITS = {"weight": 8, "input": 8, "output": 8}
 """Where an operator's attributes give no widths."""
 
-LOOPS = ("B", "K", "G", "OX", "OY", "C", "FX", "FY")
+LOOPS: tuple[str, ...] = ("B", "K", "G", "OX", "OY", "C", "FX", "FY")
 ALIASES = {"MaxPool": ("Pool",), "AveragePool": ("Pool",), "GlobalAveragePool": ("Pool",)}
 
 
@@ -197,7 +197,9 @@ def _loops(main: TiledOp) -> tuple[dict[str, int], frozenset[str]]:
             {**axes, "D0": 0, "D1": 2, "D2": 3, "D6": 1},
             frozenset({"C", "FX", "FY", "D3", "D4", "D5"}),
         )
-    named = dict(zip(("K", "D", "H", "B"), range(rank - 1, -1, -1), strict=False))
+    named: dict[str, int] = {}
+    for name, axis in zip(("K", "D", "H", "B"), range(rank - 1, -1, -1), strict=False):
+        named[name] = axis
     if main.spec.engine.value == "matrix":
         return (
             {**named, "D0": max(0, rank - 2), "D2": rank - 1},

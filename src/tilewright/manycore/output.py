@@ -1,0 +1,198 @@
+"""The files of a plan on many cores: pages, pictures, the trace and the figures."""
+
+import json
+import shutil
+import tempfile
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewright.errors import OutputError
+from tilewright.manycore.core_cost import LOOPS
+from tilewright.manycore.plan import CorePlan
+from tilewright.manycore.told import allocation, core_uses, headline, lines, memory_uses, summary
+from tilewright.program.program import Compute, Task
+from tilewright.schedule.problem import Quantities
+
+FILES = (
+    "report.html",
+    "schedule.html",
+    "schedule.json",
+    "summary.json",
+    "memory.png",
+    "cost_lut.png",
+)
+MOST_NAMED = 12  # tensors that a tip names
+
+
+def write_plan(plan: CorePlan, folder: Path) -> None:
+    """Write all files, or none."""
+    if folder.exists() and not folder.is_dir():
+        raise OutputError(f"cannot write '{folder}': it is not a folder")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".tilewright-", dir=folder) as place:
+            draft = Path(place)
+            _write_all(plan, draft)
+            for name in FILES:
+                shutil.move(draft / name, folder / name)
+    except OSError as error:
+        raise OutputError(f"cannot write '{folder}': {error.strerror or error}") from None
+
+
+def _write_all(plan: CorePlan, folder: Path) -> None:
+    from tilewright.report.core_plots import plot_cost_table, plot_levels
+
+    told = summary(plan)
+    (folder / "summary.json").write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+    title = f"{plan.model} on {plan.fabric.accelerator.name}"
+    data = page_data(plan)
+    for name, full in (("schedule.html", False), ("report.html", True)):
+        page = files("tilewright.manycore").joinpath("page.html").read_text(encoding="utf-8")
+        text = json.dumps({**data, "full": full}, separators=(",", ":")).replace("</", "<\\/")
+        page = page.replace("TITLE", title, 1).replace("DATA", text, 1)
+        (folder / name).write_text(page, encoding="utf-8")
+    (folder / "schedule.json").write_text(trace(plan), encoding="utf-8")
+    plot_levels(levels(plan), f"{title}: what the cores' memories hold", folder / "memory.png")
+    rows, columns, cycles, energy = cost_table(plan)
+    plot_cost_table(rows, columns, cycles, energy, folder / "cost_lut.png")
+
+
+def _tensors(plan: CorePlan, number: int, task: Task) -> list[str]:
+    """What a task reads and writes: pieces with their numbers, bytes and memories."""
+    copies = plan.lowered.copies
+    numbers = plan.lowered.numbers[number]
+    places, tiles = plan.fabric.places, plan.tiles
+    told: list[str] = []
+    for label, listed in (("reads", copies.reads[numbers]), ("writes", copies.makes[numbers])):
+        shown = [copies.all[copy] for copy in listed]
+        names = [
+            f"{tiles.piece_name(c.piece)} {tiles.tensor_of(c.piece).box(c.piece)} "
+            f"in {places[c.place].name}"
+            for c in shown[:MOST_NAMED]
+        ]
+        more = [f"and {len(shown) - MOST_NAMED} more"] if len(shown) > MOST_NAMED else []
+        told += [f"{label} {name}" for name in (*names, *more)]
+    if not isinstance(task.work, Compute):
+        told.append(f"{task.moved * tiles.unit // 8:,} bytes")
+    return told
+
+
+def page_data(plan: CorePlan) -> dict[str, Any]:
+    """What the page shows, as plain lists."""
+    placed, machine, tiles = plan.lowered.placed, plan.lowered.machine, plan.tiles
+    layers = {layer.name: layer.number for layer in plan.workload.layers}
+    makers = {layer.result: layer.number for layer in plan.workload.layers}
+    starts, ends = placed.schedule.start.tolist(), placed.schedule.end.tolist()
+    engines = placed.problem.engine.tolist()
+    tasks: list[list[Any]] = []
+    for number, task in enumerate(placed.program.tasks):
+        group = layers.get(task.node, makers.get(task.node, len(layers)))
+        row = [engines[number], starts[number], ends[number], task.name, group]
+        tasks.append([*row, _tensors(plan, number, task)])
+    cores = allocation(plan)
+    position = plan.fabric.index
+    return {
+        "headline": headline(plan),
+        "lines": lines(plan),
+        "latency": max(1, placed.schedule.makespan),
+        "engines": [
+            *(engine.core for engine in machine.engines),
+            *(link.name for link in machine.links),
+        ],
+        "tasks": tasks,
+        "layers": [
+            [
+                layer.name,
+                cores[layer.name],
+                [position[core] for core in cores[layer.name]],
+                f"{layer.kind}, {'x'.join(map(str, layer.shape))}, "
+                f"{len(tiles.cuts[layer.number].intra)} cuts within a core",
+            ]
+            for layer in plan.workload.layers
+        ],
+        "cores": [
+            [use.name, use.busy, "; ".join(f"{c:,} {why}" for why, c in use.idle)]
+            for use in core_uses(plan)
+        ],
+        "memories": [
+            [use.name, use.peak, use.size, "no change" if use.larger is None else use.larger]
+            for use in memory_uses(plan)
+        ],
+        "front": [
+            [
+                p.latency,
+                round(p.energy),
+                p.memory // 8,
+                ", ".join(str(plan.fabric.cores[core][0]) for core in p.core_of),
+            ]
+            for p in plan.found.front
+        ],
+        "notes": list(plan.notes),
+    }
+
+
+def trace(plan: CorePlan) -> str:
+    """The schedule for ui.perfetto.dev: a track per core and carrier; a cycle is a nanosecond."""
+    data = page_data(plan)
+    events: list[dict[str, Any]] = []
+    for number, name in enumerate(data["engines"]):
+        for kind, given in (
+            ("thread_name", {"name": name}),
+            ("thread_sort_index", {"sort_index": number}),
+        ):
+            events.append({"ph": "M", "name": kind, "pid": 0, "tid": number, "args": given})
+    for engine, start, end, name, _, tensors in data["tasks"]:
+        events.append(
+            {
+                "ph": "X",
+                "name": name,
+                "pid": 0,
+                "tid": engine,
+                "ts": start / 1000,
+                "dur": (end - start) / 1000,
+                "args": {"start_cycle": start, "end_cycle": end, "tensors": tensors},
+            }
+        )
+    body = ",\n".join(map(json.JSONEncoder(separators=(",", ":")).encode, events))
+    return f'{{"displayTimeUnit":"ns","traceEvents":[\n{body}\n]}}\n'
+
+
+def levels(plan: CorePlan) -> list[tuple[str, float, Quantities, Quantities]]:
+    """For every memory of a core: name, size, times, and the bytes held from each on."""
+    tiles = plan.tiles
+    sizes = tiles.piece_size * tiles.unit // 8
+    found: list[tuple[str, float, Quantities, Quantities]] = []
+    for number, place in enumerate(plan.fabric.places):
+        held = [copy for copy in plan.lowered.copies.all if copy.place == number]
+        if number == 0 or not held:
+            continue
+        times = np.array([c.birth for c in held] + [c.death for c in held], np.int64)
+        change = sizes[[c.piece for c in held]]
+        change = np.concatenate((change, -change))
+        order = np.lexsort((change, times))
+        at, index = np.unique(times[order], return_index=True)
+        running = np.cumsum(change[order])
+        last = np.concatenate((index[1:] - 1, [running.size - 1]))
+        found.append((place.name, place.bits / 8, at, running[last]))
+    return found
+
+
+def cost_table(
+    plan: CorePlan,
+) -> tuple[list[str], list[str], np.ndarray, np.ndarray]:
+    """Shapes of tiles, cores, and the costs of each on each."""
+    tiles, costs = plan.tiles, plan.evaluator.costs
+    users: dict[int, str] = {}
+    for tile, info in enumerate(tiles.tiles):
+        shape = int(tiles.tile_shape[tile])
+        users.setdefault(shape, plan.workload.layers[info.layer].name)
+    rows = [
+        f"{users.get(k, '')}: "
+        + " ".join(f"{n}{e}" for n, e in zip(LOOPS, shape.extents, strict=True) if e > 1)
+        for k, shape in enumerate(tiles.shapes)
+    ]
+    columns = [f"core{number}" for number, _ in plan.fabric.cores]
+    return rows, columns, costs.cycles, costs.energy

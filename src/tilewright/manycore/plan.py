@@ -1,0 +1,223 @@
+"""From files to a plan that ran: the steps of `tilewright plan --mapping`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from tilewright.errors import TilewrightError
+from tilewright.execute.compare import Difference, compare
+from tilewright.execute.runtime import run
+from tilewright.execute.vm import VirtualMachine
+from tilewright.frontend.save import serialize
+from tilewright.frontend.weights import seeded_inputs
+from tilewright.graph.graph import Graph
+from tilewright.manycore.costs import IMPOSSIBLE, given_costs, own_costs
+from tilewright.manycore.decide import Choice, choices_of
+from tilewright.manycore.evaluate import Evaluator, Timed, Unfit
+from tilewright.manycore.fabric import Fabric, fabric_of
+from tilewright.manycore.lower import Lowered, NoAddressesError, lower
+from tilewright.manycore.mapping import read_mapping
+from tilewright.manycore.read_hardware import read_accelerator
+from tilewright.manycore.search import CLIMB, Found, Search
+from tilewright.manycore.tiles import TileGraph, build_tiles
+from tilewright.manycore.workload import Workload, workload_of
+from tilewright.program.verify import verify_placed, verify_program
+
+SHARES = (1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4)
+"""Of every memory, until addresses are found for all that is held at once."""
+
+TOLERANCE = 1e-4  # of the largest magnitude of an output
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """Another way to cut the layers that was looked at, and what it takes."""
+
+    name: str
+    latency: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CorePlan:
+    """A plan on many cores: decisions, times, program and proof. `lowered` is the program with its
+    final writes, whatever `evaluator` leaves out."""
+
+    model: str
+    workload: Workload
+    fabric: Fabric
+    choice: Choice
+    evaluator: Evaluator
+    found: Found
+    lowered: Lowered
+    fused: bool
+    costs_from: Path | None
+    objective: str
+    verified: Difference | None
+    tasks: int
+    notes: tuple[str, ...]
+    alternatives: tuple[Alternative, ...]
+
+    @property
+    def best(self) -> Timed:
+        """The allocation that was chosen, timed."""
+        return self.found.best
+
+    @property
+    def tiles(self) -> TileGraph:
+        """The tiles of the chosen cut."""
+        return self.evaluator.graph
+
+
+def plan_cores(
+    name: str,
+    graph: Graph,
+    hardware: Path,
+    mapping: Path,
+    *,
+    numbered: Graph | None = None,
+    fused: bool = True,
+    core_costs: Path | None = None,
+    final_write: bool = True,
+    open_tiles: bool = False,
+    objective: str = "latency",
+    fast: bool = False,
+    seed: int = 0,
+    tell: Tell = lambda text: None,
+) -> CorePlan:
+    """Read, cut, cost, search, lower, validate, execute and compare. `numbered` is the network
+    with all its weights, for the execution; without it the program is validated, not run."""
+    tell("reading files")
+    accelerator = read_accelerator(hardware)
+    fabric = fabric_of(accelerator)
+    given = read_mapping(mapping, accelerator.ids)
+    workload = workload_of(graph)
+    choices = choices_of(given, workload, fabric, fused=fused, open_tiles=open_tiles)
+    results: list[tuple[Choice, Evaluator, Found | None]] = []
+    faults: list[str] = []
+    for choice in choices:
+        tell(f"costing tiles on cores ({choice.name})")
+        tiles = build_tiles(workload, choice.cuts)
+        costs = (
+            own_costs(tiles, fabric)
+            if core_costs is None
+            else given_costs(tiles, fabric, core_costs)
+        )
+        evaluator = Evaluator(tiles, fabric, costs, write_final=final_write)
+        allowed = tuple(part for layer in choice.allowed for part in layer)
+        search = Search(
+            evaluator,
+            allowed,
+            objective=objective,
+            seed=seed,
+            tell=lambda text, choice=choice: tell(f"searching ({choice.name}): {text}"),
+        )
+        found = search.run(climb=CLIMB // 5 if fast else CLIMB)
+        if found is not None and found.best.latency >= IMPOSSIBLE:
+            found = None
+        results.append((choice, evaluator, found))
+        if found is None:
+            faults.append(_unfit(evaluator, tuple(cores[0] for cores in allowed)))
+    fitting = [(c, e, f) for c, e, f in results if f is not None]
+    if not fitting:
+        raise TilewrightError(f"{mapping}: no allocation can run: {faults[0]}")
+    chosen, evaluator, best = min(fitting, key=lambda r: _worth(r[2], objective))
+    tell("lowering and validating")
+    evaluator, best, lowered, shared = _lowered(evaluator, best, numbered or graph)
+    verify_program(lowered.placed.program, lowered.machine)
+    verify_placed(lowered.placed, lowered.machine)
+    difference: Difference | None = None
+    if numbered is not None:
+        tell(f"executing {len(lowered.placed.program.tasks)} tasks on the virtual machine")
+        difference = _executed(numbered, lowered, seed)
+    notes = [*accelerator.notes, *given.notes, *chosen.notes]
+    if shared < 1.0:
+        notes.append(f"{shared:.0%} of every memory is used at once, so that addresses are found")
+    return CorePlan(
+        name,
+        workload,
+        fabric,
+        chosen,
+        evaluator,
+        best,
+        lowered,
+        fused,
+        core_costs,
+        objective,
+        difference,
+        len(lowered.placed.program.tasks),
+        tuple(notes),
+        tuple(Alternative(c.name, f.best.latency if f else None) for c, _, f in results),
+    )
+
+
+def _worth(found: Found, objective: str) -> tuple[float, float]:
+    timed = found.best
+    if objective == "energy":
+        return timed.energy, timed.latency
+    if objective == "edp":
+        return timed.energy * timed.latency, timed.latency
+    if objective == "memory":
+        return min(float(p.memory) for p in found.front), timed.latency
+    return float(timed.latency), timed.energy
+
+
+def _unfit(evaluator: Evaluator, core_of: tuple[int, ...]) -> str:
+    """What does not fit in the first allocation allowed."""
+    timed = evaluator.timed(core_of)
+    if not isinstance(timed, Unfit) or timed.tile < 0:
+        return "a layer has no core that can run its tiles"
+    graph, fabric = evaluator.graph, evaluator.fabric
+    tile, place = timed.tile, fabric.places[timed.place]
+    needed = 0
+    for columns, start in ((graph.reads, graph.read_start), (graph.writes, graph.write_start)):
+        needed += int(graph.piece_size[columns[start[tile] : start[tile + 1]]].sum())
+    return (
+        f"tile {graph.tile_name(tile)} works on {needed * graph.unit // 8:,} bytes, and "
+        f"{place.name} has {place.bits // 8:,}"
+    )
+
+
+def _lowered(
+    evaluator: Evaluator, found: Found, graph: Graph
+) -> tuple[Evaluator, Found, Lowered, float]:
+    """The program, with a smaller share of the memories where addresses are not found."""
+    core_of, policy = found.best.core_of, found.best.policy
+    for share in SHARES:
+        again = evaluator
+        if share < 1.0:
+            again = Evaluator(
+                evaluator.graph,
+                evaluator.fabric,
+                evaluator.costs,
+                write_final=evaluator.write_final,
+                share=share,
+            )
+        timed = again.timed(core_of, policy=policy)
+        writing = again
+        if not again.write_final:
+            writing = Evaluator(again.graph, again.fabric, again.costs, share=share)
+        program = timed if writing is again else writing.timed(core_of, policy=policy)
+        if not isinstance(timed, Timed) or not isinstance(program, Timed):
+            break
+        try:
+            made = lower(writing, program, graph)
+        except NoAddressesError:
+            continue
+        return again, replace(found, best=timed), made, share
+    raise TilewrightError(
+        "no addresses were found for the best allocation, even with half of the "
+        "memories: they are too small for their tiles"
+    )
+
+
+def _executed(numbered: Graph, lowered: Lowered, seed: int) -> Difference:
+    """Run the program and compare with onnxruntime on the untouched model."""
+    inputs = seeded_inputs(numbered, seed)
+    expected = run(serialize(numbered), inputs, precise=True)
+    weights = {name: c.data for name, c in numbered.constants.items() if c.data is not None}
+    machine = VirtualMachine(lowered.placed, lowered.machine, numbered.opset)
+    done = machine.run(inputs, {name: np.asarray(data) for name, data in weights.items()})
+    return compare(expected, done.outputs, TOLERANCE)
