@@ -124,6 +124,8 @@ def plan_cores(
     if not fitting:
         raise TilewrightError(f"{mapping}: no allocation can run: {faults[0]}")
     chosen, evaluator, best = min(fitting, key=lambda r: _worth(r[2], objective))
+    least = min((f.bounds for _, _, f in fitting), key=lambda bounds: bounds.cycles)
+    best = replace(best, bounds=least)  # of all ways to cut
     tell("lowering and validating")
     evaluator, best, lowered, shared = _lowered(evaluator, best, numbered or graph)
     verify_program(lowered.placed.program, lowered.machine)

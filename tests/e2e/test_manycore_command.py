@@ -1,0 +1,224 @@
+"""`tilewright plan --mapping`: the example of the project, bad files, and Stream's own files."""
+
+import csv
+import json
+import shutil
+from itertools import product
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from conftest import Command
+from tilewright.api import load
+from tilewright.manycore.core_cost import tile_cost
+from tilewright.manycore.costs import given_costs
+from tilewright.manycore.decide import choices_of
+from tilewright.manycore.evaluate import Evaluator, Timed
+from tilewright.manycore.fabric import fabric_of
+from tilewright.manycore.mapping import read_mapping
+from tilewright.manycore.read_hardware import read_accelerator
+from tilewright.manycore.tiles import build_tiles
+from tilewright.manycore.workload import LOOPS, Shape, workload_of
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "manycore"
+MACHINE, FUSED = EXAMPLE / "three_cores.yaml", EXAMPLE / "fused.yaml"
+PEER = Path(__file__).parents[3] / "shared" / "data" / "stream"
+LAB = (PEER / "lab/workload/4_convs.onnx", "--on", PEER / "lab/hardware/hda_bus.yaml")
+peer = pytest.mark.peer
+absent = pytest.mark.skipif(not PEER.is_dir(), reason="Stream's files are not here")
+
+
+def test_the_example_is_planned_executed_and_written(succeeds: Command, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    told = succeeds(
+        "plan", "four_convs", "--on", MACHINE, "--mapping", FUSED, "--out", folder, "--json"
+    ).json
+    assert told["exact"] and told["allocations"] == 81 and told["tiles"] == 224
+    assert told["bound_cycles"] <= told["latency_cycles"]
+    assert told["latency_cycles"] == told["latency_with_final_write_cycles"]
+    assert told["verified"]["max_rel_error"] < 1e-4
+    assert set(told["allocation"]) == {"conv1", "conv2", "conv3", "conv4"}
+    for core in told["cores"]:
+        assert core["busy_cycles"] + sum(core["idle_cycles"].values()) == told["latency_cycles"]
+    written = {path.name for path in folder.iterdir()}
+    assert written == {
+        "report.html",
+        "schedule.html",
+        "schedule.json",
+        "summary.json",
+        "memory.png",
+        "cost_lut.png",
+    }
+    trace = json.loads((folder / "schedule.json").read_text())["traceEvents"]
+    ends = [event["args"]["end_cycle"] for event in trace if event["ph"] == "X"]
+    assert max(ends) == told["latency_cycles"]
+    assert json.loads((folder / "summary.json").read_text()) == told
+
+
+def test_first_rows_wait_for_two_three_and_four_rows_above(
+    succeeds: Command, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    succeeds("plan", "four_convs", "--on", MACHINE, "--mapping", FUSED, "--out", folder)
+    page = (folder / "schedule.html").read_text()
+    data = json.loads(page.split('id="data">')[1].split("</script>")[0].replace("<\\/", "</"))
+    at = {task[3]: (task[1], task[2]) for task in data["tasks"] if task[3].startswith("conv")}
+    start = at["conv4.0"][0]
+    for layer, rows in (("conv3", 2), ("conv2", 3), ("conv1", 4)):
+        assert all(at[f"{layer}.{row}"][1] <= start for row in range(rows))
+    reads = next(task[5] for task in data["tasks"] if task[3] == "conv4.0")
+    assert sum(line.startswith("reads") for line in reads) == 3  # two rows and the weights
+
+
+def test_fusion_beats_layers_divided_among_all_cores(succeeds: Command) -> None:
+    arguments = ("plan", "four_convs", "--on", MACHINE, "--no-verify", "--json", "--mapping")
+    fused = succeeds(*arguments, FUSED).json["latency_cycles"]
+    split = succeeds(*arguments, EXAMPLE / "split.yaml").json["latency_cycles"]
+    layers = succeeds(*arguments, FUSED, "--mode", "lbl").json
+    assert fused < split and fused < layers["latency_cycles"]
+    assert layers["mode"] == "lbl"
+
+
+def test_open_tiles_are_never_worse(succeeds: Command) -> None:
+    arguments = ("plan", "four_convs", "--on", MACHINE, "--no-verify", "--json", "--mapping")
+    fused = succeeds(*arguments, FUSED).json["latency_cycles"]
+    opened = succeeds(*arguments, EXAMPLE / "open.yaml").json
+    assert opened["latency_cycles"] <= fused and len(opened["alternatives"]) > 1
+    newer = succeeds(*arguments, EXAMPLE / "newer.yaml").json
+    assert newer["tiles"] == 4 * 14
+
+
+def test_show_prints_what_was_understood(succeeds: Command) -> None:
+    text = succeeds("show", "machines", MACHINE).out
+    assert "core 1: pixels" in text and "bus, to several cores at once" in text
+    told = succeeds("show", "machines", MACHINE, "--json").json
+    assert [core["name"] for core in told["cores"]] == ["channels", "pixels", "small"]
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    """The example, to be spoilt."""
+    return Path(shutil.copytree(EXAMPLE, tmp_path / "files"))
+
+
+BAD = [
+    ("fused.yaml", "[0, 1, 2]", "[0, 7]", "[0].core_allocation: there is no core 7"),
+    ("fused.yaml", "OY, all", "OY, 57", "[0].intra_core_tiling[0]: 57 parts are more than OY"),
+    ("fused.yaml", "OY, all", "OY", "is no loop with a count"),
+    ("three_cores.yaml", "cores/small.yaml", "cores/none.yaml", "cores.2: there is no file"),
+    ("three_cores.yaml", "[0, 1, 2, 3]", "[0, 3]", "core_connectivity: core"),
+    ("three_cores.yaml", "bandwidth: 32", "bandwidth: 0", "core_connectivity[1].bandwidth"),
+    ("cores/small.yaml", "size: 524288", "size: much", "memories.sram.size"),
+    ("cores/small.yaml", "sizes: [8, 4]", "sizes: [8]", "operational_array.sizes"),
+]
+
+
+@pytest.mark.parametrize(("name", "old", "new", "told"), BAD)
+def test_bad_files_are_one_line_with_file_and_key(
+    command: Command, copied: Path, name: str, old: str, new: str, told: str
+) -> None:
+    path = copied / name
+    text = path.read_text()
+    assert old in text
+    text = text.replace(old, new)
+    if told.endswith("core_connectivity: core"):
+        text = text.replace("[0, 1, 2]", "[0, 1]").replace("[1, 2]", "[0, 1]")
+    path.write_text(text)
+    found = command(
+        "plan",
+        "four_convs",
+        "--on",
+        copied / "three_cores.yaml",
+        "--mapping",
+        copied / "fused.yaml",
+    )
+    assert found.code == 2 and len(found.err.strip().splitlines()) == 1
+    assert path.name in found.err and told in found.err
+
+
+def test_missing_files_and_options_that_do_not_go_together(command: Command, copied: Path) -> None:
+    missing = command("plan", "four_convs", "--on", MACHINE, "--mapping", copied / "none.yaml")
+    assert missing.code == 2 and "none.yaml: there is no such file" in missing.err
+    alone = command("plan", "four_convs", "--on", MACHINE)
+    assert alone.code == 2 and "give --mapping too" in alone.err
+    needs = command("plan", "four_convs", "--on", "mcu", "--no-final-write")
+    assert needs.code == 2 and "need --mapping" in needs.err
+
+
+@peer
+@absent
+def test_core_costs_of_the_lab() -> None:
+    accelerator = read_accelerator(LAB[2])
+    errors: list[float] = []
+    with (PEER / "lab/core_costs.csv").open(newline="") as stream:
+        for row in csv.DictReader(stream):
+            bits = (int(row[f"{name}_bits"]) for name in ("weight", "input", "output"))
+            tile = Shape(tuple(int(row[n]) for n in LOOPS), (1, 1), (1, 1), *bits)
+            found = tile_cost(accelerator.core(int(row["core"])), tile)
+            assert found is not None
+            errors.append(abs(found.cycles / float(row["cycles"]) - 1))
+            assert 0.5 <= found.cycles / float(row["cycles"]) <= 2
+            assert 0.8 <= found.energy / float(row["energy_pj"]) <= 1.2
+    assert median(errors) <= 0.1
+
+
+@peer
+@absent
+def test_lab3_with_the_costs_of_its_tool(succeeds: Command) -> None:
+    told = succeeds(
+        "plan",
+        *LAB,
+        "--mapping",
+        PEER / "lab/mapping/lab3.yaml",
+        "--core-costs",
+        PEER / "lab/core_costs.csv",
+        "--no-final-write",
+        "--json",
+    ).json
+    assert told["exact"] and told["allocations"] == 81
+    assert told["latency_cycles"] <= 15_500
+    assert told["verified"]["max_rel_error"] < 1e-4
+
+
+@peer
+@absent
+def test_all_allocations_of_lab3_fit_and_write_each_row_once() -> None:
+    workload = workload_of(load(str(LAB[0])).graph)
+    fabric = fabric_of(read_accelerator(LAB[2]))
+    mapping = read_mapping(PEER / "lab/mapping/lab3.yaml", fabric.accelerator.ids)
+    (choice,) = choices_of(mapping, workload, fabric, fused=True, open_tiles=False)
+    tiles = build_tiles(workload, choice.cuts)
+    costs = given_costs(tiles, fabric, PEER / "lab/core_costs.csv")
+    evaluator = Evaluator(tiles, fabric, costs)
+    for core_of in product(range(3), repeat=4):
+        timed = evaluator.timed(core_of)
+        assert isinstance(timed, Timed) and timed.spills == 0
+        outside = [evaluator.ways[way].target == 0 for way in timed.way.tolist() if way >= 0]
+        assert sum(outside) == 56  # the last layer's rows, each once
+        pieces = timed.item[timed.kind == 1].tolist()
+        buses = 1 + len(set(core_of))  # at most once to every core, and out
+        assert max(pieces.count(piece) for piece in set(pieces)) <= buses
+
+
+@peer
+@absent
+def test_labs_and_resnet_run_unchanged(succeeds: Command) -> None:
+    def planned(*arguments: object) -> dict[str, object]:
+        return succeeds("plan", *arguments, "--json", "--no-verify").json
+
+    mappings = PEER / "lab/mapping"
+    fused = planned(*LAB, "--mapping", mappings / "lab3.yaml")["latency_cycles"]
+    split = planned(*LAB, "--mapping", mappings / "lab2.yaml")["latency_cycles"]
+    assert isinstance(fused, int) and isinstance(split, int)
+    assert split / fused > 1.15e5 / 2.98e4
+    planned(*LAB, "--mapping", mappings / "lab1.yaml", "--mode", "lbl")
+    resnet = PEER / "resnet18"
+    told = planned(
+        resnet / "workload/resnet18.onnx",
+        "--on",
+        resnet / "hardware/tpu_like_quad_core.yaml",
+        "--mapping",
+        resnet / "mapping/tpu_like_quad_core.yaml",
+    )
+    assert isinstance(told["latency_cycles"], int) and told["latency_cycles"] <= 6_440_000

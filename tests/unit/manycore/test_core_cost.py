@@ -1,0 +1,62 @@
+"""What a tile costs on a core: counted by hand where that is possible, sane everywhere else."""
+
+from pathlib import Path
+
+import pytest
+
+from tilewright.manycore.core_cost import tile_cost
+from tilewright.manycore.hardware import CoreFile
+from tilewright.manycore.read_hardware import read_core
+from tilewright.manycore.workload import Shape
+
+CORES = Path(__file__).parents[3] / "examples" / "manycore" / "cores"
+
+
+def example(name: str) -> CoreFile:
+    """A core of the example."""
+    return read_core(CORES / f"{name}.yaml")[0]
+
+
+def shape(k: int = 16, ox: int = 32, c: int = 16, f: int = 3, oy: int = 1) -> Shape:
+    """A tile of a convolution."""
+    return Shape((1, k, 1, ox, oy, c, f, f))
+
+
+def test_weights_that_stay_by_hand() -> None:
+    """16 x 16 products a cycle; a unit's nine weights of 8 bits come in over 8 bits a cycle while
+    nothing else runs, and the last sum leaves in one more cycle."""
+    found = tile_cost(example("channels"), shape())
+    assert found is not None
+    assert found.unrolling == (("D1", "K", 16), ("D2", "C", 16))
+    assert found.cycles == 9 * 32 + 9 + 1
+
+
+def test_one_memory_without_registers_by_hand() -> None:
+    """Eight channels by four columns of one tap: 4 + 8 bytes in, 32 partial sums of 16 bits back
+    and forth, all within 512 bits a cycle each way; reads share a port of 512 bits: 96 bits of
+    operands and 512 of sums make two cycles of each."""
+    found = tile_cost(example("small"), Shape((1, 8, 1, 4, 1, 6, 1, 1)))
+    assert found is not None
+    assert 6 <= found.cycles <= 3 * 6
+
+
+def test_the_best_unrolling_is_legal_and_used() -> None:
+    """Weights are fed along D1 and inputs along D2, each by one byte a cycle: only columns can run
+    along D1, only channels along D2."""
+    found = tile_cost(example("pixels"), shape(k=8, ox=28))
+    assert found is not None
+    assert found.unrolling == (("D1", "OX", 14), ("D2", "K", 8))
+
+
+@pytest.mark.parametrize("name", ["channels", "pixels", "small"])
+def test_never_faster_than_the_array_and_more_work_costs_more(name: str) -> None:
+    core = example(name)
+    small, large = tile_cost(core, shape(oy=1)), tile_cost(core, shape(oy=4))
+    assert small is not None and large is not None
+    assert small.cycles >= shape(oy=1).macs / core.units
+    assert small.cycles < large.cycles and small.energy < large.energy
+
+
+def test_costs_are_kept_by_shape() -> None:
+    core = example("pixels")
+    assert tile_cost(core, shape()) is tile_cost(core, shape())
