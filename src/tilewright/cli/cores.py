@@ -25,10 +25,11 @@ def plan_on_cores(
     fast: bool,
     seed: int,
     folder: Path | None,
+    force: bool,
     as_json: bool,
 ) -> None:
     """Plan, tell, and write the files."""
-    from tilewright.manycore.output import write_plan
+    from tilewright.manycore.output import check_target, write_plan
     from tilewright.manycore.plan import plan_cores
     from tilewright.manycore.told import cores_table, headline, lines, memories_table, summary
 
@@ -36,6 +37,8 @@ def plan_on_cores(
         raise TilewrightError(f"--mode is '{mode}': give fused or lbl")
     if objective == "traffic":
         raise TilewrightError("--objective traffic is not for --mapping: give latency or energy")
+    if folder is not None:
+        check_target(folder, force=force)
     with progress_line("planning") as tell:
         plan = plan_cores(
             name,

@@ -207,6 +207,11 @@ def plan(
     if mapping is not None:
         from tilewright.cli.cores import plan_on_cores
 
+        others = {"--plan": plan_file, "--patterns": patterns, "--dtype": dtype, "--csv": csv}
+        others |= {"--ablation": ablation or None, "--explain": explain or None}
+        for option, given in {**others, "--print-after": print_after}.items():
+            if given is not None:
+                raise TilewrightError(f"{option} is not for --mapping")
         loaded = api.load(model, parse_shapes(shape))
         plan_on_cores(
             loaded.name,
@@ -222,6 +227,7 @@ def plan(
             fast=fast,
             seed=seed,
             folder=folder,
+            force=force,
             as_json=as_json,
         )
         return

@@ -14,6 +14,7 @@ from tilewright.manycore.core_cost import LOOPS
 from tilewright.manycore.plan import CorePlan
 from tilewright.manycore.told import allocation, core_uses, headline, lines, memory_uses, summary
 from tilewright.program.program import Compute, Task
+from tilewright.runs.folder import check_place
 from tilewright.schedule.problem import Quantities
 
 FILES = (
@@ -27,10 +28,22 @@ FILES = (
 MOST_NAMED = 12  # tensors that a tip names
 
 
+def check_target(folder: Path, *, force: bool = False) -> None:
+    """Raise before the work begins where a folder holds something else, or an earlier plan that
+    is not to be replaced."""
+    check_place(folder)
+    there = {path.name for path in folder.iterdir()} if folder.is_dir() else set[str]()
+    if there - {*FILES}:
+        raise OutputError(
+            f"cannot write '{folder}': there are files in it that are not of such a plan; give a "
+            "new folder, or an empty one"
+        )
+    if there and not force:
+        raise OutputError(f"cannot write '{folder}': it holds a plan; --force replaces it")
+
+
 def write_plan(plan: CorePlan, folder: Path) -> None:
     """Write all files, or none."""
-    if folder.exists() and not folder.is_dir():
-        raise OutputError(f"cannot write '{folder}': it is not a folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".tilewright-", dir=folder) as place:
