@@ -19,12 +19,13 @@ OFTEN = settings(max_examples=80, suppress_health_check=list(HealthCheck))
 
 @st.composite
 def problems(draw: st.DrawFn) -> Problem:
-    """Odd sizes, channels that fill no tile, all pools, paddings."""
+    """Odd sizes, channels that fill no tile, all pools, paddings, strides."""
     kernel = draw(st.sampled_from([(1, 1), (3, 3), (2, 3), (3, 1), (1, 4)]))
     pool = draw(st.sampled_from([1, 2, 3]))
     pads = draw(st.sampled_from([(0, 0, 0, 0), (1, 1, 1, 1), (0, 2, 1, 0)]))
-    height = draw(st.integers(kernel[0] + pool - 1, 13))
-    width = draw(st.integers(kernel[1] + pool - 1, 23))
+    strides = draw(st.sampled_from([(1, 1), (1, 1), (2, 2), (3, 2), (1, 3)]))
+    height = draw(st.integers(kernel[0] + (pool - 1) * strides[0], 13))
+    width = draw(st.integers(kernel[1] + (pool - 1) * strides[1], 23))
     return Problem(
         draw(st.sampled_from([1, 3, 20, 130])),
         height,
@@ -37,6 +38,7 @@ def problems(draw: st.DrawFn) -> Problem:
         draw(st.booleans()),
         draw(st.booleans()),
         pads,
+        strides=strides,
     )
 
 

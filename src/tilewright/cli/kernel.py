@@ -1,7 +1,8 @@
 """`tilewright kernel`: plan, cost and check one fused kernel on a Trainium-like core."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -72,7 +73,12 @@ def conv2d(
         typer.Option("--in", metavar="CxHxW", help="Channels, height and width of the input."),
     ] = None,
     out_channels: Annotated[
-        int | None, typer.Option("--out-channels", metavar="N", help="Output channels.")
+        int | None,
+        typer.Option(
+            "--out-channels",
+            metavar="N",
+            help="Output channels; as many as the input's if not given.",
+        ),
     ] = None,
     kernel: Annotated[
         str, typer.Option("--kernel", metavar="3|3x5", help="Height and width of the filter.")
@@ -81,6 +87,9 @@ def conv2d(
         int, typer.Option("--pool", metavar="N", help="Max-pool NxN behind it; 1 for none.")
     ] = 1,
     batch: Annotated[int, typer.Option("--batch", metavar="N", help="Images.")] = 1,
+    stride: Annotated[
+        str, typer.Option("--stride", metavar="1|2x1", help="Steps down and across.")
+    ] = "1",
     pad: Annotated[
         int, typer.Option("--pad", metavar="N", help="Zero rows and columns on every side.")
     ] = 0,
@@ -110,7 +119,7 @@ def conv2d(
     folder: OutOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """A convolution (stride 1) with bias, ReLU and max-pool as one kernel.
+    """A convolution with bias, ReLU and max-pool as one kernel.
 
     Examples:
 
@@ -124,34 +133,25 @@ def conv2d(
 
       tilewright kernel conv2d --from vgg16 --node block3.conv2 --search
     """
-    from tilewright.kernel.plan import plan_kernel
-
-    _one_of(nest, ladder, search)
-    _writable(folder)
     if model is not None and node is None:
         raise TilewrightError("--from MODEL needs --node NAME: which convolution is it?")
     if model is None and node is not None:
         raise TilewrightError("--node NAME needs --from MODEL")
-    plan = plan_kernel(
-        "conv2d",
-        image=image,
-        out_channels=out_channels,
-        kernel=kernel,
-        pool=pool,
-        batch=batch,
-        pad=pad,
-        bias=bias,
-        relu=relu,
-        graph=None if model is None else _graph(model),
-        node=node,
-        dtype=dtype,
-        on=on,
-        nest=nest,
-        searched=search,
-        claim_us=claim_us,
-        check=False if ladder else check,
-    )
-    _report(plan, ladder, folder, as_json)
+    problem: dict[str, Any] = {
+        "image": image,
+        "out_channels": out_channels,
+        "kernel": kernel,
+        "pool": pool,
+        "batch": batch,
+        "pad": pad,
+        "stride": stride,
+        "bias": bias,
+        "relu": relu,
+        "graph": None if model is None else _graph(model),
+        "node": node,
+    }
+    common = _Common(dtype, on, nest, ladder, search, claim_us, check, folder, as_json)
+    _plan("conv2d", problem, common)
 
 
 @app.command("matmul")
@@ -176,21 +176,44 @@ def matmul(
 
       tilewright kernel matmul --size 512x1024x4096 --dtype fp16 --search
     """
+    common = _Common(dtype, on, nest, ladder, search, claim_us, check, folder, as_json)
+    _plan("matmul", {"size": size}, common)
+
+
+@dataclass(frozen=True, slots=True)
+class _Common:
+    """The options that all kernels take."""
+
+    dtype: str
+    on: str
+    nest: Path | None
+    ladder: bool
+    search: bool
+    claim_us: float | None
+    check: bool | None
+    folder: Path | None
+    as_json: bool
+
+
+def _plan(kind: str, problem: dict[str, Any], common: _Common) -> None:
+    """Plan a kernel of a kind, and tell it."""
     from tilewright.kernel.plan import plan_kernel
 
-    _one_of(nest, ladder, search)
-    _writable(folder)
+    _one_of(common.nest, common.ladder, common.search)
+    _writable(common.folder)
     plan = plan_kernel(
-        "matmul",
-        size=size,
-        dtype=dtype,
-        on=on,
-        nest=nest,
-        searched=search,
-        claim_us=claim_us,
-        check=False if ladder else check,
+        kind,
+        **problem,
+        dtype=common.dtype,
+        on=common.on,
+        nest=common.nest,
+        searched=common.search,
+        claim_us=common.claim_us,
+        check=False if common.ladder else common.check,
     )
-    _report(plan, ladder, folder, as_json)
+    _report(plan, common.ladder, common.folder, common.as_json)
+    if common.claim_us is not None:
+        note(f"claimed {common.claim_us:g} us: not below the tensor engine's floor")
 
 
 def _one_of(nest: Path | None, ladder: bool, search: bool) -> None:

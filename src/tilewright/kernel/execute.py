@@ -92,7 +92,7 @@ def reference(problem: Problem, tensors: Tensors) -> Array:
     """The result by whole operators."""
     pads = tuple(problem.pads)
     given = (tensors.x, tensors.weights, tensors.bias)
-    (result,) = run_step("Conv", {"pads": pads}, given, 13)
+    (result,) = run_step("Conv", {"pads": pads, "strides": problem.strides}, given, 13)
     if problem.relu:
         result = np.maximum(result, 0)
     if problem.pool > 1:
@@ -315,6 +315,7 @@ class _Run(Walk):
         image, out, _, _ = key
         source = self.windows if self.nest.x_copy_at is None else self.copies
         moving = _cut(source[image, self.at["in"]], self.extent(0), self.extent(1))
+        moving = moving[:, :: self.problem.strides[0], :: self.problem.strides[1]]
         weights = self.stationary[out, self.at["in"], self.at["fh"], self.at["fw"]]
         made = weights.T @ moving.reshape(moving.shape[0], -1)
         total = made if fresh else self.psum[key] + made

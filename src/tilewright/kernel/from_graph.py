@@ -28,12 +28,17 @@ def problem_of(graph: Graph, name: str, dtype: str) -> Problem:
     if x is None or weights is None or len(x.shape) != 4:
         raise KernelError(f"node '{name}': only convolutions of images of known size have kernels")
     kernel = (weights.shape[2], weights.shape[3])
-    for key, wanted in (("strides", 1), ("dilations", 1)):
-        found = _ints(node, key, (1, 1))
-        if any(value != wanted for value in found):
-            raise KernelError(f"node '{name}': kernels have {key} of 1, it has {list(found)}")
-    if _ints(node, "group", (1,))[0] != 1:
-        raise KernelError(f"node '{name}': kernels of grouped convolutions are not planned")
+    dilations = _ints(node, "dilations", (1, 1))
+    if dilations != (1, 1):
+        raise KernelError(f"node '{name}': kernels have no dilations, it has {list(dilations)}")
+    groups = _ints(node, "group", (1,))[0]
+    if groups != 1:
+        each = f"{weights.shape[1]} to {weights.shape[0] // groups}"
+        raise KernelError(
+            f"node '{name}': kernels of grouped convolutions are not planned; each of its {groups} "
+            f"groups is a convolution of {each} channels, which --in and --out-channels plan"
+        )
+    high, wide = _ints(node, "strides", (1, 1))
     relu, pool = _followers(graph, node)
     return Problem(
         x.shape[1],
@@ -46,15 +51,22 @@ def problem_of(graph: Graph, name: str, dtype: str) -> Problem:
         dtype,
         len(node.inputs) > 2 and bool(node.inputs[2]),
         relu,
-        _pads(node, kernel),
+        _pads(node, kernel, (high, wide), x.shape[2:]),
+        strides=(high, wide),
     )
 
 
-def _pads(node: Node, kernel: tuple[int, int]) -> tuple[int, int, int, int]:
+def _pads(
+    node: Node, kernel: tuple[int, int], strides: tuple[int, int], extents: tuple[int, ...]
+) -> tuple[int, int, int, int]:
     auto = str(node.attributes.get("auto_pad", "NOTSET"))
     if auto in ("SAME_UPPER", "SAME_LOWER"):
-        few = [(extent - 1) // 2 for extent in kernel]
-        many = [(extent - 1) - small for extent, small in zip(kernel, few, strict=True)]
+        whole = [
+            max(0, (-(-extent // stride) - 1) * stride + taps - extent)
+            for taps, stride, extent in zip(kernel, strides, extents, strict=True)
+        ]
+        few = [total // 2 for total in whole]
+        many = [total - small for total, small in zip(whole, few, strict=True)]
         before, after = (few, many) if auto == "SAME_UPPER" else (many, few)
         return before[0], before[1], after[0], after[1]
     top, left, bottom, right = (

@@ -158,7 +158,10 @@ class _Listing:
 
     def _moving(self) -> str:
         name = "x" if self.nest.x_copy_at is None else "x'"
-        return f"{name}[in, row + fh, cols + fw]"
+        high, wide = self.given.problem.strides
+        row = "row" if high == 1 else f"{high} row"
+        cols = "cols" if wide == 1 else f"{wide} cols"
+        return f"{name}[in, {row} + fh, {cols} + fw]"
 
     def _move(self, depth: int, kind: str, text: str, operand: str, buffer: str) -> Line:
         moves: Transfers = self.moves[operand]

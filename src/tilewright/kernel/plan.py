@@ -86,6 +86,7 @@ def plan_kernel(
     pool: int = 1,
     batch: int = 1,
     pad: int = 0,
+    stride: str | int | tuple[int, int] = 1,
     bias: bool = True,
     relu: bool = False,
     size: str | tuple[int, int, int] | None = None,
@@ -109,6 +110,8 @@ def plan_kernel(
     machine = on if isinstance(on, Machine) else load_machine(on)
     target = target_of(machine)
     if kind == "matmul":
+        if size is None:
+            raise KernelError("say what is multiplied: --size MxKxN")
         rows, depth, cols = sizes(size, "a product", "MxKxN such as 512x256x1024")
         problem = matmul_problem(rows, depth, cols, elements)
     elif kind != "conv2d":
@@ -116,7 +119,15 @@ def plan_kernel(
     elif graph is not None:
         problem = problem_of(graph, node or "", elements)
     else:
-        problem = _convolution(image, out_channels, kernel, pool, batch, pad, bias, relu, elements)
+        if image is None:
+            raise KernelError("say what is convolved: --in CxHxW, or --from MODEL --node NAME")
+        channels, height, width = sizes(image, "an image", "CxHxW such as 256x224x224")
+        outs = channels if out_channels is None else out_channels
+        problem = Problem(
+            *(channels, height, width, outs, _pair(kernel, "kernel size")),
+            *(batch, pool, elements, bias, relu, (pad, pad, pad, pad)),
+            strides=_pair(stride, "stride"),
+        )
     found = None
     if searched:
         found = search(problem, target)
@@ -150,45 +161,28 @@ def prove(assessment: Assessment, whole: bool = False) -> Proof:
     rows = min(problem.rows, nest.block_rows + nest.tile_rows)
     below = problem.pads[2] if rows == problem.rows else 0
     top, left, _, right = problem.pads
-    height = rows + problem.kernel[0] - 1 - top - below
+    height = max(1, (rows - 1) * problem.strides[0] + problem.kernel[0] - top - below)
     first = replace(problem, height=height, pads=(top, left, below, right), batch=1)
     executed = execute(Model(first, target).assess(nest))
     return Proof(executed, counts, rows, problem.rows)
 
 
-def sizes(given: str | tuple[int, int, int] | None, what: str, form: str) -> tuple[int, int, int]:
+def sizes(given: str | tuple[int, int, int], what: str, form: str) -> tuple[int, int, int]:
     """Three extents, as text or as they are."""
     if isinstance(given, tuple):
         return given
-    match = re.fullmatch(r"\s*(-?\d+)\s*x\s*(-?\d+)\s*x\s*(-?\d+)\s*", given or "")
+    match = re.fullmatch(r"\s*(-?\d+)\s*x\s*(-?\d+)\s*x\s*(-?\d+)\s*", given)
     if match is None:
-        raise KernelError(f"'{given or ''}' is no size of {what}: write {form}")
+        raise KernelError(f"'{given}' is no size of {what}: write {form}")
     first, second, third = map(int, match.groups())
     return first, second, third
 
 
-def _convolution(
-    image: str | tuple[int, int, int] | None,
-    out_channels: int | None,
-    kernel: str | int | tuple[int, int],
-    pool: int,
-    batch: int,
-    pad: int,
-    bias: bool,
-    relu: bool,
-    dtype: str,
-) -> Problem:
-    channels, height, width = sizes(image, "an image", "CxHxW such as 256x224x224")
-    taps = kernel if isinstance(kernel, tuple) else _taps(kernel)
-    outs = channels if out_channels is None else out_channels
-    pads = (pad, pad, pad, pad)
-    return Problem(
-        channels, height, width, outs, taps, batch, pool, dtype, bias, relu, pads
-    )  # fmt: skip
-
-
-def _taps(text: str | int) -> tuple[int, int]:
-    parts = str(text).split("x")
+def _pair(given: str | int | tuple[int, int], what: str) -> tuple[int, int]:
+    """Height and width, as text or as they are."""
+    if isinstance(given, tuple):
+        return given
+    parts = str(given).split("x")
     if len(parts) > 2 or not all(re.fullmatch(r"-?\d+", part.strip()) for part in parts):
-        raise KernelError(f"'{text}' is no kernel size: write 3 or 3x5")
+        raise KernelError(f"'{given}' is no {what}: write 3 or 3x5")
     return int(parts[0]), int(parts[-1])

@@ -37,6 +37,7 @@ class Problem:
     relu: bool = False
     pads: tuple[int, int, int, int] = (0, 0, 0, 0)
     kind: str = "conv2d"
+    strides: tuple[int, int] = (1, 1)
 
     def __post_init__(self) -> None:
         sizes = {
@@ -46,6 +47,8 @@ class Problem:
             "number of output channels": self.out_channels,
             "kernel height": self.kernel[0],
             "kernel width": self.kernel[1],
+            "vertical stride": self.strides[0],
+            "horizontal stride": self.strides[1],
             "batch": self.batch,
             "pool": self.pool,
         }
@@ -68,12 +71,14 @@ class Problem:
     @property
     def out_height(self) -> int:
         """Rows of the convolution."""
-        return self.height + self.pads[0] + self.pads[2] - self.kernel[0] + 1
+        padded = self.height + self.pads[0] + self.pads[2]
+        return (padded - self.kernel[0]) // self.strides[0] + 1
 
     @property
     def out_width(self) -> int:
         """Columns of the convolution."""
-        return self.width + self.pads[1] + self.pads[3] - self.kernel[1] + 1
+        padded = self.width + self.pads[1] + self.pads[3]
+        return (padded - self.kernel[1]) // self.strides[1] + 1
 
     @property
     def rows(self) -> int:
@@ -84,6 +89,14 @@ class Problem:
     def cols(self) -> int:
         """Columns of the convolution that reach the result."""
         return self.out_width // self.pool * self.pool
+
+    def reach(self, axis: int, span: tuple[int, int], tap: int | None) -> tuple[int, int]:
+        """Rows (axis 0) or columns of the input, from the first to behind the last, that a span of
+        the convolution reads with one tap of the filter, or with all; padding counts, as negative
+        ones and as those beyond the image."""
+        stride, before = self.strides[axis], self.pads[axis]
+        first, last = span[0] * stride - before, (span[1] - 1) * stride - before
+        return (first, last + self.kernel[axis]) if tap is None else (first + tap, last + tap + 1)
 
     @property
     def taps(self) -> int:
@@ -117,6 +130,7 @@ class Problem:
         parts = [
             f"conv2d {self.in_channels}x{self.image} -> {self.out_channels} channels",
             f"{self.kernel[0]}x{self.kernel[1]}",
+            *([f"stride {'x'.join(map(str, self.strides))}"] if max(self.strides) > 1 else []),
             *([f"pads {self.pads}"] if any(self.pads) else []),
             *(["bias"] if self.bias else []),
             *(["relu"] if self.relu else []),

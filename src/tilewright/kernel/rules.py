@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from tilewright.kernel.ledger import Ledger
 from tilewright.kernel.nest import BIASES, ENGINES, KERNEL, LOOPS, REDUCTIONS, STORES, Nest
+from tilewright.kernel.nest_file import KEYS
 from tilewright.kernel.problem import ELEMENTS, Problem, element_size
 from tilewright.kernel.space import Space
 from tilewright.kernel.target import Target
@@ -17,6 +18,8 @@ class Violation:
     rule: str
     text: str
 
+
+_KEYS = {field: f"{section}.{key}" for (section, key), field in KEYS.items()}
 
 RULES = {
     "loop-order": "every loop once; rows run within their block",
@@ -64,7 +67,7 @@ def broken_structure(nest: Nest) -> list[Violation]:
     }
     for name, (value, known) in choices.items():
         if value not in known:
-            text = f"{name} is one of {', '.join(known)}, not '{value}'"
+            text = f"{_KEYS[name]} is one of {', '.join(known)}, not '{value}'"
             found.append(Violation("choices", text))
     return found
 
@@ -80,7 +83,7 @@ def _places(nest: Nest) -> list[Violation]:
     }
     for name, place in named.items():
         if place is not None and place != KERNEL and place not in LOOPS:
-            return [Violation("places", f"{name} names no loop: '{place}'")]
+            return [Violation("places", f"{_KEYS[name]} names no loop: '{place}'")]
     found: list[Violation] = []
     later = [
         ("x_copy_at", nest.x_copy_at, "x_at", nest.x_at),
@@ -90,7 +93,10 @@ def _places(nest: Nest) -> list[Violation]:
     ]
     for name, place, other, before in later:
         if place is not None and nest.depth(place) < nest.depth(before):
-            text = f"{name} ({place}) is outside {other} ({before}): nothing is there yet"
+            text = (
+                f"{_KEYS[name]} ({place}) is outside {_KEYS[other]} ({before}): nothing is there "
+                "yet"
+            )
             found.append(Violation("places", text))
     if nest.flush_at is not None and nest.flush_at not in REDUCTIONS:
         text = f"PSUM can be added up at in, fh or fw, not at '{nest.flush_at}'"
@@ -109,7 +115,9 @@ def broken_hardware(
 
     for name, size in (("tile_in", max(space.in_sizes)), ("tile_out", max(space.out_sizes))):
         if size > target.partitions:
-            broken("partitions", f"{name} {size} is more than {target.partitions} partitions")
+            broken(
+                "partitions", f"{_KEYS[name]} {size} is more than {target.partitions} partitions"
+            )
     tile = (max(space.in_sizes), max(space.out_sizes))
     if tile[0] > target.stationary[0] or tile[1] > target.stationary[1]:
         most = "x".join(map(str, target.stationary))
@@ -118,7 +126,10 @@ def broken_hardware(
     if rows * cols > target.moving:
         broken("moving", f"{rows} rows x {cols} columns are more than {target.moving}")
     if nest.block_rows % nest.tile_rows and nest.block_rows < problem.rows:
-        text = f"block_rows {nest.block_rows} is no multiple of tile_rows {nest.tile_rows}"
+        text = (
+            f"{_KEYS['block_rows']} {nest.block_rows} is no multiple of {_KEYS['tile_rows']} "
+            f"{nest.tile_rows}"
+        )
         broken("tile-sizes", text)
     shapes = {extent for shape in space.tile_shapes for extent in shape}
     if any(extent % problem.pool for extent in shapes):
@@ -129,7 +140,7 @@ def broken_hardware(
         broken("bank", f"an accumulator of {size} B is more than a bank of {target.bank_bytes} B")
     _types(problem, nest, target, found)
     if ledger.sbuf_bytes > target.sbuf_bytes:
-        text = f"{ledger.sbuf_bytes} B are more than a partition of {target.sbuf_bytes} B"
+        text = f"{ledger.sbuf_bytes:,} B are more than a partition of {target.sbuf_bytes:,} B"
         broken("sbuf", text)
     if ledger.psum_banks > target.psum_banks:
         broken("psum-banks", f"{ledger.psum_banks} banks are more than {target.psum_banks}")
@@ -143,7 +154,7 @@ def _types(problem: Problem, nest: Nest, target: Target, found: list[Violation])
     if problem.dtype != nest.compute and nest.x_copy_at is None:
         text = (
             f"weights are {nest.compute} and the input is {problem.dtype}: it needs a cast "
-            "(x_copy_at)"
+            f"({_KEYS['x_copy_at']})"
         )
         found.append(Violation("operand-types", text))
     if nest.psum not in ("fp32", nest.compute):

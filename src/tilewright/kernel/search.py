@@ -15,6 +15,7 @@ from typing import Any
 from tilewright.kernel.assess import Assessment, Model
 from tilewright.kernel.ladder import last_rung
 from tilewright.kernel.nest import KERNEL, Nest
+from tilewright.kernel.nest_file import KEYS
 from tilewright.kernel.problem import KernelError, Problem
 from tilewright.kernel.target import Target
 from tilewright.kernel.timeline import simulated_seconds
@@ -291,4 +292,5 @@ def _shown(values: dict[str, Any], fields: list[str]) -> str:
 
     if len(fields) == 1:
         return text(values[fields[0]])
-    return ", ".join(f"{field} {text(values[field])}" for field in fields)
+    names = {field: key for (_, key), field in KEYS.items()}
+    return ", ".join(f"{names[field]} {text(values[field])}" for field in fields)

@@ -127,13 +127,12 @@ class Space:
         return {}
 
     def _stretches(self, axis: int, spans: tuple[Span, ...], single_tap: bool) -> Counter[Stretch]:
-        taps, before = self.problem.kernel[axis], self.problem.pads[axis]
+        taps = range(self.problem.kernel[axis]) if single_tap else (None,)
         extent = (self.problem.height, self.problem.width)[axis]
         found: Counter[Stretch] = Counter()
-        for tap in range(taps) if single_tap else (0,):
-            for start, stop in spans:
-                first = start + tap - before
-                last = stop + tap - before + (0 if single_tap else taps - 1)
+        for tap in taps:
+            for span in spans:
+                first, last = self.problem.reach(axis, span, tap)
                 found[Stretch(last - first, max(0, min(last, extent) - max(first, 0)))] += 1
         return found
 

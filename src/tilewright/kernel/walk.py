@@ -114,11 +114,7 @@ class Walk:
             row = self.at.get("row")
             if row is not None and axis == 0:
                 span = self.tiles(block)[row]
-        tap = self.at.get(("fh", "fw")[axis])
-        before, taps = self.problem.pads[axis], self.problem.kernel[axis]
-        if tap is None:
-            return span[0] - before, span[1] + taps - 1 - before
-        return span[0] + tap - before, span[1] + tap - before
+        return self.problem.reach(axis, span, self.at.get(("fh", "fw")[axis]))
 
     def inside(self, axis: int) -> Span:
         """The part of the extent that exists."""

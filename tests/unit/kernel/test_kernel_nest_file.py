@@ -72,10 +72,36 @@ def test_what_follows_a_convolution_goes_with_it() -> None:
 
 
 @pytest.mark.parametrize(
+    ("attributes", "pads"),
+    [
+        ({"strides": [2, 3]}, (0, 0, 0, 0)),
+        ({"strides": [2, 3], "pads": [1, 0, 1, 2]}, (1, 0, 1, 2)),
+        ({"strides": [2, 3], "auto_pad": "SAME_UPPER"}, (0, 0, 1, 0)),
+        ({"strides": [1, 3], "auto_pad": "SAME_LOWER"}, (1, 0, 1, 0)),
+    ],
+)
+def test_strides_come_along(attributes: dict[str, Any], pads: tuple[int, ...]) -> None:
+    graph = network(**attributes)
+    found = problem_of(graph, "Conv_conv", "fp32")
+    assert found.strides == tuple(attributes["strides"]) and found.pads == pads
+    made = graph.types[graph.nodes[graph.index["Conv_conv"]].outputs[0]].shape
+    assert made == (2, 8, found.out_height, found.out_width)
+    plan = tilewright.kernel(graph=graph, node="Conv_conv", dtype="fp32", searched=True)
+    assert plan.proof is not None and plan.proof.rows == plan.proof.of_rows
+
+
+def test_a_grouped_convolution_says_what_can_be_planned_of_it() -> None:
+    b = GraphBuilder()
+    x = b.input(1, 8, 9, 9, name="x")
+    b.add("Conv", x, b.weight(12, 2, 3, 3), group=4, name="conv")
+    with pytest.raises(KernelError, match="4 groups is a convolution of 2 to 3 channels"):
+        problem_of(b.graph(), "Conv_conv", "fp16")
+
+
+@pytest.mark.parametrize(
     ("attributes", "node", "says"),
     [
-        ({"strides": [2, 2]}, "Conv_conv", "kernels have strides of 1"),
-        ({"dilations": [2, 2]}, "Conv_conv", "kernels have dilations of 1"),
+        ({"dilations": [2, 2]}, "Conv_conv", "kernels have no dilations"),
         ({}, "Relu_relu", "is a Relu"),
         ({}, "nothing", "no node 'nothing'; its convolutions are: Conv_conv"),
     ],

@@ -5,11 +5,11 @@
   const card = (name, value, detail) => cards.push(
     `<div class="card"><span class="name">${esc(name)}</span><b>${esc(value)}</b><span>${esc(detail)}</span></div>`);
   card("Operators to kernels", `${f.operators} → ${f.kernels}`, Object.entries(f.patterns).slice(0, 4).map(([p, n]) => `${p} ${n}`).join(", "));
-  card("Bytes saved", percent(f.saved_ratio), `${bytes(f.bytes_op_by_op)} op by op, ${bytes(f.bytes_fused)} fused`);
+  card("Bytes saved", tenths(f.saved_ratio), `${finely(f.bytes_op_by_op)} op by op, ${finely(f.bytes_fused)} fused`);
   card("FLOPs", flops(f.flops_total), `${flops(f.flops_matmul)} in products`);
   card("Launches", `${f.launches.before} → ${f.launches.after}`, mapping ? `${time(mapping.before.overhead_seconds)} → ${time(mapping.after.overhead_seconds)} of overhead` : "views launch nothing");
   if (mapping) card("Time", `${time(mapping.before.seconds)} → ${time(mapping.after.seconds)}`, `${mapping.speedup.toFixed(2)}× with fusion, in ${mapping.dtype}`);
-  card("Longest chain, width", `${f.critical_path.length}, ${f.parallel_width}`, "kernels in a row, kernels at once");
+  card("Longest chain", counted(f.critical_path.length, "kernel"), `at most ${counted(f.parallel_width, "kernel")} at once`);
   element("head").innerHTML = `<h1>${esc(f.model)}${f.machine ? ` on ${esc(f.machine)}` : ""}
     <small>${esc(data.title)}${data.title ? "; " : ""}${esc(f.level)} level, ${counted(f.kernels, "kernel")}</small></h1><div class="cards">${cards.join("")}</div>`;
 
@@ -20,9 +20,9 @@
       `<span>${esc(name)}</span><div class="rod${after ? " after" : ""}" style="width:${100 * value / most}%"></div><span class="n">${esc(text(value))}</span>`).join("")}</div></div>`);
   };
   const i = f.intermediates;
-  bars("Traffic", [["op by op", f.bytes_op_by_op], ["fused", f.bytes_fused, true]], bytes);
+  bars("Traffic", [["op by op", f.bytes_op_by_op], ["fused", f.bytes_fused, true]], finely);
   bars("Intermediates", [["written before", i.writes_before], ["written after", i.writes_after, true],
-    ["read before", i.reads_before], ["read after", i.reads_after, true]], bytes);
+    ["read before", i.reads_before], ["read after", i.reads_after, true]], finely);
   if (mapping) {
     bars("Time", [["op by op", mapping.before.seconds], ["fused", mapping.after.seconds, true]], time);
     bars("Bound by, kernels", Object.entries(mapping.after.bound_by).map(([name, n]) => [name, n, true]), String);
@@ -31,7 +31,7 @@
 
   // ---- roofline: FLOP/B across, FLOP/s up; without a machine, FLOPs up
   const shown = kernels.map((kernel, k) => k).filter((k) => kernels[k].flops_total > 0 && kernels[k].bytes_external > 0);
-  const width = 640, height = 320, left = 70, bottom = 280, top = 14, right = 628;
+  const width = 640, height = 320, left = 70, bottom = 280, top = 14, right = 612;
   const xOf = (k) => (figures.mapping ? kernels[k].flops_total / Math.max(1, kernels[k].mapping.external_bytes) : kernels[k].intensity_total);
   const roofs = mapping ? mapping.roofs : null;
   const yOf = (k) => (mapping ? kernels[k].flops_total / Math.max(1e-12, kernels[k].mapping.seconds) : kernels[k].flops_total);
@@ -57,7 +57,7 @@
   shown.forEach((k) => out.push(`<circle class="dot" data-group="${k}" cx="${px(xOf(k))}" cy="${py(yOf(k))}" r="${3 + 11 * Math.sqrt(kernels[k].flops_total / most)}" fill="${groupColour(k)}"/>`));
   element("roof-view").innerHTML = `<svg viewBox="0 0 ${width} ${height}" role="img" aria-label="Roofline of ${counted(shown.length, "kernel")}">${out.join("")}</svg>`;
   element("roof-facts").textContent = mapping
-    ? `${flops(roofs.matrix_flops_per_second)}/s for products in ${mapping.dtype}; ${Object.entries(roofs.bytes_per_second).map(([name, rate]) => `${name} ${bytes(rate)}/s`).join(", ")}` : "no machine given: FLOPs instead of FLOP/s";
+    ? `${flops(roofs.matrix_flops_per_second)}/s for products in ${mapping.dtype}; ${Object.entries(roofs.bytes_per_second).map(([name, rate]) => `${name} ${finely(rate)}/s`).join(", ")}` : "no machine given: FLOPs instead of FLOP/s";
 
   // ---- savings
   const best = f.top_savings.map((name) => kernels.findIndex((kernel) => kernel.name === name));
@@ -66,18 +66,18 @@
   element("traffic-view").innerHTML = best.length ? `<div class="bars" style="padding:9px 12px">${best.map((k) => {
     const kernel = kernels[k], part = (value) => 100 * value / largest;
     return `<span data-group="${k}">${esc(kernel.name)}</span><div data-group="${k}"><div class="rod" style="width:${part(kernel.bytes_op_by_op)}%"></div>
-      <div class="rod after" style="width:${part(kernel.bytes_external)}%"></div></div><span class="n">${bytes(kernel.bytes_op_by_op - kernel.bytes_external)} (${percent(kernel.saved_ratio, 0)})</span>`;
+      <div class="rod after" style="width:${part(kernel.bytes_external)}%"></div></div><span class="n">${finely(kernel.bytes_op_by_op - kernel.bytes_external)} (${tenths(kernel.saved_ratio, 0)})</span>`;
   }).join("")}</div>` : '<p class="hint">No kernel saves bytes.</p>';
 
   // ---- tables
   const columns = [["kernel", (k) => k.name], ["pattern", (k) => k.label], ["operators", (k) => k.operators.length, String],
-    ["FLOPs", (k) => k.flops_total, flops], ["share", (k) => k.flops_share, percent], ["external", (k) => k.bytes_external, bytes],
-    ["internal", (k) => k.bytes_internal, bytes], ["saved", (k) => k.saved_ratio, percent], ["FLOP/B", (k) => k.intensity_total, (v) => v.toFixed(2)]];
+    ["all FLOPs", (k) => k.flops_total, flops], ["share", (k) => k.flops_share, tenths], ["external", (k) => k.bytes_external, finely],
+    ["internal", (k) => k.bytes_internal, finely], ["saved", (k) => k.saved_ratio, tenths], ["all FLOP/B", (k) => k.intensity_total, (v) => v.toFixed(2)]];
   if (mapping) columns.push(["time", (k) => k.mapping.seconds, time], ["op by op", (k) => k.mapping.unfused_seconds, time], ["bound by", (k) => k.mapping.bound]);
-  const own = [["occupancy", "occupancy", percent], ["waves", "waves", String], ["utilisation", "array use", percent],
+  const own = [["occupancy", "occupancy", tenths], ["waves", "waves", String], ["utilisation", "array use", tenths],
     ["units_busy", "units busy", String], ["fits", "fits", (v) => (v ? "yes" : "no")], ["split", "split", String]];
   if (mapping) for (const [key, name, text] of own) if (kernels.some((k) => key in k.mapping)) columns.push([name, (k) => k.mapping[key] ?? "", text]);
-  if (kernels.some((k) => k.tiling)) columns.push(["tile", (k) => (k.tiling ? k.tiling.tile_shape.join("×") : ""), String], ["halo", (k) => (k.tiling ? k.tiling.halo_ratio : 0), percent]);
+  if (kernels.some((k) => k.tiling)) columns.push(["tile", (k) => (k.tiling ? k.tiling.tile_shape.join("×") : ""), String], ["halo", (k) => (k.tiling ? k.tiling.halo_ratio : 0), tenths]);
   let sorted = null, order = kernels.map((_, k) => k);
   const drawTable = () => {
     const numeric = (c) => columns[c].length > 2;

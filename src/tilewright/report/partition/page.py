@@ -1,9 +1,6 @@
 """The page of a partition: one file, its data inside, in the style of report.html."""
 
-import html
-import json
 from importlib.resources import files
-from string import Template
 from typing import Any
 
 from tilewright.graph.ops.roles import Role
@@ -12,27 +9,23 @@ from tilewright.partition.partition import Partition
 from tilewright.report.html.layout import drawing_of
 from tilewright.report.html.network import Box, Edge, Network
 from tilewright.report.html.network import Role as BoxRole
+from tilewright.report.html.page import filled_page, shared_parts
 from tilewright.report.partition.figures import partition_json
 
 _VIEWS = frozenset({Role.VIEW, Role.COPY, Role.TURN, Role.MOVE})
 
 
 def page_text(partition: Partition, mapped: Mapped | None) -> str:
-    """The whole page; `<` is escaped in the data, so that nothing in it can end its element."""
-    data = page_data(partition, mapped)
-    compact = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    """The whole page."""
+    style, common = shared_parts()
     on = f" on {mapped.machine}" if mapped is not None else ""
-    return Template(_resource("partition", "page.html")).substitute(
-        title=html.escape(f"{partition.name}{on}, kernels: Tilewright"),
-        style=_resource("html", "report.css") + _resource("partition", "partition.css"),
-        data=compact.replace("<", "\\u003c"),
-        script="\n".join(
-            (
-                _resource("partition", "base.js"),
-                _resource("html", "graph.js"),
-                _resource("partition", "charts.js"),
-            )
-        ),
+    own = (("partition", "base.js"), ("html", "graph.js"), ("partition", "charts.js"))
+    return filled_page(
+        _resource("partition", "page.html"),
+        f"{partition.name}{on}, kernels: Tilewright",
+        style + _resource("partition", "partition.css"),
+        page_data(partition, mapped),
+        "\n".join([common, *(_resource(*each) for each in own)]),
     )
 
 
