@@ -206,7 +206,8 @@ def shrink(
     """The same model in less memory: an ordinary ONNX model, verified in onnxruntime.
 
     `budget` is for activations and scratch during a run: `"50%"` of what the model needs today,
-    `"64MB"`, bytes, or a share (0.5). It is written to `output`, or later with `.save(path)`.
+    `"64MB"`, bytes, a share (0.5), or `"smallest"`. It is written to `output`, or later with
+    `.save(path)`.
 
     >>> small = tilewright.shrink("fsrcnn@64x64", "50%")
     >>> small.predicted_peak_bytes <= small.original_peak_bytes / 2

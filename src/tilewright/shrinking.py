@@ -6,7 +6,13 @@ from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 
-from tilewright.errors import ModelError, ShapeError, TilewrightError, VerificationError
+from tilewright.errors import (
+    BudgetError,
+    ModelError,
+    ShapeError,
+    TilewrightError,
+    VerificationError,
+)
 from tilewright.execute.compare import Difference, compare
 from tilewright.execute.runtime import run, run_measured
 from tilewright.files import check_writable, load_inputs, save_arrays, write_npz
@@ -25,6 +31,9 @@ from tilewright.tiling.rewrite import tile_graph
 from tilewright.units import format_bytes, parse_bytes
 from tilewright.version import __version__
 
+MEASURED_ROUNDS = 3  # so often a model that was measured above its budget is cut for less
+TIGHTER = 0.97  # of what the measurement asks for
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ShrinkResult(Shown):
@@ -34,6 +43,18 @@ class ShrinkResult(Shown):
     difference: Difference
     measured: Measured | None
     weights_seeded: bool
+    budget: int | float | None = None  # bytes, a share, or as little as possible
+
+    @property
+    def over_budget(self) -> float | None:
+        """How many times the budget was measured, where that is more than once."""
+        if self.measured is None or self.budget is None:
+            return None
+        limit: float = self.budget
+        if isinstance(self.budget, float):
+            limit = self.budget * self.measured.original_peak_bytes
+        times = self.measured.peak_bytes / max(1.0, limit)
+        return times if times > 1.0 else None
 
     @property
     def original_peak_bytes(self) -> int:
@@ -68,6 +89,11 @@ class ShrinkResult(Shown):
                 f"({measured.peak_bytes / max(1, measured.original_peak_bytes):.0%}); "
                 f"CPU time x{measured.cpu_ratio:.2f}"
             )
+        if self.over_budget is not None:
+            lines.append(
+                f"the measured peak is {self.over_budget:.2f} times the budget: the prediction "
+                "missed it here, and no tighter cut that was tried measured less"
+            )
         lines.append(
             "same results: largest difference "
             f"{self.difference.max_rel_error:.1e} of the largest output"
@@ -94,9 +120,11 @@ def named_cut(group: GroupTiles) -> dict[str, int]:
     return {letters.get(split.axis, str(split.axis)): count for split, count in pairs}
 
 
-def parse_budget(text: str) -> int | float:
-    """`64MB` as bytes, `60%` as a share of what the model needs today."""
+def parse_budget(text: str) -> int | float | None:
+    """`64MB` as bytes, `60%` as a share of what the model needs today, `smallest` as None."""
     stripped = text.strip()
+    if stripped.lower() == "smallest":
+        return None
     if not stripped.endswith("%"):
         try:
             budget = parse_bytes(stripped)
@@ -110,13 +138,13 @@ def parse_budget(text: str) -> int | float:
     except ValueError:
         share = 0.0
     if not 0.0 < share < inf:
-        raise TilewrightError(f"'{text}' is no memory budget: write 64MB or 60%")
+        raise TilewrightError(f"'{text}' is no memory budget: write 64MB, 60% or smallest")
     return share
 
 
 def shrink_model(
     model: Model,
-    budget: int | float,
+    budget: int | float | None,
     output: Path | None = None,
     *,
     measure: bool = False,
@@ -127,10 +155,40 @@ def shrink_model(
     """Write an ordinary ONNX model that needs less memory and gives the same numbers.
 
     Nothing is written to `output` unless the new model was verified against the original in
-    onnxruntime on seeded inputs.
+    onnxruntime on seeded inputs. Where it was measured and misses the budget, it is cut again for
+    less, as far as that goes.
     """
     if output is not None:
         check_writable(output)
+    result = _shrunk(model, budget, measure, seed, runs, progress)
+    goal: int | float | None = budget
+    for _ in range(MEASURED_ROUNDS):
+        over = result.over_budget
+        if over is None or goal is None:
+            break
+        goal = type(goal)(goal / over * TIGHTER)
+        progress(f"measured {over - 1:.0%} above the budget: cutting for less")
+        try:
+            again = _shrunk(model, goal, measure, seed, runs, progress)
+        except BudgetError:
+            break
+        again = replace(again, budget=budget)
+        if (again.over_budget or 0.0) < over:
+            result = again
+    if output is not None:
+        result.save(output)
+    return result
+
+
+def _shrunk(
+    model: Model,
+    budget: int | float | None,
+    measure: bool,
+    seed: int,
+    runs: int,
+    progress: Callable[[str], None],
+) -> ShrinkResult:
+    """The model cut for a budget, verified, and measured if asked for."""
     shrunk = shrink_graph(model.graph, budget, progress)
     progress("filling in weights")
     numbered = model.with_numbers(seed)
@@ -149,10 +207,7 @@ def shrink_model(
         if measure:
             progress("measuring memory and CPU time")
             measured = measure_models(original, small, inputs, runs)
-    result = ShrinkResult(tiled, difference, measured, numbered is not model.graph)
-    if output is not None:
-        result.save(output)
-    return result
+    return ShrinkResult(tiled, difference, measured, numbered is not model.graph, budget)
 
 
 def _original(model: Model, numbered: Graph, folder: Path) -> Path:

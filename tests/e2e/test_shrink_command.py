@@ -177,3 +177,42 @@ def test_metadata_says_where_the_model_comes_from(succeeds: Command, output: Pat
     facts = {entry.key: entry.value for entry in onnx.load(output).metadata_props}
     assert "seeded" in facts["tilewright.weights"]
     assert int(facts["tilewright.groups"]) > 0
+
+
+def test_as_small_as_it_goes_and_what_stands_in_the_way(
+    succeeds: Any, refused: Any, tmp_path: Path
+) -> None:
+    """The budget that a refusal names is the one that `smallest` gives, in the user's names."""
+    small = tmp_path / "small.onnx"
+    found = succeeds("shrink", "fsrcnn@64x64", "--memory", "smallest", "-o", small, "--json").json
+    assert found["predicted_peak_bytes"] < found["original_peak_bytes"]
+    text = refused("shrink", "fsrcnn@64x64", "--memory", "1%", "-o", tmp_path / "no.onnx")
+    assert "--memory smallest" in text and "@" not in text
+    share = 100 * found["predicted_peak_bytes"] / found["original_peak_bytes"]
+    assert f"{share:.0f} % of today's" in text
+
+
+def test_a_measured_miss_is_cut_again_tighter_and_told(
+    succeeds: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A prediction that is too low is noticed where it is measured."""
+    from tilewright import shrinking
+    from tilewright.shrink.measure import Measured
+
+    rounds: list[Path] = []
+
+    def measured(original: Path, small: Path, inputs: Path, runs: int) -> Measured:
+        rounds.append(small)
+        return Measured(900 if len(rounds) < 3 else 590, 1000, 1.0, 1.0)
+
+    monkeypatch.setattr(shrinking, "measure_models", measured)
+    arguments = ("shrink", "fsrcnn@64x64", "--memory", "60%", "--measure", "--json", "-o")
+    found = succeeds(*arguments, tmp_path / "small.onnx").json
+    assert len(rounds) == 3 and found["measured_over_budget"] is None
+    first = succeeds(
+        "shrink", "fsrcnn@64x64", "--memory", "60%", "-o", tmp_path / "x.onnx", "--json"
+    )
+    assert found["predicted_peak_bytes"] < first.json["predicted_peak_bytes"]
+    monkeypatch.setattr(shrinking, "measure_models", lambda *_: Measured(700, 1000, 1.0, 1.0))
+    missed = succeeds(*arguments, tmp_path / "missed.onnx").json
+    assert missed["measured_over_budget"] == pytest.approx(700 / 600)

@@ -125,6 +125,14 @@ def show_keys() -> None:
     out.print(reference_page(), end="", soft_wrap=True)
 
 
+@app.command("commands")
+def show_commands() -> None:
+    """Every command with its arguments and options, as a page in Markdown."""
+    from tilewright.cli.reference import reference_page as commands_page
+
+    out.print(commands_page(), end="", soft_wrap=True)
+
+
 @app.command("schema")
 def show_schema() -> None:
     """A JSON schema of machine files, for editors that check YAML while it is written."""

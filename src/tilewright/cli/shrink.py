@@ -27,9 +27,9 @@ def shrink(
         str,
         typer.Option(
             "--memory",
-            metavar="64MB|60%",
-            help="Budget for activations and scratch during a run (weights come on top): bytes, or "
-            "a share of what the model needs today.",
+            metavar="64MB|60%|smallest",
+            help="Budget for activations and scratch during a run (weights come on top): bytes, a "
+            "share of what the model needs today, or as little as can be found.",
         ),
     ],
     output: Annotated[

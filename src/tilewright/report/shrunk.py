@@ -15,6 +15,7 @@ def shrunk_json(result: ShrinkResult) -> dict[str, Any]:
         "predicted_peak_bytes": shrunk.predicted.peak,
         "measured_peak_bytes": measured.peak_bytes if measured else None,
         "measured_original_peak_bytes": measured.original_peak_bytes if measured else None,
+        "measured_over_budget": result.over_budget,
         "cpu_ratio": measured.cpu_ratio if measured else None,
         "max_abs_error": result.difference.max_abs_error,
         "max_rel_error": result.difference.max_rel_error,

@@ -39,10 +39,13 @@ class Shrunk:
 
 
 def shrink_graph(
-    graph: Graph, budget: int | float, progress: Callable[[str], None] = silent
+    graph: Graph, budget: int | float | None, progress: Callable[[str], None] = silent
 ) -> Shrunk:
-    """The network cut so that its peak stays under the budget (bytes, or a share of today's)."""
+    """The network cut so that its peak stays under the budget (bytes, or a share of today's; None:
+    as low as it goes)."""
     original = predict_peak(graph)
+    if budget is None:
+        return _smallest(graph, original, Chooser(graph, original, progress), 0)
     target = round(budget * original.peak) if isinstance(budget, float) else budget
     if original.peak <= target:
         return Shrunk(graph, (), original, original)
@@ -64,7 +67,7 @@ def shrink_graph(
     best = smallest if best is None else min(best, smallest, key=_peak)
     if best.predicted.peak <= target:
         return best
-    raise BudgetError(_why(target, best))
+    raise BudgetError(_why(target, best, graph))
 
 
 def _smallest(graph: Graph, original: Prediction, chooser: Chooser, known: int) -> Shrunk:
@@ -89,14 +92,25 @@ def _write(graph: Graph, original: Prediction, selection: Selection) -> Shrunk:
     return Shrunk(tiled, groups, original, predict_peak(tiled))
 
 
-def _why(target: int, best: Shrunk) -> str:
+def own_name(name: str, graph: Graph) -> str:
+    """A value or node of a tiled network as the user knows it: `relu_4@0.0/in` is of 'relu_4'."""
+    if name in graph.types or name in graph.index:
+        return f"'{name}'"
+    whole = name.split("@")[0]
+    while whole and whole not in graph.types and whole not in graph.index:
+        whole = whole.rpartition("/")[0]
+    return f"a tile of '{whole}'" if whole else f"'{name}'"
+
+
+def _why(target: int, best: Shrunk, graph: Graph) -> str:
     """The smallest budget that can be met, and what stands in the way of less."""
     peak = best.predicted
-    parts = ", ".join(f"'{item.name}' {format_bytes(item.bytes)}" for item in peak.live[:3])
+    items = ((own_name(item.name, graph), item.bytes) for item in peak.live[:3])
+    parts = ", ".join(f"{name} {format_bytes(size)}" for name, size in items)
     if peak.scratch:
         parts += f", scratch {format_bytes(peak.scratch)}"
     return (
         f"{format_bytes(target)} cannot be met: the smallest found is {format_bytes(peak.peak)} "
-        f"({100 * peak.peak / best.original.peak:.0f} % of today's); there '{peak.at}' holds it up "
-        f"with {parts}"
+        f"({100 * peak.peak / best.original.peak:.0f} % of today's, what --memory smallest gives); "
+        f"there {own_name(peak.at, graph)} holds it up with {parts}"
     )

@@ -1,0 +1,54 @@
+"""Every command with its arguments and options, from the commands themselves, as a page."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from tilewright.cli.main import COMMANDS, load_command
+
+HEAD = """# Commands
+
+Made from the commands themselves (`tilewright show commands`; `make golden` writes this page anew).
+Exit codes: 0 done, 2 a mistake in what was given (one line says which), 3 a run that gave other
+numbers than the original, 130 interrupted.
+"""
+
+
+def reference_page() -> str:
+    """The page, in Markdown."""
+    lines = [HEAD]
+    for name in COMMANDS:
+        lines += _command(load_command(name), f"tilewright {name}", 2)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _command(command: Any, name: str, level: int) -> Iterator[str]:
+    below: dict[str, Any] = getattr(command, "commands", None) or {}
+    yield f"{'#' * level} {name}\n"
+    yield from _text(command.help or "")
+    if below:
+        for word, inner in below.items():
+            yield from _command(inner, f"{name} {word}", level + 1)
+        return
+    rows = [_row(each) for each in command.params if each.name != "help"]
+    if rows:
+        yield "| argument, option | what it is |\n|---|---|"
+        yield from rows
+        yield ""
+
+
+def _text(text: str) -> Iterator[str]:
+    """Paragraphs; lines that are examples stand as code."""
+    for paragraph in text.split("\n\n"):
+        words = " ".join(paragraph.split())
+        if words:
+            yield f"    {words}\n" if words.startswith("tilewright ") else f"{words}\n"
+
+
+def _row(each: Any) -> str:
+    names = ", ".join((*each.opts, *each.secondary_opts))
+    shown = f"`{names} {each.metavar}`" if names.startswith("-") and each.metavar else f"`{names}`"
+    if not names.startswith("-"):
+        shown = f"`{each.metavar or names}`"
+    needed = " (needed)" if each.required else ""
+    told = " ".join((each.help or "").split()).replace("|", "\\|")
+    return f"| {shown.replace('|', chr(92) + '|')}{needed} | {told} |"
