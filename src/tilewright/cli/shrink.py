@@ -58,7 +58,7 @@ def shrink(
 
       tilewright shrink fsrcnn@1080x1920 --memory 8% -o small.onnx
     """
-    budget = api.parse_budget(memory)
+    api.parse_budget(memory)  # a mistake in it is told before anything is loaded
     if plot is not None and plot.suffix.lower() != ".png":
         raise OutputError(f"cannot draw '{plot}': give a name that ends in .png")
     if plot is not None:
@@ -72,7 +72,7 @@ def shrink(
     with err.status("searching for groups and tiles") as status:
         result = api.shrink(
             loaded,
-            budget,
+            memory,
             output,
             measure=measure,
             seed=seed,
