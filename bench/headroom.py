@@ -86,12 +86,12 @@ class Climber:
             return None
         return found.makespan if isinstance(found, Timed) else None
 
-    def climb(self, plan: Plan, evaluations: int) -> tuple[Plan, int, Counter[str], int]:
+    def climb(self, plan: Plan, evaluations: int) -> tuple[Plan, int, dict[str, float], int]:
         """The best plan reached, its cycles, percent gained by each move, evaluations that fit."""
         best = self.cycles(plan)
         assert best is not None, "the search's plan does not fit without remedies"
         start, done, fitting = best, 0, 0
-        gains: Counter[str] = Counter()
+        gains: dict[str, float] = {}
         seen = {plan}
         idle = 0
         while done < evaluations and idle < 50 * evaluations:
@@ -109,7 +109,8 @@ class Climber:
             reached = self.cycles(moved)
             fitting += reached is not None
             if reached is not None and reached < best:
-                gains["+".join(names)] += 100 * (best - reached) / start
+                move = "+".join(names)
+                gains[move] = gains.get(move, 0.0) + 100 * (best - reached) / start
                 plan, best = moved, reached
         return plan, best, gains, fitting
 
@@ -137,7 +138,8 @@ class Climber:
             name
             for n in nodes
             for name in self.graph.nodes[n].writes
-            if name in self.graph.outputs or any(r not in inside for r in self.readers.get(name, ()))
+            if name in self.graph.outputs
+            or any(r not in inside for r in self.readers.get(name, ()))
         ]
 
     def look(self, group: GroupPlan) -> tuple[object, ...]:
@@ -213,7 +215,9 @@ class Climber:
         home = {n: g for g, group in enumerate(plan.groups) for n in self.members(group)}
         number = self.chance.randrange(len(plan.groups))
         first = plan.groups[number]
-        nexts = sorted({home[r] for v in self.leaving(self.members(first)) for r in self.readers.get(v, ())})
+        nexts = sorted(
+            {home[r] for v in self.leaving(self.members(first)) for r in self.readers.get(v, ())}
+        )
         if self.chance.random() < 0.15:
             sources = {v for n in self.members(first) for v in self.graph.nodes[n].reads}
             nexts = sorted({home[r] for v in sources for r in self.readers.get(v, ())} - {number})
@@ -229,7 +233,11 @@ class Climber:
                     continue
                 for v in self.leaving(self.members(group)):
                     for b in sorted({home[r] for r in self.readers.get(v, ())} - {a}):
-                        if a not in taken and b not in taken and self.look(plan.groups[b]) == looks[1]:
+                        if (
+                            a not in taken
+                            and b not in taken
+                            and self.look(plan.groups[b]) == looks[1]
+                        ):
                             pairs.append((a, b))
                             taken |= {a, b}
         if not all(self.cuttable[n] for n in (*self.members(first), *self.members(other))):
@@ -464,7 +472,7 @@ def headroom(
             "searched": found.cycles,
             "climbed": cycles,
             "gain": round(100 * (1 - cycles / found.cycles), 2),
-            "wins": {move: round(gain, 2) for move, gain in gains.most_common(6)},
+            "wins": {move: round(gain, 2) for move, gain in Counter(gains).most_common(6)},
             "fitting": round(fitting / evaluations, 2),
             "search_s": round(searched, 1),
             "climb_s": round(time.process_time() - begin, 1),

@@ -17,8 +17,11 @@ from tilewright.tiling.grid import Halo, Split
 from tilewright.tiling.group import TiledOp, exports, typed_group
 
 MOST = 8  # cuts by estimate of a group that are proposed
-FINER = (2, 4)  # a cut of a neighbour is also proposed so many times finer
-OUTER, INNER = (1, 2, 4), (2, 4, 8)  # parts of cuts along two axes; the outer a core each
+FINER = (2, 4, 8)  # a cut of a neighbour is also proposed so many times finer
+OUTER, INNER = (1, 2, 4), (2, 3, 4, 6, 8, 12, 16, 24, 32)  # parts of cuts along two axes; the
+# outer ones a core each
+CROSSED = 6  # of these that are proposed
+ROOMIER = 0.75  # each of them takes at most so much of the room of the one before
 SMALLER = 0.95  # a second cut along the same axis has to take so much less room
 TILES = 512  # of one group; more take long to lower and are never the best
 
@@ -94,7 +97,11 @@ class Cuts:
                     estimate = self.tiler.probed(probe, splits, 0)
                     if estimate is not None and estimate.bytes <= self.tiler.usable * ROOM:
                         found.append(estimate)
-        return sorted(found, key=lambda e: (e.cycles, e.bytes))[: MOST // 2]
+        chosen: list[Estimate] = []
+        for estimate in sorted(found, key=lambda e: (e.cycles, e.bytes)):
+            if not chosen or estimate.bytes <= ROOMIER * chosen[-1].bytes:
+                chosen.append(estimate)
+        return chosen[:CROSSED]
 
     def _extents(self, exported: dict[str, bool]) -> list[int]:
         """The extents that all final results of a group have; none where ranks differ."""
@@ -120,12 +127,8 @@ class Cuts:
         cores = self.tiler.cores
         for number, split in enumerate(own.splits):
             step = cores if number == own.spread else 1
-            for parts in (
-                split.parts * 2,
-                split.parts // 2,
-                split.parts + step,
-                split.parts - step,
-            ):
+            now = split.parts
+            for parts in (now * 2, now // 2, now + step, now - step):
                 if parts >= max(2, step):
                     yield _with(own, number, replace(split, parts=parts))
         members = [self.graph.index[name] for name in group.nodes]
@@ -139,6 +142,20 @@ class Cuts:
                 for parts in (2, 4):
                     yield replace(own, splits=(*own.splits, Split(axis, parts)))
         yield from _otherwise(own)
+
+    def further(self, group: GroupPlan) -> Iterator[Way]:
+        """Other numbers of parts not far from a group's, and the same tiles on fewer cores, or on
+        all of them again."""
+        own = way_of(group)
+        for number, split in enumerate(own.splits):
+            step, now = (self.tiler.cores if number == own.spread else 1), split.parts
+            for parts in (now + 1, now - 1, now + 2 * step, now - 2 * step, now * 3 // 2):
+                if parts >= 2:
+                    yield _with(own, number, replace(split, parts=parts))
+        names = tuple(core.name for core in self.network.machine.cores)
+        half = len(names) // 2
+        some = ((), names[:half], names[half:], names[:1]) if half else ()
+        yield from (replace(own, cores=cores) for cores in dict.fromkeys(some))
 
 
 def by_axis(options: list[Estimate], room: int) -> list[Estimate]:

@@ -42,6 +42,10 @@ TASKS = 40_000  # of all trials that may be left out: fewer are tried where one 
 REFINED = 30_000  # tasks that are simulated to cut groups in other ways
 PATIENCE = 20  # such changes without success, after which no more are tried
 PROMOTIONS = 8  # values that are tried as resident after the groups are chosen
+STARTS = 2  # plans that are improved for a while, before the best is
+SHARE = 0.1  # of all evaluations that each of them gets
+WORSE = 1.5  # times the best's score that such a plan may have
+RIVALS = ("layer by layer", "greedy merge")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +130,7 @@ class Fusion:
                 raise
             interrupted = True
         best = self.best()
-        names = ("layer by layer", "greedy merge")
-        rivals = tuple(t for t in (*self.outside, *self.trials) if t.name in names)
+        rivals = tuple(t for t in (*self.outside, *self.trials) if t.name in RIVALS)
         return Found(best, rivals, self.exact, self.looked_at, self.simulated, interrupted)
 
     def _layers(self) -> None:
@@ -262,8 +265,9 @@ class Fusion:
                     best, failed = trial, 0
 
     def _improve(self, evaluations: int) -> None:
-        """Make moves on the best plan, one after the other, as the simulator likes them."""
-        start, space = self.best(), self.space
+        """Make moves on plans, one after the other, as the simulator likes them: on the best of
+        different proposals for a while, then on the best of all."""
+        space = self.space
         cuts = Cuts(self.network, self.ways.tiler, self.lowering.context.signatures)
         moves = Moves(cuts, space.may_stay, joins=not (space.forced or space.apart))
 
@@ -273,7 +277,24 @@ class Fusion:
 
         sections, objective = self.ways.sections, self.objective
         improver = Improver(moves, sections, self.lowering, evaluate, objective)
-        others = list(self.trials)
+        starts = self._starts()
+        for start in starts if len(starts) > 1 else ():
+            self._improved(improver, start, int(evaluations * SHARE))
+        self._improved(improver, self.best(), evaluations - improver.evaluations)
+
+    def _starts(self) -> list[Trial]:
+        """The best plan, and others that are not much worse and of other groups."""
+        best = self.best()
+        found = [best]
+        for trial in sorted(self.trials, key=lambda trial: trial.score(self.objective)):
+            near = trial.score(self.objective) <= WORSE * best.score(self.objective)
+            if near and all(trial.groups != other.groups for other in found):
+                found.append(trial)
+        return found[:STARTS]
+
+    def _improved(self, improver: Improver, start: Trial, evaluations: int) -> None:
+        """Better plans than the given one take its place."""
+        others = [trial for trial in self.trials if trial is not start or trial.name in RIVALS]
         for better in improver.better(start.plan, start.metrics, evaluations):
             trial = Trial("fused, improved", better.plan, start.groups, better.metrics)
             self.trials = [*others, trial]

@@ -3,6 +3,9 @@
 Proposals come from a model that adds up groups; what groups do to each other only the simulator
 sees. So its word decides here: a move is made, the plan simulated, and kept where it is better.
 Which moves pay is learnt on the way, and places where the schedule loses time come first.
+
+Where no move is left, the best plan is kicked: a few moves are made though they do not help, and
+what they touched is improved again.
 """
 
 from bisect import bisect_right
@@ -18,10 +21,11 @@ from tilewright.program.columns import COPY
 from tilewright.program.lowering import Lowering
 from tilewright.program.metrics import Metrics, Objective, score
 from tilewright.program.timed import Timed
-from tilewright.search.moves import Kind, Moves, Shape, Site
+from tilewright.search.moves import Moves
 from tilewright.search.sections import Sections
+from tilewright.search.shape import Kind, Shape, Site
 
-EVALUATIONS = 1_000  # plans that are simulated, whatever the size of the network
+EVALUATIONS = 1_200  # plans that are simulated, whatever the size of the network
 FAST = 200  # the same for a fast search
 EXPECTED = {  # gain of a move at its place, in percent, before anything is learnt
     Kind.MERGE: 0.10,
@@ -29,18 +33,30 @@ EXPECTED = {  # gain of a move at its place, in percent, before anything is lear
     Kind.RECUT: 0.08,
     Kind.PLACE: 0.06,
     Kind.PART: 0.03,
+    Kind.SHIFT: 0.03,
     Kind.RELOAD: 0.02,
     Kind.DROP: 0.02,
+    Kind.ORDER: 0.01,
 }
 ALIKE = 3.0  # a move at many places is expected to give so much more
+KICKS = 60  # in a row without success, after which no more are tried
+KICKED = 0.10  # share by which a kicked plan may be worse
+STRENGTH = (1, 2, 3)  # moves of a kick
+KICK_PLANS = 12  # of a place that a kick chooses from
 TRUST = 8  # evaluations that the expectation counts for
-LEAST = 0.01  # percent that any move is expected to give: none is given up
+FORGET = 0.97  # what a try counts for after the next one
+LEAST = 0.1  # share of the first expectation that any move has at least: none is given up
 EVERYWHERE = 0.1  # share of the mean loss that a place has at least
+
+Arm = tuple[Kind, bool]
+"""A kind of move, and whether at many places: what is learnt about together."""
+Places = dict[Arm, list[tuple[Site, float]]]
+"""Where moves can be made, and the weight of each place."""
 
 
 @dataclass
 class _Pay:
-    """What a kind of move gave so far, in percent."""
+    """What a kind of move gave lately, in percent."""
 
     expected: float
     tries: float = TRUST
@@ -48,10 +64,15 @@ class _Pay:
     def __post_init__(self) -> None:
         self.gain = self.expected * TRUST
 
+    def learn(self, gain: float) -> None:
+        """One more try; the older others are, the less they count."""
+        self.tries = FORGET * self.tries + 1.0
+        self.gain = FORGET * self.gain + gain
+
     @property
     def worth(self) -> float:
         """What the next one is expected to give."""
-        return max(LEAST, self.gain / self.tries)
+        return max(LEAST * self.expected, self.gain / self.tries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +100,7 @@ class Improver:
         self.moves, self.sections, self.lowering = moves, sections, lowering
         self.evaluate, self.objective = evaluate, objective
         self.pick = Random(seed)
-        self.pays: dict[tuple[Kind, bool], _Pay] = {}
+        self.pays: dict[Arm, _Pay] = {}
         self.tried: set[Plan] = set()
         self.seen: dict[Hashable, int] = {}  # plans of each site that were looked at
         self.evaluations = 0
@@ -87,61 +108,113 @@ class Improver:
     def better(self, plan: Plan, metrics: Metrics, evaluations: int) -> Iterator[Better]:
         """Better and better plans, until so many more were simulated or no move is left."""
         end = self.evaluations + evaluations
+        for better in self._climbed(plan, metrics, end):
+            plan, metrics = better.plan, better.metrics
+            yield better
+        failed = 0
+        while failed < KICKS and self.evaluations < end:
+            failed += 1
+            for better in self._kicked(plan, metrics, end):
+                if _better(better.metrics, metrics, self.objective):
+                    plan, metrics, failed = better.plan, better.metrics, 0
+                    yield better
+
+    def _climbed(self, plan: Plan, metrics: Metrics, end: int) -> Iterator[Better]:
+        """Better plans until every move at every place was looked at, and again where some were."""
         found = True
         while found and self.evaluations < end:
             found = False
-            for better in self._round(plan, metrics, end):
+            self.tried.add(plan)
+            while self.evaluations < end:
+                shape = Shape(self.moves.graph, plan)
+                better = self._next(shape, self._places(shape), metrics, end)
+                if better is None:
+                    break
                 plan, metrics, found = better.plan, better.metrics, True
                 yield better
             self.seen.clear()  # what did not help before may do now
 
-    def _round(self, plan: Plan, metrics: Metrics, end: int) -> Iterator[Better]:
-        """Better plans until every move at every place was looked at."""
-        self.tried.add(plan)
+    def _kicked(self, plan: Plan, metrics: Metrics, end: int) -> Iterator[Better]:
+        """Plans better and better from one that a few moves made of the given one."""
+        moved, now = plan, metrics
+        for _ in range(self.pick.choice(STRENGTH)):
+            shape = Shape(self.moves.graph, moved)
+            sites = [entry for row in self._places(shape).values() for entry in row]
+            if not sites:
+                return
+            site = sites[self._chosen([weight for _, weight in sites])][0]
+            plans = list(islice(self.moves.plans(shape, site), KICK_PLANS))
+            if not plans or self.evaluations >= end:
+                return
+            changed = self.pick.choice(plans)
+            found = self.evaluate(changed)
+            self.evaluations += 1
+            if found is None or self._score(found) > (1 + KICKED) * self._score(metrics):
+                continue
+            moved, now = changed, found
+        if moved == plan:
+            return
+        self.tried.add(moved)
+        if _better(now, metrics, self.objective):
+            yield Better(moved, now, Kind.RECUT, self.evaluations)
+        self.seen.clear()
         while self.evaluations < end:
-            shape = Shape(self.moves.graph, plan)
-            better = self._next(shape, metrics, end)
+            shape = Shape(self.moves.graph, moved)
+            better = self._next(shape, self._touched(plan, shape), now, end)
             if better is None:
                 return
-            plan, metrics = better.plan, better.metrics
+            moved, now = better.plan, better.metrics
             yield better
 
-    def _next(self, shape: Shape, metrics: Metrics, end: int) -> Better | None:
+    def _next(self, shape: Shape, places: Places, metrics: Metrics, end: int) -> Better | None:
         """The first plan found that is better than the one given."""
-        now = score(metrics, self.objective)
-        losses = self._losses(shape)
-        open_sites: dict[tuple[Kind, bool], list[tuple[Site, float]]] = {}
-        for site in self.moves.sites(shape):
-            weight = sum(losses[n] for place in site.places for n in place)
-            row = open_sites.setdefault((site.kind, site.alike), [])
-            row.append((site, weight / len(site.places) ** 0.5))
+        now = self._score(metrics)
         plans: dict[Hashable, Iterator[Plan]] = {}
-        while open_sites and self.evaluations < end:
-            worth = [self._pay(key).worth for key in open_sites]
-            what = list(open_sites)[self._chosen(worth)]
-            sites = open_sites[what]
-            number = self._chosen([weight for _, weight in sites])
-            site = sites[number][0]
+        while places and self.evaluations < end:
+            arm = list(places)[self._chosen([self._pay(key).worth for key in places])]
+            row = places[arm]
+            number = self._chosen([weight for _, weight in row])
+            site = row[number][0]
             plan = self._candidate(shape, site, plans)
             if plan is None:
-                del sites[number]
-                if not sites:
-                    del open_sites[what]
+                del row[number]
+                if not row:
+                    del places[arm]
                 continue
             found = self.evaluate(plan)
             self.evaluations += 1
-            reached = now if found is None else score(found, self.objective)
-            pay = self._pay(what)
-            pay.tries += 1
-            if found is not None and _less(found, reached, metrics, now):
-                pay.gain += 100 * (now - reached) / now
+            better = found is not None and _better(found, metrics, self.objective)
+            gain = (now - self._score(found)) / now if found is not None and better else 0.0
+            self._pay(arm).learn(100 * gain)
+            if found is not None and better:
                 return Better(plan, found, site.kind, self.evaluations)
         return None
+
+    def _places(self, shape: Shape) -> Places:
+        """All places of a plan; those that lose time first."""
+        losses = self._losses(shape)
+        places: Places = {}
+        for site in self.moves.sites(shape):
+            weight = sum(losses[n] for place in site.places for n in place)
+            row = places.setdefault((site.kind, site.alike), [])
+            row.append((site, weight / len(site.places) ** 0.5))
+        return places
+
+    def _touched(self, before: Plan, shape: Shape) -> Places:
+        """Places at what a plan does otherwise than the one before."""
+        known = set(before.groups)
+        touched = {n for n, group in enumerate(shape.plan.groups) if group not in known}
+        for name in shape.kept.symmetric_difference(before.resident):
+            touched.add(shape.home[self.moves.graph.producer[name]])
+        places: Places = {}
+        for site in self.moves.sites(shape, touched):
+            places.setdefault((site.kind, site.alike), []).append((site, 1.0))
+        return places
 
     def _candidate(
         self, shape: Shape, site: Site, plans: dict[Hashable, Iterator[Plan]]
     ) -> Plan | None:
-        """The next plan of a site that was not simulated yet."""
+        """The next plan of a place that was not simulated yet."""
         rows = plans.get(site.key)
         if rows is None:
             rows = islice(self.moves.plans(shape, site), self.seen.get(site.key, 0), None)
@@ -153,9 +226,12 @@ class Improver:
                 return plan
         return None
 
-    def _pay(self, what: tuple[Kind, bool]) -> _Pay:
-        expected = EXPECTED[what[0]] * (ALIKE if what[1] else 1.0)
-        return self.pays.setdefault(what, _Pay(expected))
+    def _score(self, metrics: Metrics) -> float:
+        return score(metrics, self.objective)
+
+    def _pay(self, arm: Arm) -> _Pay:
+        expected = EXPECTED[arm[0]] * (ALIKE if arm[1] else 1.0)
+        return self.pays.setdefault(arm, _Pay(expected))
 
     def _chosen(self, weights: Sequence[float]) -> int:
         """A number, the more probable the larger its weight."""
@@ -194,8 +270,9 @@ def added_cycles(timed: Timed, groups: int, main: int) -> list[int]:
     return added
 
 
-def _less(found: Metrics, reached: float, metrics: Metrics, now: float) -> bool:
+def _better(found: Metrics, metrics: Metrics, objective: Objective) -> bool:
     """Whether a plan is better: by the objective, or as good with fewer bytes and cycles."""
+    reached, now = score(found, objective), score(metrics, objective)
     if reached != now:
         return reached < now
     return (found.dram_bytes, found.cycles) < (metrics.dram_bytes, metrics.cycles)
