@@ -39,6 +39,7 @@ from tilewright.report.tiles_on import OnMachine
 from tilewright.results import Explained, PartitionResult, PlanResult, Tiles
 from tilewright.runs.saved import Rechecked, SavedRun, check_run, load_run
 from tilewright.search.applied import apply as apply_trials
+from tilewright.search.effort import Effort
 from tilewright.search.explain import MOST_BOUNDARIES
 from tilewright.search.explain import explain as explain_plan
 from tilewright.search.patterns import Pattern, apart_edges
@@ -255,6 +256,7 @@ def plan(
     layer_by_layer: bool = False,
     dtype: str | None = None,
     objective: str | Objective = Objective.LATENCY,
+    effort: str | Effort = Effort.NORMAL,
     fast: bool = False,
     verify: bool = True,
     patterns: str | Path | Sequence[Pattern] | None = None,
@@ -270,6 +272,7 @@ def plan(
 
     `plan` is a plan.yaml, a Plan, or an earlier result, and is taken as it is. A result whose
     execution gave other numbers has `verified` False and says in `failure` what and where.
+    `effort` is low, normal or high; `fast` is low by an older name.
 
     >>> found = tilewright.plan("four_convs@16x16", "npu-2.7", fast=True)
     >>> found.verified, len(found.layers)
@@ -287,7 +290,7 @@ def plan(
             plan=Path(given) if isinstance(given, str | Path) else given,
             dtype=dtype,
             objective=Objective(objective),
-            fast=fast,
+            effort=Effort.LOW if fast else Effort(effort),
             without=frozenset(without),
             verify=verify,
             seed=seed,

@@ -25,6 +25,7 @@ from tilewright.program.metrics import Objective
 from tilewright.program.pipeline import PASSES, description
 from tilewright.program.program import Program
 from tilewright.report.verified import failure_json
+from tilewright.search.effort import Effort
 
 if TYPE_CHECKING:
     from tilewright.planning import Planned
@@ -90,9 +91,14 @@ def plan(
     objective: Annotated[
         Objective, typer.Option(help="What the search wants least of.")
     ] = Objective.LATENCY,
-    fast: Annotated[
-        bool, typer.Option("--fast", help="Search less: a fifth of the time, nearly as good.")
-    ] = False,
+    effort: Annotated[
+        Effort,
+        typer.Option(
+            help="How many plans the search simulates: low for a first look, high for the last "
+            "percent."
+        ),
+    ] = Effort.NORMAL,
+    fast: Annotated[bool, typer.Option("--fast", hidden=True)] = False,
     no_verify: Annotated[
         bool, typer.Option("--no-verify", help="Validate, but do not execute the plan.")
     ] = False,
@@ -266,7 +272,7 @@ def plan(
             plan=plan_file,
             dtype=dtype,
             objective=objective,
-            fast=fast,
+            effort=Effort.LOW if fast else effort,
             without=without,
             verify=not no_verify,
             seed=seed,

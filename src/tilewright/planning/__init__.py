@@ -20,6 +20,7 @@ from tilewright.program.account import account_of
 from tilewright.program.lower import Watch, lowered
 from tilewright.program.metrics import Objective
 from tilewright.search.bounds import bounds_of
+from tilewright.search.effort import Effort
 from tilewright.search.patterns import Pattern, read_patterns
 from tilewright.search.progress import Tell, silent
 
@@ -94,6 +95,7 @@ def plan_model(
     plan: Plan | Path | None = None,
     dtype: str | None = None,
     objective: Objective = Objective.LATENCY,
+    effort: Effort = Effort.NORMAL,
     fast: bool = False,
     without: frozenset[str] = frozenset(),
     verify: bool = True,
@@ -110,7 +112,7 @@ def plan_model(
         name=model.name,
         dtype=dtype,
         objective=objective,
-        fast=fast,
+        effort=Effort.LOW if fast else effort,
         layer_by_layer=layer_by_layer,
         plan=read_plan(plan) if isinstance(plan, Path) else plan,
         plan_name=f"'{plan}'" if isinstance(plan, Path) else "the plan",

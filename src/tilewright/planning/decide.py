@@ -14,7 +14,9 @@ from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Place, Plan, PlanError, group_label
 from tilewright.program.metrics import Objective
 from tilewright.search.ablation import Ablation, ablate
-from tilewright.search.fusion import Found, Fusion
+from tilewright.search.effort import Effort
+from tilewright.search.found import Found
+from tilewright.search.fusion import Fusion
 from tilewright.search.layers import layer_by_layer as plan_layers
 from tilewright.search.patterns import Pattern
 from tilewright.search.progress import Tell
@@ -31,7 +33,7 @@ class Options:
     name: str = ""
     dtype: str | None = None
     objective: Objective = Objective.LATENCY
-    fast: bool = False
+    effort: Effort = Effort.NORMAL
     layer_by_layer: bool = False
     plan: Plan | None = None
     plan_name: str = "the plan"
@@ -94,7 +96,7 @@ def decide(
             dtype,
             name,
             options.objective,
-            fast=options.fast,
+            effort=options.effort,
             without=without,
             patterns=options.patterns,
             progress=progress,
@@ -111,7 +113,7 @@ def decide(
         patterns=options.patterns,
         progress=progress,
     )
-    found = search.run(fast=options.fast)
+    found = search.run(options.effort)
     return Decision(found.best.plan, without, found, notes=tuple(search.space.notes))
 
 

@@ -24,8 +24,8 @@ class Objective(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """Time, bytes from and to the main memory, energy, and the most that the fullest scratchpad
-    holds."""
+    """Time, bytes from and to the main memory, energy, and the most that is live at once in the
+    fullest scratchpad."""
 
     cycles: int
     read_bytes: int
@@ -59,13 +59,13 @@ def metrics_of(timed: Timed, tables: Tables) -> Metrics:
     there = columns.memory[columns.buffer] == main
     moved = tables.views.bytes[columns.look[there]]
     written = columns.write[there] != 0
-    others = np.arange(timed.peaks.size) != main
+    others = np.arange(timed.most_live.size) != main
     return Metrics(
         timed.makespan,
         int(moved[~written].sum()),
         int(moved[written].sum()),
         float(columns.energy.sum()),
-        int(timed.peaks[others].max(initial=0)),
+        int(timed.most_live[others].max(initial=0)),
         columns.tasks,
     )
 
@@ -77,6 +77,6 @@ def metrics_of_placed(placed: Placed, main: str) -> Metrics:
         placed.schedule.makespan,
         *traffic(program, main),
         fsum(task.energy_pj for task in program.tasks),
-        max((peak for memory, peak in placed.peaks if memory != main), default=0),
+        max((live for memory, live in placed.most_live if memory != main), default=0),
         len(program.tasks),
     )

@@ -162,6 +162,7 @@ def _search_json(planned: Planned) -> dict[str, Any] | None:
         "groups_looked_at": found.groups_looked_at,
         "plans_simulated": found.simulated,
         "interrupted": found.interrupted,
+        "not_looked_at": found.not_looked_at,
         "patterns": [pattern_row(pattern) for pattern in planned.patterns],
     }
 
@@ -192,6 +193,7 @@ def _searched(planned: Planned) -> list[str]:
         lines.append(f"{'':<13}{text}")
     how = "exact on the additive model" if found.exact else "approximate: too many groups for all"
     stop = "; interrupted, this is the best plan so far" if found.interrupted else ""
+    stop += f" (not looked at: {found.not_looked_at})" if found.not_looked_at else ""
     lines.append(
         f"search       {how}; "
         f"{found.groups_looked_at} {noun(found.groups_looked_at, 'group')} looked at, "

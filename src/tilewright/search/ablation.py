@@ -7,7 +7,9 @@ from tilewright.graph.graph import Graph
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Plan
 from tilewright.program.metrics import Objective
-from tilewright.search.fusion import Found, Fusion
+from tilewright.search.effort import Effort
+from tilewright.search.found import Found
+from tilewright.search.fusion import Fusion
 from tilewright.search.patterns import Pattern
 from tilewright.search.progress import Tell, silent
 
@@ -58,7 +60,7 @@ def ablate(
     model: str,
     objective: Objective = Objective.LATENCY,
     *,
-    fast: bool = False,
+    effort: Effort = Effort.NORMAL,
     without: frozenset[str] = frozenset(),
     patterns: Sequence[Pattern] = (),
     progress: Tell = silent,
@@ -86,7 +88,7 @@ def ablate(
             patterns=patterns,
             progress=tell,
         )
-        found = search.run(fast=fast)
+        found = search.run(effort)
         if not steps:
             apart = next((r for r in found.rivals if r.name == "layer by layer"), found.best)
             steps.append(Step("none", apart.plan, passes, apart.cycles, apart.dram_bytes))

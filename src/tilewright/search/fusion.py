@@ -6,7 +6,7 @@ is lowered, placed and simulated, and the simulator's cycles are the only ones r
 
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tilewright.errors import TilewrightError
 from tilewright.graph.graph import Graph
@@ -15,12 +15,14 @@ from tilewright.plan.plan import Place, Plan
 from tilewright.program.faults import LoweringError
 from tilewright.program.lower import lowered
 from tilewright.program.lowering import Lowering
-from tilewright.program.metrics import Metrics, Objective, metrics_of, metrics_of_placed, score
+from tilewright.program.metrics import Metrics, Objective, metrics_of, metrics_of_placed
 from tilewright.program.place import DoesNotFitError
 from tilewright.program.timed import Timed
 from tilewright.search.cuts import Cuts
 from tilewright.search.dp import best_groupings, greedy_merge
-from tilewright.search.improve import EVALUATIONS, FAST, Improver
+from tilewright.search.effort import Effort
+from tilewright.search.found import Found, Trial
+from tilewright.search.improve import EVALUATIONS, Improver
 from tilewright.search.moves import Moves
 from tilewright.search.network import Network
 from tilewright.search.patterns import Pattern, Space
@@ -46,43 +48,7 @@ STARTS = 2  # plans that are improved for a while, before the best is
 SHARE = 0.1  # of all evaluations that each of them gets
 WORSE = 1.5  # times the best's score that such a plan may have
 RIVALS = ("layer by layer", "greedy merge")
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """A plan as the simulator sees it; `groups` are the units of each group as bitmasks."""
-
-    name: str
-    plan: Plan
-    groups: tuple[int, ...]
-    metrics: Metrics
-
-    @property
-    def cycles(self) -> int:
-        """Latency."""
-        return self.metrics.cycles
-
-    @property
-    def dram_bytes(self) -> int:
-        """Bytes from and to the main memory."""
-        return self.metrics.dram_bytes
-
-    def score(self, objective: Objective) -> float:
-        """What the search wants least of."""
-        return score(self.metrics, objective)
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The best plan, and those it was compared with. `exact`: no grouping of the additive model is
-    better than the one proposed."""
-
-    best: Trial
-    rivals: tuple[Trial, ...]
-    exact: bool
-    groups_looked_at: int
-    simulated: int
-    interrupted: bool = False
+STAGES = ["greedy merging", "groups of the additive model", "their variations", "improvements"]
 
 
 class Fusion:
@@ -115,23 +81,43 @@ class Fusion:
         self.simulated = 0
         self.exact = False  # until all groups were looked at
         self.looked_at = 0
+        self.patterns = patterns
+        self.rivals: tuple[Trial, ...] = ()  # of the search for the fastest plan, if it ran
+        self.done: list[str] = []
+        self.improving = (0, 0)  # plans simulated, of how many
 
-    def run(self, *, fast: bool = False) -> Found:
-        """Search, simulate, refine. An interrupt ends it with the best plan so far, if any."""
+    def run(self, effort: Effort = Effort.NORMAL, *, fast: bool = False) -> Found:
+        """Search, simulate, improve. An interrupt ends it with the best plan so far, if any. `fast`
+        is low effort by an older name."""
+        effort = Effort.LOW if fast else effort
         self.progress("layer by layer, as a start")
         self.space.check()
         self._layers()
-        self.ways.tiler.quick = fast
+        self.ways.tiler.quick = effort is Effort.LOW
         interrupted = False
         try:
-            self._search(fast)
+            self._search(effort)
         except KeyboardInterrupt:
             if not self.trials:
                 raise
             interrupted = True
-        best = self.best()
-        rivals = tuple(t for t in (*self.outside, *self.trials) if t.name in RIVALS)
-        return Found(best, rivals, self.exact, self.looked_at, self.simulated, interrupted)
+        return Found(
+            self.best(),
+            self.rivals or tuple(t for t in (*self.outside, *self.trials) if t.name in RIVALS),
+            self.exact,
+            self.looked_at,
+            self.simulated,
+            interrupted,
+            self._left_out() if interrupted else "",
+        )
+
+    def _left_out(self) -> str:
+        """What an interrupt left out, in words."""
+        left = [what for what in STAGES if what not in self.done]
+        if left == STAGES[-1:] and self.improving[1]:
+            done, all_of_them = self.improving
+            return f"{all_of_them - done:,} of {all_of_them:,} improvements"
+        return ", ".join(left)
 
     def _layers(self) -> None:
         """Layer by layer: a plan to begin with, or what to compare with where patterns fuse."""
@@ -143,24 +129,49 @@ class Fusion:
         self.outside += [rival] if rival is not None else []
         self.attempt("patterns alone", self.space.singles)
 
-    def _search(self, fast: bool) -> None:
+    def _search(self, effort: Effort) -> None:
+        low = effort is Effort.LOW
+        if self.objective is not Objective.LATENCY:
+            self._latency(effort)
         self.progress("merging greedily, as compilers do")
         for room in ROOMS:
             self._take(room)
             merged = greedy_merge(self.space.predecessors, self.score)
             if self.attempt("greedy merge", merged.groups) is not None:
                 break
+        self.done.append(STAGES[0])
         for room in ROOMS:
             self._take(room)
-            if self._groupings(fast):
+            if self._groupings(low):
                 break
-        self._lean(LEANINGS[:1] if fast else LEANINGS)
-        self._swap(0 if fast else SWAPS)
-        self._promote(1 if fast else PROMOTIONS)
-        self._refine(REFINED // 6 if fast else REFINED)
-        if not fast:
+        self.done.append(STAGES[1])
+        self._lean(LEANINGS[:1] if low else LEANINGS)
+        self._swap(0 if low else SWAPS)
+        self._promote(1 if low else PROMOTIONS)
+        self._refine(REFINED // 6 if low else REFINED)
+        if not low:
             self._promote(PROMOTIONS)
-        self._improve(FAST if fast else EVALUATIONS)
+        self.done.append(STAGES[2])
+        self._improve(EVALUATIONS[effort])
+        self.done.append(STAGES[3])
+
+    def _latency(self, effort: Effort) -> None:
+        """The fastest plan as a start for another objective: what is found is then no worse by it,
+        and is compared with the same rivals."""
+        search = Fusion(
+            self.graph,
+            self.machine,
+            self.network.dtype,
+            self.model,
+            without=self.without,
+            patterns=self.patterns,
+            progress=self.progress,
+        )
+        found = search.run(effort)
+        self.trials += search.trials
+        self.rivals, self.simulated = found.rivals, self.simulated + found.simulated
+        if found.interrupted:
+            raise KeyboardInterrupt
 
     @property
     def patient(self) -> bool:
@@ -172,7 +183,7 @@ class Fusion:
         self.room = room
         self.space.ways = self.ways if room == ROOMS[0] else self.ways.leaning(room=room)
 
-    def _groupings(self, fast: bool) -> bool:
+    def _groupings(self, low: bool) -> bool:
         """Simulate the best groupings of the additive model; whether the first of them fits."""
         units = len(self.space.blocks)
 
@@ -182,9 +193,9 @@ class Fusion:
         found = best_groupings(
             self.space.predecessors,
             self.score,
-            keep=1 if fast else KEPT,
+            keep=1 if low else KEPT,
             may_grow=self._may_grow,
-            evaluations=(LOOKS // 15 if fast else LOOKS) * units,
+            evaluations=(LOOKS // 15 if low else LOOKS) * units,
             progress=share,
         )
         self.exact, self.looked_at = found.exact, self.looked_at + found.evaluations
@@ -272,6 +283,7 @@ class Fusion:
         moves = Moves(cuts, space.may_stay, joins=not (space.forced or space.apart))
 
         def evaluate(plan: Plan) -> Metrics | None:
+            self.improving = (improver.evaluations, evaluations)
             self.progress("improving the best plan", improver.evaluations / evaluations)
             return self.evaluate(plan)
 
@@ -386,7 +398,8 @@ class Fusion:
         if not self.trials:
             raise TilewrightError(self._why_none())
         least = min(trial.score(self.objective) for trial in self.trials)
-        close = [t for t in self.trials if t.score(self.objective) <= least * (1 + TIE)]
+        tie = TIE if self.objective is Objective.LATENCY else 0.0
+        close = [t for t in self.trials if t.score(self.objective) <= least * (1 + tie)]
         return min(close, key=lambda t: (t.dram_bytes, t.cycles))
 
     def _why_none(self) -> str:

@@ -21,12 +21,16 @@ from tilewright.program.columns import COPY
 from tilewright.program.lowering import Lowering
 from tilewright.program.metrics import Metrics, Objective, score
 from tilewright.program.timed import Timed
+from tilewright.search.effort import Effort
 from tilewright.search.moves import Moves
 from tilewright.search.sections import Sections
 from tilewright.search.shape import Kind, Shape, Site
 
-EVALUATIONS = 1_200  # plans that are simulated, whatever the size of the network
-FAST = 200  # the same for a fast search
+EVALUATIONS = {  # plans that are simulated, whatever the size of the network
+    Effort.LOW: 240,
+    Effort.NORMAL: 1_200,
+    Effort.HIGH: 6_000,
+}
 EXPECTED = {  # gain of a move at its place, in percent, before anything is learnt
     Kind.MERGE: 0.10,
     Kind.KEEP: 0.10,

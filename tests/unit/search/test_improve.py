@@ -19,6 +19,8 @@ from tilewright.program.lower import lowered
 from tilewright.program.metrics import Metrics, Objective, score
 from tilewright.search import fusion
 from tilewright.search.cuts import Cuts
+from tilewright.search.effort import Effort
+from tilewright.search.found import Found
 from tilewright.search.fusion import Fusion
 from tilewright.search.improve import Better, Improver
 from tilewright.search.moves import Moves
@@ -191,17 +193,39 @@ def test_a_search_ends_with_its_improvement_and_an_interrupt_keeps_it(
     machine = load_machine("npu-2.7")
     graph = prepared(u_shape(), machine, machine.dtype).graph
 
-    def search(stop: float | None = None) -> fusion.Found:
+    def search(stop: float | None = None) -> Found:
         def tell(text: str, share: float | None = None, /) -> None:
             if text == "improving the best plan" and stop is not None and (share or 0) > stop:
                 raise KeyboardInterrupt
 
         return Fusion(graph, machine, machine.dtype, "net", progress=tell).run()
 
-    monkeypatch.setattr(fusion, "EVALUATIONS", 200)
+    monkeypatch.setitem(fusion.EVALUATIONS, Effort.NORMAL, 200)
     full, cut = search(), search(0.1)
-    monkeypatch.setattr(fusion, "EVALUATIONS", 0)
+    monkeypatch.setitem(fusion.EVALUATIONS, Effort.NORMAL, 0)
     without = search()
     assert full.best.cycles < without.best.cycles
     assert full.best.cycles <= cut.best.cycles <= without.best.cycles
     assert cut.interrupted and not full.interrupted
+    assert cut.not_looked_at.endswith("of 200 improvements")
+    assert not full.not_looked_at
+
+
+def test_every_objective_finds_the_plan_that_is_best_by_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Among what all objectives find; and least memory is really less of it."""
+    machine = load_machine("npu-2.7")
+    graph = prepared(residual(16, 16), machine, machine.dtype).graph
+    monkeypatch.setitem(fusion.EVALUATIONS, Effort.LOW, 100)
+    found = {
+        objective: Fusion(graph, machine, machine.dtype, "net", objective).run(Effort.LOW)
+        for objective in Objective
+    }
+    for objective in (Objective.ENERGY, Objective.TRAFFIC, Objective.MEMORY, Objective.EDP):
+        own = found[objective]
+        for other in found.values():
+            assert own.best.score(objective) <= other.best.score(objective)
+        assert own.rivals == found[Objective.LATENCY].rivals
+    fastest = found[Objective.LATENCY].best.metrics.peak_bytes
+    assert found[Objective.MEMORY].best.metrics.peak_bytes < 0.8 * fastest

@@ -8,7 +8,8 @@ from support.networks import attention, pair, residual
 from tilewright.frontend.normalize import normalize
 from tilewright.graph.graph import Graph
 from tilewright.machine.load import load_machine
-from tilewright.search.fusion import Found, Fusion
+from tilewright.search.found import Found
+from tilewright.search.fusion import Fusion
 from tilewright.search.patterns import (
     Action,
     Pattern,
