@@ -1,7 +1,7 @@
 """The fusion search against layer by layer, greedy merging and the bound; the tables of
 docs/results.md.
 
-    python bench/fusion.py [--json FILE] [--set main|small|monotone|fast|growth|all] [--verify]
+    python bench/fusion.py [--json FILE] [--set main|small|monotone|low|growth|all] [--verify]
 
 CPU seconds are of the search alone, with compiled code already loaded. `--verify` also executes
 every plan on the virtual machine and compares it with onnxruntime.
@@ -23,6 +23,7 @@ from tilewright.plan.plan import Place, Plan, plan_text
 from tilewright.planning import plan_model, prepared
 from tilewright.program.lower import lowered
 from tilewright.search.bounds import bounds_of
+from tilewright.search.effort import Effort
 from tilewright.search.fusion import Fusion
 from tilewright.search.layers import layer_by_layer
 
@@ -48,12 +49,12 @@ GROWTH = ("resnet18", "resnet50", "unet", "sd15_down_block", *([str(UNET)] * UNE
 
 
 def searched(
-    model: str, machine: Machine, *, fast: bool = False, verify: bool = False
+    model: str, machine: Machine, *, effort: Effort = Effort.NORMAL, verify: bool = False
 ) -> dict[str, Any]:
     """One search, as a row; its plan executed and compared with onnxruntime if asked."""
     graph = prepared(api.load(model).graph, machine, machine.dtype).graph
     begin = time.process_time()
-    found = Fusion(graph, machine, machine.dtype, model).run(fast=fast)
+    found = Fusion(graph, machine, machine.dtype, model).run(effort)
     seconds = time.process_time() - begin
     bounds = bounds_of(graph, machine, machine.dtype)
     rivals = {trial.name: trial for trial in found.rivals}
@@ -116,9 +117,9 @@ def rows_of(kind: str, verify: bool) -> Iterator[dict[str, Any]]:
             machine = base if kib is None else base.with_memory(kib * 1024)
             row = {**searched(model, machine, verify=verify), "kib": kib}
             yield row | {"untiled": untiled(model, machine)}
-    elif kind == "fast":
+    elif kind == "low":
         for model in SHORT:
-            yield {**searched(model, base, fast=True), "fast": True}
+            yield {**searched(model, base, effort=Effort.LOW), "effort": "low"}
     elif kind == "monotone":
         for model in ("resnet18", "mobilenet_v2"):
             for kib in SIZES:
@@ -159,7 +160,7 @@ def main() -> None:
     parser.add_argument("--set", default="main")
     parser.add_argument("--verify", action="store_true")
     options = parser.parse_args()
-    kinds = ("main", "small", "monotone", "fast", "growth")
+    kinds = ("main", "small", "monotone", "low", "growth")
     rows: list[dict[str, Any]] = []
     for kind in kinds if options.set == "all" else (options.set,):
         for row in rows_of(kind, options.verify):

@@ -47,6 +47,21 @@ def plan_on(graph: Graph, machine: Machine, *cores: tuple[str, ...]) -> Plan:
     return Plan(graph.name, machine.name, machine.dtype, groups)
 
 
+def test_what_some_cores_all_compute_reaches_the_others() -> None:
+    """Every core that is named computes all of it; the cores that are not are given it."""
+    machine = load_machine("three-core-bus")
+    b = Builder("net")
+    first = b.conv(b.input("x", (1, 8, 12, 12)), 8, 3, pads=1, name="first")
+    graph = seeded(b.finish(b.conv(first, 8, 3, pads=1, name="second")), 0)
+    some = tuple(core.name for core in machine.cores[1:])
+    groups = (
+        GroupPlan(("first",), (), None, everywhere=True, cores=some),
+        GroupPlan(("second",), (Split(2, 3),), 0),
+    )
+    plan = Plan("net", machine.name, machine.dtype, groups, ("first",))
+    check(graph, graph, machine, lowered(graph, machine, plan))
+
+
 def check(original: Graph, graph: Graph, machine: Machine, placed: Placed) -> None:
     """Validate, execute, compare."""
     verify_program(placed.program, machine)

@@ -408,15 +408,17 @@ class _Tile:
         if own is not None and self._part(own, value, span) != self._part(held, value, span):
             self._copy(Title.KEEP, op, value, held, own, span)
         regions = self.parent.around.regions.get(value, {})
-        for core, region in regions.items() if not self.parent.cut.replicated else ():
-            if core == self.core or region.read is None:
+        cut = self.parent.cut
+        first = self.core == cut.cores[0]
+        for core, region in regions.items():
+            computed = cut.replicated and (not first or core in cut.cores)  # its own
+            if computed or core == self.core or region.read is None:
                 continue
             shared = _common(span, region.read)
             if shared is not None:
                 there = self.parent.regions[value, core]
                 self._copy(Title.PASS, op, value, held, there, shared)
-        first = self.core == self.parent.cut.cores[0]
-        if value in self.parent.around.main and (first or not self.parent.cut.replicated):
+        if value in self.parent.around.main and (first or not cut.replicated):
             self._copy(Title.STORE, op, value, held, self._main(value), span)
 
 

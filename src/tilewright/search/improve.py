@@ -27,9 +27,9 @@ from tilewright.search.sections import Sections
 from tilewright.search.shape import Kind, Shape, Site
 
 EVALUATIONS = {  # plans that are simulated, whatever the size of the network
-    Effort.LOW: 240,
-    Effort.NORMAL: 1_200,
-    Effort.HIGH: 6_000,
+    Effort.LOW: 250,
+    Effort.NORMAL: 1_500,
+    Effort.HIGH: 7_500,
 }
 EXPECTED = {  # gain of a move at its place, in percent, before anything is learnt
     Kind.MERGE: 0.10,
