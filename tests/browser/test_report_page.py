@@ -9,6 +9,7 @@ from devtools import Browser
 from matplotlib.image import imread
 
 from tilewright.planning import Planned
+from tilewright.report.plan_tables import LAYERS, groups_table, layers_table
 
 pytestmark = pytest.mark.browser
 
@@ -172,3 +173,29 @@ def test_reasons_are_listed(page: Browser) -> None:
 
 def test_the_picture_is_not_blank(page: Browser) -> None:
     assert colours(page.screenshot()) > 20
+
+
+def test_layers_are_found_sorted_and_downloaded(page: Browser, planned: Planned) -> None:
+    rows = "[...document.querySelectorAll('#layers-table tbody tr')]"
+    assert page.run(f"{rows}.length") == len(planned.graph.nodes)
+    name = planned.graph.nodes[-1].name
+    typed = "const box = document.getElementById('layers-filter'); box.value = {}; box.oninput();"
+    page.run(f"(() => {{ {typed.format(repr(name))} }})()")
+    found = page.run(f"{rows}.map((row) => row.dataset.layer)")
+    assert name in found and len(found) < len(planned.graph.nodes)
+    page.run(f"{rows}.find((row) => row.dataset.layer === {name!r}).click()")
+    home = next(n for n, group in enumerate(planned.plan.groups) if name in group.nodes)
+    assert page.run("state.group") == home
+    page.run(f"(() => {{ {typed.format(repr(''))} }})()")
+    buttons = "[...document.querySelectorAll('#layers-table th button')]"
+    page.run(f"{buttons}.find((b) => b.innerText.startsWith('cycles')).click()")
+    place = LAYERS.split().index("cycles")
+    shown = page.run(f"{rows}.map((r) => +r.children[{place}].innerText.replace(/[^0-9]/g, ''))")
+    assert shown == sorted(shown, reverse=True)
+    for where, table in (("layers", layers_table(planned)), ("group_table", groups_table(planned))):
+        lines = page.run(f"csvText(data.{where})").splitlines()
+        assert lines[0] == ",".join(table.columns)
+        assert len(lines) == len(table) + 1
+    typed = "const b = document.getElementById('groups-filter'); b.value = 'none'; b.oninput();"
+    page.run(f"(() => {{ {typed} }})()")
+    assert page.run("document.querySelectorAll('#groups-table tbody tr').length") == 0

@@ -13,8 +13,10 @@ from tilewright.report.html.groups import group_rows
 from tilewright.report.html.layout import drawing_of
 from tilewright.report.html.network import network_of
 from tilewright.report.html.story import Bound, Story
+from tilewright.report.plan_tables import groups_table, layers_table
 from tilewright.report.verified import mark, verified_line
 from tilewright.schedule.timeline import critical_path
+from tilewright.tables import Table
 
 VERSION = 1
 
@@ -34,11 +36,17 @@ def report_data(
         "machine": _machine(planned),
         "story": _story(told, planned.bounds.cycles),
         "groups": group_rows(planned, told, network),
+        "layers": _table(layers_table(planned)),
+        "group_table": _table(groups_table(planned)),
         "graph": drawing_of(network),
         "critical": [step.task for step in steps],
         **columns,
         "strings": strings.texts,
     }
+
+
+def _table(table: Table) -> dict[str, Any]:
+    return {"columns": list(table.columns), "rows": [list(row) for row in table.rows]}
 
 
 def _head(planned: Planned, story: Story) -> dict[str, Any]:

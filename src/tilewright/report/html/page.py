@@ -22,6 +22,7 @@ SCRIPTS = (
     "memory.js",
     "charts.js",
     "tables.js",
+    "layers.js",
     "main.js",
 )
 

@@ -35,7 +35,9 @@
 
   const sorting = { column: 0, down: false };
   const drawGroups = () => {
-    const value = shown[sorting.column][2], order = groups.map((_, g) => g).sort((a, b) => {
+    const wanted = element("groups-filter").value.trim().toLowerCase();
+    const found = groups.map((_, g) => g).filter((g) => !wanted || groups[g].nodes.some((name) => name.toLowerCase().includes(wanted)));
+    const value = shown[sorting.column][2], order = found.sort((a, b) => {
       const [x, y] = [value(a), value(b)], less = x < y ? -1 : x > y ? 1 : a - b;
       return sorting.down ? -less : less;
     });
@@ -45,6 +47,7 @@
       <tbody>${order.map((g) => `<tr class="row${g === state.group ? " chosen" : ""}" data-group="${g}" tabindex="0" title="${esc(groups[g].nodes.join(", "))}">${
         shown.map(([, kind, , cell]) => `<td class="${kind}">${cell(g)}</td>`).join("")}</tr>`).join("")}</tbody></table>`;
   };
+  element("groups-filter").oninput = drawGroups;
   element("groups-view").addEventListener("click", (event) => {
     const sorter = event.target.closest("[data-column]"), row = event.target.closest("tr[data-group]");
     if (sorter) {
