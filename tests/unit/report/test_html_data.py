@@ -171,6 +171,19 @@ def test_resident_tensors_are_marked() -> None:
     assert {edge["tensor"] for edge in edges if edge["resident"]} == {kept}
 
 
+def test_every_reader_of_a_kept_tensor_is_told_apart() -> None:
+    """A skip that one reader loads again is not drawn as kept for it."""
+    found, graph = planned("residual")
+    name, readers = next((n, r) for n, r in graph.consumers.items() if len(r) > 1)
+    first, again = (graph.nodes[index].name for index in readers[:2])
+    plan = replace(found.plan, resident=(name,), reloaded=((name, (again,)),))
+    drawing = report_data(replace(found, plan=plan), graph=graph)["graph"]
+    ways = {drawing["name"][e["to"]]: e["way"] for e in drawing["edges"] if e["tensor"] == name}
+    assert ways[first] == "kept" and ways[again] == "reloaded"
+    others = {e["way"] for e in drawing["edges"] if e["tensor"] != name}
+    assert others <= {"inside", "main"}
+
+
 def test_halo_is_what_tiles_compute_twice() -> None:
     found, graph = planned("residual", FUSED)
     rows = report_data(found, graph=graph)["groups"]

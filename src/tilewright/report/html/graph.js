@@ -10,7 +10,7 @@
     if (a >= 0 && a === b) {
       bands.push(`<path class="band" data-group="${a}" d="${edge.path}" stroke="${groupColour(a)}"/>`);
     }
-    edges.push(`<path class="edge${edge.resident ? " resident" : ""}" data-edge="${e}" data-from="${a}" data-to="${b}"
+    edges.push(`<path class="edge ${edge.resident ? "resident" : edge.way}" data-edge="${e}" data-from="${a}" data-to="${b}"
       d="${edge.path}" marker-end="url(#tip-${edge.resident ? "r" : "n"})"/>`);
   });
   graph.name.forEach((name, i) => {
@@ -31,6 +31,7 @@
   const svg = holder.firstElementChild;
   const lines = [["#fff", "input, output"]];
   if (graph.edges.some((edge) => edge.resident)) lines.push(["#c2185b", "tensor kept in the scratchpad between groups"]);
+  if (graph.edges.some((edge) => edge.way === "reloaded")) lines.push(["#b26a00", "loaded again for this reader, kept for others"]);
   legend("graph-legend", lines);
   element("graph-legend").insertAdjacentHTML("beforeend",
     `<span>dashed: folded into its neighbour, or a view</span>${graph.exact ? "" : "<span>edges as the tasks show them</span>"}`);
@@ -100,8 +101,10 @@
       showTip(event, `<b>${esc(graph.name[i])}</b> ${esc(graph.kind[i])}<br>` + (group < 0 ? `<span>${graph.role[i]} of the network</span>`
         : `<span>${esc(groupTitle(group))}<br>${esc(grid(group))}${graph.role[i] === "folded" ? "<br>runs inside the operator before it" : ""}</span>`));
     } else if (edge) {
-      const { tensor, bytes: size, resident } = graph.edges[Number(edge.dataset.edge)];
-      showTip(event, `<b>${esc(tensor)}</b><br><span>${size === null ? "" : bytes(size)}${resident ? "; stays in the scratchpad" : ""}</span>`);
+      const { tensor, bytes: size, way } = graph.edges[Number(edge.dataset.edge)];
+      const told = { inside: "passed on tile by tile within the group", kept: "stays in the scratchpad for this reader",
+        reloaded: "loaded again for this reader; it stays in the scratchpad for others", main: "goes through the main memory" }[way];
+      showTip(event, `<b>${esc(tensor)}</b><br><span>${size === null ? "" : `${bytes(size)}; `}${told}</span>`);
     } else hideTip();
   });
   holder.addEventListener("pointerleave", hideTip);

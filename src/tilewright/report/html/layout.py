@@ -55,6 +55,7 @@ def drawing_of(network: Network) -> dict[str, Any]:
                 "tensor": edge.tensor,
                 "bytes": edge.bytes,
                 "resident": edge.resident,
+                "way": edge.way.value,
                 "path": _path([place[point] for point in points], size[0]),
             }
             for edge, points in zip(network.edges, mesh.paths, strict=True)

@@ -31,15 +31,29 @@ class Box:
     role: Role
 
 
+class Way(StrEnum):
+    """How a tensor gets from who makes it to one of its readers."""
+
+    INSIDE = "inside"  # tile by tile, within a group
+    KEPT = "kept"  # in the scratchpads
+    RELOADED = "reloaded"  # from the main memory, although it is kept for others
+    MAIN = "main"  # through the main memory
+
+
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A tensor from one box to another; None bytes are unknown."""
+    """A tensor from one box to another, and how it gets there; None bytes are unknown."""
 
     source: int
     target: int
     tensor: str
     bytes: int | None
-    resident: bool
+    way: Way
+
+    @property
+    def resident(self) -> bool:
+        """Whether this reader finds it in the scratchpads."""
+        return self.way is Way.KEPT
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +94,27 @@ def network_of(planned: Planned, graph: Graph | None) -> Network:
     sizes = {name: kind.size for name, kind in graph.types.items()} if graph else {}
     held = _main_bytes(planned)
     each = element_bytes(planned.plan.dtype)
-    resident = set(planned.plan.resident)
     edges = tuple(
         Edge(
             a,
             b,
             value,
             held.get(value, round(sizes[value] * each) if value in sizes else None),
-            value in resident,
+            _way(planned, value, boxes[a], boxes[b]),
         )
         for a, b, value in pairs
     )
     return Network(tuple(boxes), edges, sizes, graph is not None)
+
+
+def _way(planned: Planned, value: str, maker: Box, reader: Box) -> Way:
+    """How one reader of a tensor gets it: each may get it in another way."""
+    if maker.group == reader.group and maker.group >= 0:
+        return Way.INSIDE
+    if value not in planned.plan.resident or reader.group < 0:
+        return Way.MAIN
+    again = dict(planned.plan.reloaded).get(value, ())
+    return Way.RELOADED if reader.name in again else Way.KEPT
 
 
 def _role(place: Place, busy: bool) -> Role:
