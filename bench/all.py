@@ -18,6 +18,7 @@ SCRIPTS = (
     "evaluation",
     "fusion",
     "kernel",
+    "stream",
     "sweep",
     "partition",
 )

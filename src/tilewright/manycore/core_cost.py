@@ -182,7 +182,9 @@ def _ordered(core: CoreFile, shape: Shape, unrolling: Unrolling) -> TileCost:
     )
     loops = tuple((LOOPS[int(c) % 8], int(c) // 8) for c in order[: len(code)])
     energy = float(best[1]) + core.unit_pj * shape.macs
-    return TileCost(int(best[0]), energy, unrolling, loops)
+    # Along a systolic dimension the last results leave the array a cycle per unit later.
+    drain = sum(factor - 1 for dimension, _, factor in unrolling if dimension in core.systolic)
+    return TileCost(int(best[0]) + drain, energy, unrolling, loops)
 
 
 def _pointwise(shape: Shape) -> bool:

@@ -66,6 +66,7 @@ class CoreFile:
     unit_pj: float
     levels: tuple[Level, ...]
     dataflow: tuple[tuple[str, tuple[tuple[str, int], ...]], ...] | None
+    systolic: frozenset[str] = frozenset()  # dimensions along which operands move unit by unit
 
     def chain(self, operand: str) -> tuple[int, ...]:
         """The memories an operand passes, innermost first, by their number."""

@@ -182,6 +182,10 @@ def read_core(file: Path) -> tuple[CoreFile, tuple[str, ...]]:
             raise array.error("sizes", f"has to be whole numbers, not {size!r}")
         dimensions.append((dimension, size))
     energy = array.number("unit_energy", 0.0)
+    systolic = frozenset(str(v) for v in array.items("systolic_dimensions", needed=False))
+    if not systolic <= {*names}:
+        unknown = ", ".join(sorted(systolic - {*names}))
+        raise array.error("systolic_dimensions", f"the array has no dimension {unknown}")
     memories = top.section("memories")
     left = [key for key in (*array.left(),) if key.rsplit(".", 1)[-1] not in _KNOWN]
     levels: list[Level] = []
@@ -189,7 +193,8 @@ def read_core(file: Path) -> tuple[CoreFile, tuple[str, ...]]:
         entry = memories.section(key)
         levels.append(_level(entry, key, frozenset(names)))
         left += [k for k in entry.left() if k.rsplit(".", 1)[-1] not in _KNOWN]
-    core = CoreFile(name, tuple(dimensions), energy, tuple(levels), _dataflow(top, dimensions))
+    flow = _dataflow(top, dimensions)
+    core = CoreFile(name, tuple(dimensions), energy, tuple(levels), flow, systolic)
     for operand in OPERANDS:
         if not core.chain(operand):
             raise top.error("memories", f"no memory has operand {operand}")

@@ -1,5 +1,6 @@
 """What a tile costs on a core: counted by hand where that is possible, sane everywhere else."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,15 @@ def test_never_faster_than_the_array_and_more_work_costs_more(name: str) -> None
     assert small is not None and large is not None
     assert small.cycles >= shape(oy=1).macs / core.units
     assert small.cycles < large.cycles and small.energy < large.energy
+
+
+def test_systolic_arrays_drain() -> None:
+    """Sixteen units along D1: the last result is there fifteen cycles later."""
+    core = example("channels")
+    plain = tile_cost(core, shape())
+    drained = tile_cost(replace(core, systolic=frozenset({"D1"})), shape())
+    assert plain is not None and drained is not None
+    assert drained.cycles == plain.cycles + 15 and drained.energy == plain.energy
 
 
 def test_costs_are_kept_by_shape() -> None:
