@@ -199,3 +199,46 @@ def test_layers_are_found_sorted_and_downloaded(page: Browser, planned: Planned)
     typed = "const b = document.getElementById('groups-filter'); b.value = 'none'; b.oninput();"
     page.run(f"(() => {{ {typed} }})()")
     assert page.run("document.querySelectorAll('#groups-table tbody tr').length") == 0
+
+
+def test_dark_mode_is_dark_and_readable(page: Browser) -> None:
+    """Text stands out from what is behind it, by the ratio that accessibility rules ask for."""
+    ratio = """(() => {
+      const light = (text) => { const [r, g, b] = text.match(/[0-9.]+/g).map(Number).map((c) => c / 255)
+        .map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+      const behind = (e) => { for (let at = e; at; at = at.parentElement) { const c = getComputedStyle(at).backgroundColor;
+        if (!/, 0\\)|transparent/.test(c)) return c; } return "rgb(255, 255, 255)"; };
+      const worst = [1e9, ""];
+      for (const e of document.querySelectorAll("h1,h2,small,.verified,.card *,.panel td,.panel th button,.bar a,.tools button,.hint,label")) {
+        if (!e.innerText?.trim() || e.disabled || e.closest("svg")) continue;
+        const [a, b] = [light(getComputedStyle(e).color), light(behind(e))].sort((x, y) => y - x);
+        const found = (a + 0.05) / (b + 0.05);
+        if (found < worst[0]) worst.splice(0, 2, found, `${e.tagName}.${e.className} ${e.innerText.slice(0, 30)}`);
+      }
+      return [...worst, light(getComputedStyle(document.body).backgroundColor)];
+    })()"""  # noqa: E501
+    for scheme, dark in (("light", False), ("dark", True)):
+        media = [{"name": "prefers-color-scheme", "value": scheme}]
+        page.call("Emulation.setEmulatedMedia", features=media)
+        page.settle()
+        worst, where, paper = page.run(ratio)
+        assert worst >= 4.5, (scheme, worst, where)
+        assert (paper < 0.05) == dark
+    page.call("Emulation.setEmulatedMedia", features=[])
+
+
+def test_a_narrow_screen_has_nothing_beyond_its_edge(page: Browser) -> None:
+    page.call(
+        "Emulation.setDeviceMetricsOverride",
+        width=420,
+        height=800,
+        deviceScaleFactor=1,
+        mobile=False,
+    )
+    page.settle()
+    wide = """[...document.querySelectorAll("body *")]
+      .filter((e) => !e.closest(".panel, .scroll, svg") && e.getBoundingClientRect().right > 421)
+      .map((e) => `${e.tagName}#${e.id}.${e.className}`)"""
+    assert page.run(wide) == []
+    assert page.run("document.documentElement.scrollWidth") <= 420
+    page.call("Emulation.clearDeviceMetricsOverride")
