@@ -11,6 +11,7 @@ from tilewright.machine.load import load_machine
 from tilewright.planning import plan_model
 from tilewright.report.plan_summary import summary_json, summary_lines
 from tilewright.search.ablation import PIPELINING, RESHAPE, ablate
+from tilewright.search.effort import Effort
 from tilewright.search.fusion import Fusion
 
 
@@ -33,8 +34,8 @@ class Stops:
 def test_an_interrupt_keeps_the_best_plan_so_far(word: str) -> None:
     machine = load_machine("mcu").with_memory(24 * 1024)
     graph = normalize(residual(16, 32))
-    full = Fusion(graph, machine, machine.dtype, "net").run()
-    found = Fusion(graph, machine, machine.dtype, "net", progress=Stops(word)).run()
+    full = Fusion(graph, machine, machine.dtype, "net").run(Effort.LOW)
+    found = Fusion(graph, machine, machine.dtype, "net", progress=Stops(word)).run(Effort.LOW)
     assert found.interrupted
     assert not full.interrupted
     assert found.exact is (word == "simulating grouping")
@@ -62,7 +63,7 @@ def test_an_interrupted_plan_is_executed_and_says_so() -> None:
 def test_the_share_that_is_done_grows_to_one() -> None:
     machine = load_machine("mcu")
     hears = Stops("")
-    Fusion(normalize(residual()), machine, machine.dtype, "net", progress=hears).run()
+    Fusion(normalize(residual()), machine, machine.dtype, "net", progress=hears).run(Effort.LOW)
     shares = [share for text, share in hears.heard if text == "looking at all groups"]
     assert shares[-1] == 1.0
     assert shares == sorted(share or 0.0 for share in shares)
@@ -102,7 +103,7 @@ def test_where_fusion_does_not_help_the_text_says_so() -> None:
 def test_no_step_of_an_ablation_is_slower_than_the_one_before(machine: str) -> None:
     target = load_machine(machine)
     graph = normalize(attention())
-    ablation, found = ablate(graph, target, target.dtype, "net")
+    ablation, found = ablate(graph, target, target.dtype, "net", effort=Effort.LOW)
     cycles = [step.cycles for step in ablation.steps]
     assert [step.name.split()[-1] for step in ablation.steps] == [
         "none",

@@ -172,7 +172,8 @@ def test_patterns_bind_the_improvement() -> None:
     fused = Pattern("fused", ("Conv", "(Relu)", "Conv"), Action.FUSE)
     apart = Pattern("apart", ("Conv", "Add"), Action.APART)
     prepared_graph = prepared(graph, machine, machine.dtype).graph
-    plan = Fusion(prepared_graph, machine, machine.dtype, "net", patterns=(apart,)).run().best.plan
+    search = Fusion(prepared_graph, machine, machine.dtype, "net", patterns=(apart,))
+    plan = search.run(Effort.LOW).best.plan
     home = {name: n for n, group in enumerate(plan.groups) for name in group.nodes}
     adds = [node for node in prepared_graph.nodes if node.kind == "Add"]
     assert adds
@@ -183,7 +184,8 @@ def test_patterns_bind_the_improvement() -> None:
                 assert home[maker.name] != home[node.name]
                 again = dict(plan.reloaded).get(name, ())
                 assert name not in plan.resident or node.name in again
-    plan = Fusion(prepared_graph, machine, machine.dtype, "net", patterns=(fused,)).run().best.plan
+    search = Fusion(prepared_graph, machine, machine.dtype, "net", patterns=(fused,))
+    plan = search.run(Effort.LOW).best.plan
     assert any(sum("conv" in n or "stem" in n for n in g.nodes) > 1 for g in plan.groups)
 
 
@@ -216,8 +218,8 @@ def test_every_objective_finds_the_plan_that_is_best_by_it(
 ) -> None:
     """Among what all objectives find; and least memory is really less of it."""
     machine = load_machine("npu-2.7")
-    graph = prepared(residual(16, 16), machine, machine.dtype).graph
-    monkeypatch.setitem(fusion.EVALUATIONS, Effort.LOW, 100)
+    graph = prepared(residual(8, 16), machine, machine.dtype).graph
+    monkeypatch.setitem(fusion.EVALUATIONS, Effort.LOW, 60)
     found = {
         objective: Fusion(graph, machine, machine.dtype, "net", objective).run(Effort.LOW)
         for objective in Objective

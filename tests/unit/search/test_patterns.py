@@ -8,6 +8,7 @@ from support.networks import attention, pair, residual
 from tilewright.frontend.normalize import normalize
 from tilewright.graph.graph import Graph
 from tilewright.machine.load import load_machine
+from tilewright.search.effort import Effort
 from tilewright.search.found import Found
 from tilewright.search.fusion import Fusion
 from tilewright.search.patterns import (
@@ -29,7 +30,7 @@ APART = Pattern("scores", ("MatMul", "Softmax"), Action.APART)
 def search(graph: Graph, *patterns: Pattern, machine: str = "npu-2.7", kib: int = 0) -> Found:
     target = load_machine(machine)
     target = target.with_memory(kib * 1024) if kib else target
-    return Fusion(normalize(graph), target, target.dtype, "net", patterns=patterns).run()
+    return Fusion(normalize(graph), target, target.dtype, "net", patterns=patterns).run(Effort.LOW)
 
 
 def test_the_example_reads_and_matches() -> None:

@@ -11,6 +11,7 @@ from tilewright.plan.plan import Place
 from tilewright.planning import prepared
 from tilewright.program.timed import Timed
 from tilewright.search import fusion
+from tilewright.search.effort import Effort
 from tilewright.search.fusion import Fusion
 from tilewright.search.network import Network
 from tilewright.search.refine import RANKS, Refiner, ways_of
@@ -48,7 +49,7 @@ def test_kinds_hold_every_group_on_cores_once_and_change_only_theirs() -> None:
 
 
 def test_refinement_helps_and_is_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fusion, "EVALUATIONS", 0)
+    monkeypatch.setitem(fusion.EVALUATIONS, Effort.NORMAL, 0)
     refined = search("resnet18@64x64").run().best
     monkeypatch.setattr(fusion, "REFINED", 0)
     plain = search("resnet18@64x64").run().best
@@ -74,7 +75,7 @@ def test_groups_that_join_channels_are_not_cut_along_them() -> None:
 
 def test_groups_that_do_not_fit_are_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     found = search("four_convs")
-    found.run()
+    found.run(Effort.LOW)
     whole = sum(found.space.singles)
     trial = found.attempt("all", (whole,))
     assert trial is not None and trial.groups == (whole,)
@@ -88,7 +89,7 @@ def test_groups_that_do_not_fit_are_taken_apart(monkeypatch: pytest.MonkeyPatch)
 def test_a_plan_that_cannot_be_lowered_is_no_trial() -> None:
     """Whatever the reason: a search goes on with the others."""
     found = search("four_convs")
-    found.run()
+    found.run(Effort.LOW)
     plan = found.space.plan("m", found.space.singles)
     lost = replace(plan.groups[0], nodes=("nowhere",))
     assert found.evaluate(replace(plan, groups=(lost, *plan.groups[1:]))) is None
