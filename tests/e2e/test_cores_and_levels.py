@@ -25,6 +25,7 @@ from tilewright.program.metrics import metrics_of_placed
 from tilewright.program.place import Placed
 from tilewright.program.verify import verify_placed, verify_program
 from tilewright.search.bounds import bounds_of
+from tilewright.search.fusion import Fusion
 from tilewright.tiling.grid import Split
 
 MACHINES = ("npu-2.7", "three-core-bus", "mixed-cores", "eight-core-l2")
@@ -181,3 +182,17 @@ def test_all_links_that_carry_no_loads_share_the_copies() -> None:
     placed = lowered(graph, machine, plan_on(graph, machine, (), (), ()))
     used = {task.engine for task in placed.program.tasks if task.engine.startswith("fabric")}
     assert len(used) > 1
+
+
+def test_the_search_passes_on_through_shared_memories_what_is_not_kept() -> None:
+    machine = load_machine("eight-core-l2")
+    graph = normalize(chain())
+    search = Fusion(graph, machine, machine.dtype, "chain")
+    search._layers()
+    before = search.best()
+    search._share()
+    after = search.best()
+    ((memory, names),) = after.plan.shared
+    assert memory == "l2" and set(names) == {node.outputs[0] for node in graph.nodes[:2]}
+    assert after.metrics.cycles < before.metrics.cycles
+    assert after.metrics.dram_bytes < before.metrics.dram_bytes

@@ -153,6 +153,7 @@ class Fusion:
             self._promote(PROMOTIONS)
         self.done.append(STAGES[2])
         self._improve(EVALUATIONS[effort])
+        self._share()
         self.done.append(STAGES[3])
 
     def _latency(self, effort: Effort) -> None:
@@ -274,6 +275,26 @@ class Fusion:
                 if trial is not None and trial.score(self.objective) < best.score(self.objective):
                     self.trials.append(trial)
                     best, failed = trial, 0
+
+    def _share(self) -> None:
+        """Values that still go through the main memory in one that the cores share, as many of them
+        as fit: the largest last, or not at all."""
+        for memory in reversed(self.machine.on_chip):
+            best = self.best()
+            names = [name for name in self.crossing(best.plan) if self._on_cores(best.plan, name)]
+            while names:
+                shared = (*best.plan.shared, (memory.name, tuple(names)))
+                title = f"fused, through {memory.name}"
+                if self._tried(title, replace(best.plan, shared=shared), best.groups) is not None:
+                    break
+                names = names[len(names) // 4 + 1 :]
+
+    def _on_cores(self, plan: Plan, name: str) -> bool:
+        """Whether all who read a value do so on cores, and it is not in a shared memory yet."""
+        readers = {self.graph.nodes[number].name for number in self.graph.consumers.get(name, ())}
+        off = any(g.place is not Place.CORES and readers & set(g.nodes) for g in plan.groups)
+        known = any(name in names for _, names in plan.shared)
+        return not (off or known or name in self.graph.outputs)
 
     def _improve(self, evaluations: int) -> None:
         """Make moves on plans, one after the other, as the simulator likes them: on the best of
