@@ -1,0 +1,60 @@
+"""The page of a plan on many cores: drawn without a network, zooms, and names tiles and tensors."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from devtools import Browser
+
+from tilewright.api import load
+from tilewright.manycore.output import write_plan
+from tilewright.manycore.plan import plan_cores
+
+pytestmark = pytest.mark.browser
+EXAMPLE = Path(__file__).parents[2] / "examples" / "manycore"
+
+
+@pytest.fixture(scope="module")
+def folder(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    machine, mapping = EXAMPLE / "three_cores.yaml", EXAMPLE / "fused.yaml"
+    made = tmp_path_factory.mktemp("cores") / "run"
+    graph = load("four_convs@16x16").graph
+    write_plan(plan_cores("four_convs", graph, machine, mapping), made)
+    return made
+
+
+@pytest.fixture
+def opened(browser: Browser, folder: Path) -> Iterator[Browser]:
+    browser.problems.clear()
+    browser.call("Page.navigate", url="about:blank")
+    browser.requests.clear()
+    browser.open(folder / "report.html")
+    yield browser
+    assert browser.problems == []
+
+
+def test_layers_are_coloured_by_core_and_nothing_is_fetched(opened: Browser, folder: Path) -> None:
+    assert opened.run("document.querySelectorAll('.chip').length") == 4
+    assert opened.run("document.querySelector('.chip').style.background").startswith("linear")
+    assert opened.run("document.querySelectorAll('table').length") == 3
+    page = (folder / "report.html").as_uri()
+    assert [url for url in opened.requests if not url.startswith("data:")] == [page]
+
+
+def test_it_zooms_and_a_tip_names_tile_and_tensors(opened: Browser) -> None:
+    opened.run(
+        "canvas.dispatchEvent(new WheelEvent('wheel', {deltaY: -1, clientX: 600, clientY: 300}))"
+    )
+    assert opened.run("to - from") < opened.run("data.latency")
+    opened.run("canvas.dispatchEvent(new MouseEvent('dblclick'))")
+    assert opened.run("to - from") == opened.run("data.latency")
+    opened.run(
+        """(() => {
+          const task = byEngine[shown[0]][0], box = canvas.getBoundingClientRect();
+          const x = box.left + place((task[1] + task[2]) / 2);
+          canvas.dispatchEvent(new MouseEvent('mousemove', {clientX: x, clientY: box.top + 10}));
+        })()"""
+    )
+    tip = opened.run("document.getElementById('tip').textContent")
+    assert "conv1.0" in tip or "conv" in tip
+    assert "reads" in tip and "writes" in tip and "in core" in tip
