@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
+from tilewright.graph.ops.spec import channel_axis
 from tilewright.manycore.fabric import Fabric
 from tilewright.manycore.mapping import Cutting, Entry, FusedGroup, MappingFile
 from tilewright.manycore.tiles import Axes, LayerCut, layer_boxes, result_box
@@ -200,7 +201,10 @@ def _fitting(
             if now >= extent:
                 break
             finer = {**dict(tried.intra), axis: min(2 * now, extent)}
-            tried = LayerCut(cut.inter, tuple(finer.items()))
+            # Channels change last: weights that fill a memory are then loaded once, not per row.
+            channel = channel_axis(rank)
+            ordered = sorted(finer.items(), key=lambda item: item[0] != channel)
+            tried = LayerCut(cut.inter, tuple(ordered))
     if tried == cut or not _fits(workload, layer, tried, fabric, cores):
         return cut
     parts = " x ".join(f"{count} along axis {axis}" for axis, count in tried.intra)
