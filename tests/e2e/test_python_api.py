@@ -90,10 +90,11 @@ def test_planning_is_a_function_of_its_arguments(monkeypatch, capsys, tmp_path: 
     """`plan(graph, machine, options)` opens no file of a user, prints nothing, and gives equal
     plans for equal arguments."""
     from tilewright.planning import Options, plan
+    from tilewright.search.effort import Effort
 
     graph, machine = net(), tilewright.machine("npu-2.7")
     monkeypatch.chdir(tmp_path)
-    runs = [plan(graph, machine, Options(fast=True)) for _ in range(2)]
+    runs = [plan(graph, machine, Options(effort=Effort.LOW)) for _ in range(2)]
     assert runs[0].plan == runs[1].plan
     assert runs[0].account == runs[1].account
     assert list(tmp_path.iterdir()) == []

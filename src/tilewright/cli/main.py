@@ -76,7 +76,8 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,  # plain: what draws boxes takes longer to import than all the rest
+    context_settings={"max_content_width": int(HELP_WIDTH), "terminal_width": int(HELP_WIDTH)},
 )
 
 

@@ -7,7 +7,7 @@ from tilewright.graph.ops.roles import Role
 from tilewright.partition.mapping import Mapped
 from tilewright.partition.partition import Partition
 from tilewright.report.html.layout import drawing_of
-from tilewright.report.html.network import Box, Edge, Network
+from tilewright.report.html.network import Box, Edge, Network, Way
 from tilewright.report.html.network import Role as BoxRole
 from tilewright.report.html.page import filled_page, shared_parts
 from tilewright.report.partition.figures import partition_json
@@ -69,7 +69,7 @@ def _network(partition: Partition) -> Network:
             boxes.append(Box(name, "output", -1, BoxRole.OUTPUT))
             pairs[source[name], len(boxes) - 1, name] = None
     edges = tuple(
-        Edge(a, b, name, graph.types[name].bytes if name in graph.types else None, False)
+        Edge(a, b, name, graph.types[name].bytes if name in graph.types else None, Way.MAIN)
         for a, b, name in pairs
     )
     return Network(tuple(boxes), edges, {}, True)
