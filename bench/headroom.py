@@ -144,7 +144,7 @@ class Climber:
 
     def look(self, group: GroupPlan) -> tuple[object, ...]:
         """Groups with equal looks have the same operators on the same shapes, cut alike."""
-        rows: list[object] = [group.splits, group.spread, group.everywhere, group.place]
+        rows: list[object] = [group.splits, group.core_split, group.replicated, group.place]
         for n in self.members(group):
             node = self.graph.nodes[n]
             rows.append(node.kind)
@@ -204,9 +204,11 @@ class Climber:
             Split(axis, min(shape[axis], self.chance.choice(PARTS) * self.chance.choice((1, 1, 2))))
             for axis in chosen
         )
-        spread = self.chance.choice((None, *range(len(splits)), *([0] * min(3, 3 * len(splits)))))
-        everywhere = spread is None and self.chance.random() < 0.6
-        return GroupPlan(names, splits, spread, everywhere=everywhere)
+        core_split = self.chance.choice(
+            (None, *range(len(splits)), *([0] * min(3, 3 * len(splits))))
+        )
+        replicated = core_split is None and self.chance.random() < 0.6
+        return GroupPlan(names, splits, core_split, replicated=replicated)
 
     # -- moves ----------------------------------------------------------------------------------
 
@@ -335,14 +337,14 @@ class Climber:
         """The same tiles on cores otherwise: another dimension, all everywhere, some cores only."""
         number = self.chance.choice(self.on_cores(plan))
         group = plan.groups[number]
-        spread = self.chance.choice((None, *range(len(group.splits))))
-        everywhere = spread is None and self.chance.random() < 0.6
+        core_split = self.chance.choice((None, *range(len(group.splits))))
+        replicated = core_split is None and self.chance.random() < 0.6
         names = [core.name for core in self.machine.cores]
         cores = group.cores
         if self.chance.random() < 0.3:
             count = self.chance.randrange(len(names))
             cores = tuple(sorted(self.chance.sample(names, count), key=names.index))
-        cut = replace(group, spread=spread, everywhere=everywhere, cores=cores)
+        cut = replace(group, core_split=core_split, replicated=replicated, cores=cores)
         return self._with(plan, self.alike(plan, number), cut)
 
     def halo(self, plan: Plan) -> Plan | None:

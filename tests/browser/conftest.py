@@ -19,13 +19,13 @@ dtype: fp16
 groups:
 - nodes: [{0}, {1}]
   splits: [{{axis: 2, parts: 8, halo: recompute}}]
-  spread: 0
+  core_split: 0
 - nodes: [{2}]
   splits: [{{axis: 2, parts: 4, halo: recompute}}]
-  spread: 0
+  core_split: 0
 - nodes: [{3}]
   splits: [{{axis: 2, parts: 4, halo: recompute}}]
-  spread: 0
+  core_split: 0
 """
 
 

@@ -56,7 +56,7 @@ def test_what_some_cores_all_compute_reaches_the_others() -> None:
     graph = seeded(b.finish(b.conv(first, 8, 3, pads=1, name="second")), 0)
     some = tuple(core.name for core in machine.cores[1:])
     groups = (
-        GroupPlan(("first",), (), None, everywhere=True, cores=some),
+        GroupPlan(("first",), (), None, replicated=True, cores=some),
         GroupPlan(("second",), (Split(2, 3),), 0),
     )
     plan = Plan("net", machine.name, machine.dtype, groups, ("first",))

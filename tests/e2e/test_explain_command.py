@@ -158,7 +158,7 @@ def test_a_written_plan_is_edited_and_replayed(succeeds, network: Path, tmp_path
     edited = tmp_path / "edited.yaml"
     edited.write_text((folder / "plan.yaml").read_text())
     assert succeeds(*base, "--plan", edited).json["latency_cycles"] == best["latency_cycles"]
-    heads = "splits: [{axis: 1, parts: 2}], spread: 0}"
+    heads = "splits: [{axis: 1, parts: 2}], core_split: 0}"
     text = (
         "model: attention\nmachine: npu-2.7\ndtype: fp16\ngroups:\n"
         f"- {{nodes: [qk], {heads}\n- {{nodes: [softmax], {heads}\n- {{nodes: [av, relu], {heads}\n"

@@ -80,7 +80,7 @@ def random_graph(chance: random.Random, count: int) -> list[int]:
     ]
 
 
-def random_table(chance: random.Random, impossible: float, spread: int) -> Evaluate:
+def random_table(chance: random.Random, impossible: float, core_split: int) -> Evaluate:
     """Whole numbers, so that sums are exact and ties frequent; fusing tends to pay."""
     table: dict[int, float | None] = {}
 
@@ -88,7 +88,7 @@ def random_table(chance: random.Random, impossible: float, spread: int) -> Evalu
         if group not in table:
             size = group.bit_count()
             possible = size == 1 or chance.random() >= impossible
-            table[group] = float(chance.randint(1, spread) + 2 * size) if possible else None
+            table[group] = float(chance.randint(1, core_split) + 2 * size) if possible else None
         return table[group]
 
     return evaluate
@@ -99,15 +99,15 @@ def random_table(chance: random.Random, impossible: float, spread: int) -> Evalu
     seed=st.integers(0, 2**32),
     count=st.integers(1, 7),
     impossible=st.sampled_from((0.0, 0.3, 0.8)),
-    spread=st.sampled_from((2, 9, 1000)),
+    core_split=st.sampled_from((2, 9, 1000)),
     keep=st.sampled_from((1, 2, 7)),
 )
 def test_search_lists_the_best_of_all_partitions(
-    seed: int, count: int, impossible: float, spread: int, keep: int
+    seed: int, count: int, impossible: float, core_split: int, keep: int
 ) -> None:
     chance = random.Random(seed)
     predecessors = random_graph(chance, count)
-    evaluate = random_table(chance, impossible, spread)
+    evaluate = random_table(chance, impossible, core_split)
     expected = brute_force(predecessors, evaluate)[:keep]
     found = best_groupings(predecessors, evaluate, keep=keep)
     assert found.exact

@@ -129,8 +129,8 @@ def test_a_value_that_a_dimension_does_not_cut_is_given_once() -> None:
     names = all_nodes(graph)
     for resident in ((), (first,)):
         for splits in ((Split(1, 3),), (Split(2, 2), Split(1, 2)), (Split(1, 2), Split(2, 3))):
-            for spread in (None, *range(len(splits))):
-                one = GroupPlan(names[:2], splits, spread)
+            for core_split in (None, *range(len(splits))):
+                one = GroupPlan(names[:2], splits, core_split)
                 check(graph, "npu-2.7", one, GroupPlan(names[2:], (), None), resident=resident)
 
 

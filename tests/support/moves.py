@@ -57,8 +57,8 @@ def _divided(draw: Draw, machine: Machine, plan: Plan, number: int) -> Plan:
     names = [core.name for core in machine.cores]
     cores = draw(st.sampled_from(((), *((name,) for name in names), tuple(names[:2]))))
     dimension = draw(st.sampled_from((None, *range(len(group.splits)))))
-    everywhere = dimension is None and draw(st.booleans())
-    other = replace(group, spread=dimension, everywhere=everywhere, cores=cores)
+    replicated = dimension is None and draw(st.booleans())
+    other = replace(group, core_split=dimension, replicated=replicated, cores=cores)
     return replace(plan, groups=(*plan.groups[:number], other, *plan.groups[number + 1 :]))
 
 

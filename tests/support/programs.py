@@ -60,7 +60,7 @@ def lower(graph: Graph, machine_name: str, splits: tuple[Split, ...] = ()) -> Lo
     normal = normalize(graph)
     plan = layer_by_layer(normal, machine, machine.dtype, graph.name)
     if splits:
-        cut = (replace(group, splits=splits, spread=len(splits) - 1) for group in plan.groups)
+        cut = (replace(group, splits=splits, core_split=len(splits) - 1) for group in plan.groups)
         plan = replace(plan, groups=tuple(cut))
     return Lowered(graph, normal, machine, lowered_plan(normal, machine, plan))
 

@@ -227,9 +227,9 @@ def random_cut(
         )
         for number, axis in enumerate(chosen)
     )
-    spread = _int(draw, -1, len(splits) - 1)
-    everywhere = spread < 0 and _int(draw, 0, 2) == 0
-    return GroupPlan(names, splits, None if spread < 0 else spread, everywhere=everywhere)
+    core_split = _int(draw, -1, len(splits) - 1)
+    replicated = core_split < 0 and _int(draw, 0, 2) == 0
+    return GroupPlan(names, splits, None if core_split < 0 else core_split, replicated=replicated)
 
 
 def _residents(draw: Draw, crossing: list[str]) -> tuple[str, ...]:

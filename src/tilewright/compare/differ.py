@@ -215,11 +215,11 @@ def _cut(group: GroupPlan) -> str:
 
 
 def _cores(group: GroupPlan) -> str:
-    if group.everywhere:
+    if group.replicated:
         return "every core all tiles"
-    if group.spread is None or group.spread >= len(group.splits):
+    if group.core_split is None or group.core_split >= len(group.splits):
         return "one core"
-    return f"spread along axis {group.splits[group.spread].axis}"
+    return f"split over the cores along axis {group.splits[group.core_split].axis}"
 
 
 def _place(group: GroupPlan) -> str:

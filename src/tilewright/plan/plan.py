@@ -1,7 +1,7 @@
 """Plan: which operators run together, how they are cut, and on which cores; YAML in and out."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, cast
@@ -12,7 +12,8 @@ from tilewright.errors import TilewrightError
 from tilewright.tiling.grid import Halo, Split
 
 _PLAN_KEYS = frozenset({"model", "machine", "dtype", "groups", "resident", "reloaded", "shared"})
-_GROUP_KEYS = frozenset({"nodes", "splits", "spread", "place", "everywhere", "cores"})
+_GROUP_KEYS = frozenset({"nodes", "splits", "core_split", "place", "replicated", "cores"})
+_OLD_KEYS = {"spread": "core_split", "everywhere": "replicated"}  # of groups, still read
 _SPLIT_KEYS = frozenset({"axis", "parts", "halo"})
 
 
@@ -32,16 +33,16 @@ class Place(StrEnum):
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
     """Operators that run tile by tile. The first dimension of the grid is the outermost loop;
-    `spread` is the dimension whose tiles go to the cores in turn (None: all to the first). Where
-    `everywhere`, every core computes all tiles, so that each has all of the result. `cores` are the
-    names of those that it runs on (none: all of them); groups on different ones run side by side
-    where nothing else orders them."""
+    `core_split` is the dimension whose tiles go to the cores in turn (None: all to the first).
+    Where `replicated`, every core computes all tiles, so that each has all of the result. `cores`
+    are the names of those that it runs on (none: all of them); groups on different ones run side by
+    side where nothing else orders them."""
 
     nodes: tuple[str, ...]
     splits: tuple[Split, ...]
-    spread: int | None = None
+    core_split: int | None = None
     place: Place = Place.CORES
-    everywhere: bool = False
+    replicated: bool = False
     cores: tuple[str, ...] = ()
 
 
@@ -56,7 +57,8 @@ class Plan:
     """Decisions only: what follows from them is the Program's. `resident` tensors stay in the
     scratchpads from the group that makes them to those that read them, except for the nodes that
     `reloaded` names for a tensor: these read it from the main memory. `shared` names memories that
-    all cores reach, and the tensors that pass through them instead of the main memory."""
+    all cores reach, and the tensors that pass through them instead of the main memory. `notes` are
+    remarks of who read it from a file."""
 
     model: str
     machine: str
@@ -65,6 +67,7 @@ class Plan:
     resident: tuple[str, ...] = ()
     reloaded: tuple[tuple[str, tuple[str, ...]], ...] = ()
     shared: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    notes: tuple[str, ...] = field(default=(), compare=False)
 
 
 def plan_text(plan: Plan) -> str:
@@ -76,10 +79,10 @@ def plan_text(plan: Plan) -> str:
             entry["splits"] = [
                 {"axis": s.axis, "parts": s.parts, "halo": s.halo.value} for s in group.splits
             ]
-        if group.spread is not None:
-            entry["spread"] = group.spread
-        if group.everywhere:
-            entry["everywhere"] = True
+        if group.core_split is not None:
+            entry["core_split"] = group.core_split
+        if group.replicated:
+            entry["replicated"] = True
         if group.cores:
             entry["cores"] = list(group.cores)
         if group.place is not Place.CORES:
@@ -124,6 +127,11 @@ def read_plan(path: Path) -> Plan:
         tuple(str(name) for name in _items(top, "resident", path, "the plan")),
         _lists(top, "reloaded", path),
         _lists(top, "shared", path),
+        tuple(
+            f"'{path}': '{old}' of groups is called '{new}' now"
+            for old, new in _OLD_KEYS.items()
+            if any(isinstance(entry, dict) and old in entry for entry in cast(list[Any], groups))
+        ),
     )
 
 
@@ -177,7 +185,8 @@ def _text(top: Mapping[str, Any], key: str, path: Path) -> str:
     return value
 
 
-def _group(entry: Mapping[str, Any], path: Path, where: str) -> GroupPlan:
+def _group(given: Mapping[str, Any], path: Path, where: str) -> GroupPlan:
+    entry = {_OLD_KEYS.get(key, key): value for key, value in given.items()}
     _only(entry, _GROUP_KEYS, path, where)
     nodes = entry.get("nodes")
     if not isinstance(nodes, list) or not nodes:
@@ -195,16 +204,20 @@ def _group(entry: Mapping[str, Any], path: Path, where: str) -> GroupPlan:
         except ValueError:
             raise PlanError(f"'{path}': {at}.halo is recompute or cache") from None
         splits.append(Split(axis, parts, halo))
-    spread = entry.get("spread")
-    if spread is not None and (not isinstance(spread, int) or not 0 <= spread < len(splits)):
-        raise PlanError(f"'{path}': {where}.spread has to be the number of a split")
+    core_split = entry.get("core_split")
+    if core_split is not None and (
+        not isinstance(core_split, int) or not 0 <= core_split < len(splits)
+    ):
+        raise PlanError(f"'{path}': {where}.core_split has to be the number of a split")
     try:
         place = Place(entry.get("place", "cores"))
     except ValueError:
         raise PlanError(f"'{path}': {where}.place is cores, main or view") from None
     names = tuple(str(node) for node in cast(list[Any], nodes))
-    everywhere = entry.get("everywhere", False)
-    if not isinstance(everywhere, bool) or (everywhere and spread is not None):
-        raise PlanError(f"'{path}': {where}.everywhere is true or false, and goes without spread")
+    replicated = entry.get("replicated", False)
+    if not isinstance(replicated, bool) or (replicated and core_split is not None):
+        raise PlanError(
+            f"'{path}': {where}.replicated is true or false, and goes without core_split"
+        )
     cores = tuple(str(core) for core in _items(entry, "cores", path, where))
-    return GroupPlan(names, tuple(splits), spread, place, everywhere, cores)
+    return GroupPlan(names, tuple(splits), core_split, place, replicated, cores)

@@ -81,9 +81,12 @@ def decide(
     given = options.plan
     if given is not None:
         check_plan(given, options.plan_name, graph)
-        notes: tuple[str, ...] = ()
+        notes = given.notes
         if given.machine != machine.name:
-            notes = (f"{options.plan_name} was made for {given.machine}, not for {machine.name}",)
+            notes = (
+                *notes,
+                f"{options.plan_name} was made for {given.machine}, not for {machine.name}",
+            )
         taken = replace(given, model=name, machine=machine.name, dtype=dtype)
         return Decision(taken, without, notes=notes)
     if options.layer_by_layer or not graph.nodes:  # where nothing is computed, nothing is searched

@@ -37,46 +37,46 @@ def cut_of(
     signature: Signature, tiles: GroupTiles, plan: GroupPlan, cores: Sequence[int]
 ) -> GroupCut:
     """A group's tiles on cores."""
-    spread = None if plan.everywhere else plan.spread
+    core_split = None if plan.replicated else plan.core_split
     number = {name: k for k, name in enumerate(signature.names)}
-    ranges = _ranges(tiles.counts, spread, cores, plan.everywhere)
+    ranges = _ranges(tiles.counts, core_split, cores, plan.replicated)
     reads: Hulls = {}
     for name, cuts in tiles.inputs.items():
-        hulls = {core: _hull(cuts, spread, taken) for core, taken in ranges.items()}
+        hulls = {core: _hull(cuts, core_split, taken) for core, taken in ranges.items()}
         reads[number[name]] = {core: box for core, box in hulls.items() if not box.empty}
     writes: Hulls = {}
     for name, value in tiles.values.items():
         if value.write is None:
             continue
-        given = {core: _given(value, spread, taken) for core, taken in ranges.items()}
+        given = {core: _given(value, core_split, taken) for core, taken in ranges.items()}
         writes[number[name]] = {
             core: box for core, box in given.items() if box is not None and not box.empty
         }
     turns = tuple(_turns(tiles, plan, cores))
     inner = frozenset(number[name] for name in tiles.values)
-    return GroupCut(signature, tiles, tuple(cores), turns, plan.everywhere, inner, reads, writes)
+    return GroupCut(signature, tiles, tuple(cores), turns, plan.replicated, inner, reads, writes)
 
 
 def _ranges(
-    counts: Sequence[int], spread: int | None, cores: Sequence[int], replicated: bool
+    counts: Sequence[int], core_split: int | None, cores: Sequence[int], replicated: bool
 ) -> dict[int, range]:
     """Core -> the positions it has along the dimension that is divided among the cores."""
     if replicated:
         return {core: range(1) for core in cores}
-    if spread is None:
+    if core_split is None:
         return {cores[0]: range(1)}
-    parts = counts[spread]
+    parts = counts[core_split]
     begins = [-(-turn * parts // len(cores)) for turn in range(len(cores) + 1)]
     rows = {core: range(begins[k], begins[k + 1]) for k, core in enumerate(cores)}
     return {core: row for core, row in rows.items() if row}
 
 
-def _hull(cuts: Iterable[Cut], spread: int | None, taken: range) -> Box:
+def _hull(cuts: Iterable[Cut], core_split: int | None, taken: range) -> Box:
     """What some tiles touch of a value: cuts are separable, so it is found axis by axis."""
     found: list[Interval] = []
     for cut in cuts:
         some = cut.intervals
-        if cut.dim is not None and cut.dim == spread:
+        if cut.dim is not None and cut.dim == core_split:
             some = some[taken.start : taken.stop]
         hull = Interval(0, 0)
         for interval in some:
@@ -85,25 +85,25 @@ def _hull(cuts: Iterable[Cut], spread: int | None, taken: range) -> Box:
     return Box(tuple(found))
 
 
-def _given(value: ValueTiles, spread: int | None, taken: range) -> Box | None:
+def _given(value: ValueTiles, core_split: int | None, taken: range) -> Box | None:
     """What a core's tiles give to the outside; along dimensions that do not drive the value, only
     the first tile gives."""
     assert value.write is not None
     driven = {cut.dim for cut in value.have}
-    if spread is not None and spread not in driven and taken.start > 0:
+    if core_split is not None and core_split not in driven and taken.start > 0:
         return None
-    return _hull(value.write, spread, taken)
+    return _hull(value.write, core_split, taken)
 
 
 def _turns(tiles: GroupTiles, plan: GroupPlan, cores: Sequence[int]) -> list[Turn]:
     """Tiles in the order they run: each core has neighbouring ones, the cores take turns."""
-    if plan.everywhere:
+    if plan.replicated:
         return [(index, core) for index in tiles.indices for core in cores]
-    if plan.spread is None:
+    if plan.core_split is None:
         return [(index, cores[0]) for index in tiles.indices]
     rows: dict[int, list[Index]] = {}
     for index in tiles.indices:
-        turn = index[plan.spread] * len(cores) // tiles.counts[plan.spread]
+        turn = index[plan.core_split] * len(cores) // tiles.counts[plan.core_split]
         rows.setdefault(turn, []).append(index)
     turns = sorted(rows)
     return [

@@ -60,7 +60,7 @@ class _Group:
             cores = lowering.machine.cores
             self.labels = [
                 (".".join(map(str, index)) or "0")
-                + (f"/{cores[core].name}" if plan.everywhere else "")
+                + (f"/{cores[core].name}" if plan.replicated else "")
                 for index, core in cut.turns
             ]
             self.turns = cut.turns

@@ -126,7 +126,7 @@ class Cuts:
         own = way_of(group)
         cores = self.tiler.cores
         for number, split in enumerate(own.splits):
-            step = cores if number == own.spread else 1
+            step = cores if number == own.core_split else 1
             now = split.parts
             for parts in (now * 2, now // 2, now + step, now - step):
                 if parts >= max(2, step):
@@ -148,7 +148,7 @@ class Cuts:
         all of them again."""
         own = way_of(group)
         for number, split in enumerate(own.splits):
-            step, now = (self.tiler.cores if number == own.spread else 1), split.parts
+            step, now = (self.tiler.cores if number == own.core_split else 1), split.parts
             for parts in (now + 1, now - 1, now + 2 * step, now - 2 * step, now * 3 // 2):
                 if parts >= 2:
                     yield _with(own, number, replace(split, parts=parts))
@@ -162,7 +162,7 @@ def by_axis(options: list[Estimate], room: int) -> list[Estimate]:
     """Options that fit: the best cut along each axis first, then the second best, and so on."""
     rows: dict[tuple[int | None, bool], list[Estimate]] = {}
     for option in sorted(options, key=lambda o: o.amid):
-        row = rows.setdefault((option.axis, option.everywhere), [])
+        row = rows.setdefault((option.axis, option.replicated), [])
         if option.bytes <= room and (not row or option.bytes < SMALLER * row[-1].bytes):
             row.append(option)
     found = [option for rank in zip_longest(*rows.values()) for option in rank if option]
@@ -172,24 +172,26 @@ def by_axis(options: list[Estimate], room: int) -> list[Estimate]:
 def _otherwise(own: Way) -> Iterator[Way]:
     """The same tiles, divided among the cores or passed through in other ways; one axis less."""
     if len(own.splits) > 1:
-        yield replace(own, splits=own.splits[::-1], spread=_turned(own))
+        yield replace(own, splits=own.splits[::-1], core_split=_turned(own))
         for number in range(len(own.splits)):
             fewer = (*own.splits[:number], *own.splits[number + 1 :])
-            spread = own.spread if own.spread is None else min(own.spread, len(fewer) - 1)
-            yield replace(own, splits=fewer, spread=spread)
+            core_split = (
+                own.core_split if own.core_split is None else min(own.core_split, len(fewer) - 1)
+            )
+            yield replace(own, splits=fewer, core_split=core_split)
     for number in range(len(own.splits)):
-        if number != own.spread:
-            yield replace(own, spread=number, everywhere=False)
-    if own.spread is not None:
-        yield replace(own, spread=None)
-    yield replace(own, splits=(), spread=None, everywhere=True)
+        if number != own.core_split:
+            yield replace(own, core_split=number, replicated=False)
+    if own.core_split is not None:
+        yield replace(own, core_split=None)
+    yield replace(own, splits=(), core_split=None, replicated=True)
     for number, split in enumerate(own.splits):
         other = Halo.RECOMPUTE if split.halo is Halo.CACHE else Halo.CACHE
         yield _with(own, number, replace(split, halo=other))
 
 
 def _turned(own: Way) -> int | None:
-    return None if own.spread is None else len(own.splits) - 1 - own.spread
+    return None if own.core_split is None else len(own.splits) - 1 - own.core_split
 
 
 def _with(own: Way, number: int, split: Split) -> Way:

@@ -325,7 +325,7 @@ def grid_words(graph: Graph, group: GroupPlan, cores: int) -> str:
     if group.place is Place.MAIN:
         return "in the main memory"
     if not group.splits:
-        return "in one piece" + (" on every core" if group.everywhere else "")
+        return "in one piece" + (" on every core" if group.replicated else "")
     outputs = exports(graph, (graph.index[name] for name in group.nodes))
     final = next((name for name, used in outputs.items() if not used), next(iter(outputs)))
     shape = graph.types[final].shape
@@ -335,9 +335,9 @@ def grid_words(graph: Graph, group: GroupPlan, cores: int) -> str:
         axis = axes[split.axis] if split.axis < len(axes) else f"axis {split.axis}"
         each = -(-shape[split.axis] // split.parts)
         kept = ", halo kept" if split.halo.value == "cache" else ""
-        spread = f" over {cores} cores" if dim == group.spread and cores > 1 else ""
-        words.append(f"{axis} {shape[split.axis]} in {split.parts} of {each}{spread}{kept}")
-    return " x ".join(words) + (" on every core" if group.everywhere else "")
+        over = f" over {cores} cores" if dim == group.core_split and cores > 1 else ""
+        words.append(f"{axis} {shape[split.axis]} in {split.parts} of {each}{over}{kept}")
+    return " x ".join(words) + (" on every core" if group.replicated else "")
 
 
 def _halo_share(graph: Graph, group: GroupPlan) -> float:

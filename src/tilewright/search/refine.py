@@ -63,7 +63,7 @@ class Refiner:
             if group.place is not Place.CORES:
                 continue
             look, ways = self._ways(plan, group)
-            kind = (look, group.splits, group.spread, group.everywhere)
+            kind = (look, group.splits, group.core_split, group.replicated)
             rows.setdefault(kind, []).append(number)
             if kind not in options:
                 near = self._near(group) if len(self._units(group)) > 1 else ()
@@ -92,13 +92,13 @@ class Refiner:
         ops = self.network.joined_ops(self._units(group))
         exported = self.tiler.exported([self.network.graph.index[t.node.name] for t in ops])
         for number, split in enumerate(group.splits):
-            step = self.tiler.cores if number == group.spread else 1
+            step = self.tiler.cores if number == group.core_split else 1
             for parts in (split.parts - step, split.parts + step):
                 if parts < max(2, step):
                     continue
                 splits = list(group.splits)
                 splits[number] = replace(split, parts=parts)
-                estimate = self.tiler.estimate(ops, exported, tuple(splits), group.spread)
+                estimate = self.tiler.estimate(ops, exported, tuple(splits), group.core_split)
                 if estimate is not None:
                     yield estimate
 

@@ -112,7 +112,7 @@ class Sections:
         others = sum(room for name, room in section.rooms.items() if name not in kept)
         best: tuple[float, Estimate, dict[str, int]] | None = None
         for option in self._ways(number, inputs, kept, outputs):
-            needs = self._needed(number, EVERYWHERE if option.everywhere else option.axis)
+            needs = self._needed(number, EVERYWHERE if option.replicated else option.axis)
             rooms = {name: max(section.rooms.get(name, 0), needs.get(name, 0)) for name in kept}
             rooms |= {name: self._share(name, option) for name in outputs}
             if option.bytes + others + sum(rooms.values()) > self.usable:
@@ -128,9 +128,9 @@ class Sections:
         if best is None:
             return None
         _, option, rooms = best
-        needs = self._needed(number, EVERYWHERE if option.everywhere else option.axis)
+        needs = self._needed(number, EVERYWHERE if option.replicated else option.axis)
         passed = sum(self._passing(name, section.made[name], option, needs) for name in kept)
-        divided = EVERYWHERE if option.everywhere else option.axis
+        divided = EVERYWHERE if option.replicated else option.axis
         mask = section.mask | 1 << number
         alive = {
             name: room
@@ -189,10 +189,10 @@ class Sections:
             return 0.0
         need, whole = needs.get(name, 0), self._bytes(name)
         if made is None:
-            moved = 0 if option.axis is None and not option.everywhere else (cores - 1) * need
+            moved = 0 if option.axis is None and not option.replicated else (cores - 1) * need
         elif option.axis == made:
             moved = cores * max(0, need - whole // cores)
-        elif option.axis is None and not option.everywhere:
+        elif option.axis is None and not option.replicated:
             moved = need * (cores - 1) // cores
         else:
             moved = cores * (need - need // cores)
@@ -211,7 +211,7 @@ class Sections:
             by_axis: dict[int | None, list[Estimate]] = {}
             options = self.tiler.options(ops, exported, resident)
             for option in sorted(options, key=lambda o: o.amid):
-                row = by_axis.setdefault(EVERYWHERE if option.everywhere else option.axis, [])
+                row = by_axis.setdefault(EVERYWHERE if option.replicated else option.axis, [])
                 # The best first; later ones only if they need less room.
                 if len(row) < OPTIONS and all(option.bytes < other.bytes for other in row):
                     row.append(option)

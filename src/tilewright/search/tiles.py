@@ -34,8 +34,8 @@ class Estimate:
     bytes from and to the main memory."""
 
     splits: tuple[Split, ...]
-    spread: int | None
-    everywhere: bool
+    core_split: int | None
+    replicated: bool
     compute: float
     dma: float
     fill: float
@@ -58,11 +58,11 @@ class Estimate:
     @property
     def axis(self) -> int | None:
         """The axis that is divided among the cores."""
-        return None if self.spread is None else self.splits[self.spread].axis
+        return None if self.core_split is None else self.splits[self.core_split].axis
 
     def plan(self, nodes: tuple[str, ...]) -> GroupPlan:
         """As a decision for these nodes."""
-        return GroupPlan(nodes, self.splits, self.spread, everywhere=self.everywhere)
+        return GroupPlan(nodes, self.splits, self.core_split, replicated=self.replicated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,22 +112,22 @@ class Tiler:
         ops: tuple[TiledOp, ...],
         exported: Mapping[str, bool],
         splits: tuple[Split, ...],
-        spread: int | None,
+        core_split: int | None,
         *,
-        everywhere: bool = False,
+        replicated: bool = False,
         resident: frozenset[str] = frozenset(),
     ) -> Estimate | None:
         """What a way to cut a group would take; None where it cannot be cut so."""
         probe = Probe(self.looks, ops, exported)
-        return self.probed(probe, splits, spread, everywhere=everywhere, resident=resident)
+        return self.probed(probe, splits, core_split, replicated=replicated, resident=resident)
 
     def probed(
         self,
         probe: Probe,
         splits: tuple[Split, ...],
-        spread: int | None,
+        core_split: int | None,
         *,
-        everywhere: bool = False,
+        replicated: bool = False,
         resident: frozenset[str] = frozenset(),
     ) -> Estimate | None:
         """As `estimate`, for a group that is cut in several ways."""
@@ -135,11 +135,11 @@ class Tiler:
         if cut is None:
             return None
         tiles = prod([split.parts for split in splits])
-        cores = self.cores if spread is not None else 1
+        cores = self.cores if core_split is not None else 1
         turns = -(-tiles // cores)
         matrix, vector, energy, useful = _work(cut, tiles, turns)
         both, least = matrix + vector, min(matrix, vector)
-        load, store = self._loads(cut, splits, spread, resident), self._stores(cut, resident)
+        load, store = self._loads(cut, splits, core_split, resident), self._stores(cut, resident)
         inner = cut.inner()
         overlapped = least if turns > 1 and self.pipelines else 0.0
         double = 2 if turns > 1 else 1
@@ -150,13 +150,13 @@ class Tiler:
             room -= load.slow.room
             fill += load.slow.cycles / cores
         compute = turns * (both - overlapped) + overlapped
-        if everywhere:
+        if replicated:
             energy *= self.cores
         traffic = load.bytes + store.bytes * tiles
         return Estimate(
             splits,
-            spread,
-            everywhere,
+            core_split,
+            replicated,
             compute,
             load.cycles + store.cycles * tiles,
             fill,
@@ -170,7 +170,7 @@ class Tiler:
         self,
         cut: Cutting,
         splits: tuple[Split, ...],
-        spread: int | None,
+        core_split: int | None,
         resident: frozenset[str],
     ) -> _Side:
         """All loads of a group: data by tile, constants as often as what cuts them moves on."""
@@ -195,7 +195,7 @@ class Tiler:
         for copy, dims in rows:
             times = known.get(dims)
             if times is None:
-                times = known[dims] = self._times(dims, splits, spread)
+                times = known[dims] = self._times(dims, splits, core_split)
             cycles += copy.cycles * times
             moved += copy.bytes * times
             first += copy.cycles
@@ -205,13 +205,13 @@ class Tiler:
                 slow += copy.room
         return _Side(cycles, first, moved, room, _Slow(waited, slow))
 
-    def _times(self, dims: Dims, splits: tuple[Split, ...], spread: int | None) -> float:
+    def _times(self, dims: Dims, splits: tuple[Split, ...], core_split: int | None) -> float:
         """How often something is loaded, by all cores together, that these dimensions drive."""
         driven = [dim for dim in dims if dim is not None]
         times = float(prod([s.parts for s in splits[: max(driven) + 1]])) if driven else 1.0
-        if spread is None or spread in driven:
+        if core_split is None or core_split in driven:
             return times
-        apart = bool(driven) and spread <= max(driven)
+        apart = bool(driven) and core_split <= max(driven)
         if self.multicast:
             return times / self.cores if apart else times
         return times if apart else times * self.cores
@@ -288,19 +288,19 @@ class Tiler:
         found: list[Estimate] = []
         probe = Probe(self.looks, ops, exported)
         done: set[tuple[tuple[int, ...], tuple[int, ...]]] = set()
-        for splits, spread in self.choices(ops):
+        for splits, core_split in self.choices(ops):
             line = (tuple(s.axis for s in splits), tuple(s.parts for s in splits[:-1]))
             if line in done:
                 continue
-            estimate = self.probed(probe, splits, spread, resident=resident)
+            estimate = self.probed(probe, splits, core_split, resident=resident)
             if estimate is None:
                 continue
             found.append(estimate)
-            turns = prod(s.parts for s in splits) // (self.cores if spread is not None else 1)
+            turns = prod(s.parts for s in splits) // (self.cores if core_split is not None else 1)
             if estimate.bytes * FINE_ENOUGH < self.usable and turns >= LEAST_TURNS:
                 done.add(line)
         if self.cores > 1:
-            whole = self.probed(probe, (), None, everywhere=True, resident=resident)
+            whole = self.probed(probe, (), None, replicated=True, resident=resident)
             if whole is not None:
                 found.append(whole)
         return sorted(found, key=lambda e: (e.cycles, e.traffic, e.bytes))
@@ -323,7 +323,7 @@ class Tiler:
             if axis in joined:
                 continue  # tiles hold different inputs: none stands for the others
             parts = self._parts(extent, PARTS, self.cores)
-            if parts and search.along((), axis, parts, spread=0):
+            if parts and search.along((), axis, parts, core_split=0):
                 axes.append(axis)
         if search.found and search.sorted()[0].halo < LITTLE_HALO:
             return search.sorted()
@@ -332,7 +332,7 @@ class Tiler:
                 for inner in axes:
                     others = self._parts(extents[inner], PARTS, 1)
                     if inner != outer and others:
-                        search.along((Split(outer, parts),), inner, others, spread=0)
+                        search.along((Split(outer, parts),), inner, others, core_split=0)
         return search.sorted()
 
     def exported(self, nodes: Sequence[int]) -> dict[str, bool]:
@@ -358,30 +358,32 @@ class _Fused:
         self.tiler, self.probe, self.room = tiler, probe, room
         self.found: list[Estimate] = []
 
-    def tried(self, splits: tuple[Split, ...], spread: int | None) -> Estimate | None:
+    def tried(self, splits: tuple[Split, ...], core_split: int | None) -> Estimate | None:
         """One way; None where the group cannot be cut so."""
-        estimate = self.tiler.probed(self.probe, splits, spread)
+        estimate = self.tiler.probed(self.probe, splits, core_split)
         if estimate is not None and estimate.bytes <= self.room:
             self.found.append(estimate)
         return estimate
 
-    def along(self, outer: tuple[Split, ...], axis: int, parts: Sequence[int], spread: int) -> bool:
+    def along(
+        self, outer: tuple[Split, ...], axis: int, parts: Sequence[int], core_split: int
+    ) -> bool:
         """The coarsest cuts along an axis that fit; whether it can be cut at all."""
         low, high = 0, len(parts) - 1
-        finest = self.tried((*outer, Split(axis, parts[high])), spread)
+        finest = self.tried((*outer, Split(axis, parts[high])), core_split)
         if finest is None or finest.halo > MOST_HALO:
             return False
         if finest.bytes > self.room:
             return True
         while low < high:
             middle = (low + high) // 2
-            estimate = self.tried((*outer, Split(axis, parts[middle])), spread)
+            estimate = self.tried((*outer, Split(axis, parts[middle])), core_split)
             if estimate is None or estimate.bytes > self.room:
                 low = middle + 1
             else:
                 high = middle
         for finer in parts[low + 1 : low + AFTER_FIRST_FIT]:
-            self.tried((*outer, Split(axis, finer)), spread)
+            self.tried((*outer, Split(axis, finer)), core_split)
         return True
 
     def sorted(self) -> list[Estimate]:

@@ -114,7 +114,7 @@ class Ways:
             ops = self.network.ops(number)
             exported = self.tiler.exported(unit.nodes)
             options = self.tiler.options(ops, exported, frozenset())
-            options = [o for o in options if not o.everywhere]
+            options = [o for o in options if not o.replicated]
             if self.objective is Objective.TRAFFIC:
                 options.sort(key=lambda o: (o.traffic, o.cycles))
             elif self.objective is Objective.MEMORY:

@@ -29,7 +29,7 @@ dtype: fp16
 groups:
 - nodes: [conv1, relu1, conv2, relu2, conv3]
   splits: [{axis: 2, parts: 4, halo: recompute}]
-  spread: 0
+  core_split: 0
 - nodes: [difference, relu3]
 - nodes: [pool]
 """

@@ -35,7 +35,7 @@ class Reference:
         ops: tuple[TiledOp, ...],
         exported: dict[str, bool],
         splits: tuple[Split, ...],
-        spread: int | None,
+        core_split: int | None,
         resident: frozenset[str],
     ) -> Estimate | None:
         try:
@@ -43,7 +43,7 @@ class Reference:
         except TilingError:
             return None
         tiles = prod(split.parts for split in splits)
-        cores = self.tiler.cores if spread is not None else 1
+        cores = self.tiler.cores if core_split is not None else 1
         turns = -(-tiles // cores)
         zero = (0,) * len(splits)
         busy = {"matrix": 0.0, "vector": 0.0}
@@ -67,7 +67,7 @@ class Reference:
             ]
             useful += cycles * times * min(1.0, *shares)
         rows = [row for row in self.rows(group, ops, resident) if row[1]]
-        loads = [(c, b, r, self.times(dims, splits, spread), dims) for c, b, r, dims in rows]
+        loads = [(c, b, r, self.times(dims, splits, core_split), dims) for c, b, r, dims in rows]
         stores = list(self.stores(group, resident))
         both, stored = sum(busy.values()), sum(row[0] for row in stores)
         overlapped = min(busy.values()) if turns > 1 else 0.0
@@ -82,8 +82,8 @@ class Reference:
         traffic = sum(row[1] * row[3] for row in loads) + sum(row[1] for row in stores) * tiles
         return Estimate(
             splits,
-            spread,
-            everywhere=False,
+            core_split,
+            replicated=False,
             compute=turns * (both - overlapped) + overlapped,
             dma=sum(row[0] * row[3] for row in loads) + stored * tiles,
             fill=fill,
@@ -144,12 +144,12 @@ class Reference:
     def room(self, name: str, box: Box) -> int:
         return self.network.layouts.bytes(name, box.shape, aligned=True)
 
-    def times(self, dims: Dims, splits: tuple[Split, ...], spread: int | None) -> float:
+    def times(self, dims: Dims, splits: tuple[Split, ...], core_split: int | None) -> float:
         moving = sorted(dim for dim in set(dims) if dim is not None)
         times = float(prod(s.parts for s in splits[: moving[-1] + 1])) if moving else 1.0
-        if spread is None or spread in moving:
+        if core_split is None or core_split in moving:
             return times
-        apart = bool(moving) and spread <= moving[-1]
+        apart = bool(moving) and core_split <= moving[-1]
         if self.looks.route.multicast:
             return times / self.tiler.cores if apart else times
         return times if apart else times * self.tiler.cores
@@ -204,10 +204,10 @@ def test_estimates_are_those_of_the_plain_reference(model: str, machine: str) ->
         ops = tuple(sorted(tiled, key=lambda t: graph.index[t.node.name]))
         exported = tiler.exported(nodes)
         residents = (frozenset[str](), frozenset(ops[0].node.inputs[:1]))
-        for splits, spread in list(tiler.choices(ops))[number % 11 :: 71]:
+        for splits, core_split in list(tiler.choices(ops))[number % 11 :: 71]:
             for resident in residents:
-                mine = tiler.estimate(ops, exported, splits, spread, resident=resident)
-                other = reference.estimate(ops, exported, splits, spread, resident)
+                mine = tiler.estimate(ops, exported, splits, core_split, resident=resident)
+                other = reference.estimate(ops, exported, splits, core_split, resident)
                 assert (mine is None) == (other is None), (nodes, splits)
                 if mine is None or other is None:
                     continue

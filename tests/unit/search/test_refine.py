@@ -93,5 +93,5 @@ def test_a_plan_that_cannot_be_lowered_is_no_trial() -> None:
     plan = found.space.plan("m", found.space.singles)
     lost = replace(plan.groups[0], nodes=("nowhere",))
     assert found.evaluate(replace(plan, groups=(lost, *plan.groups[1:]))) is None
-    split = replace(plan.groups[0], splits=(Split(9, 2),), spread=0)
+    split = replace(plan.groups[0], splits=(Split(9, 2),), core_split=0)
     assert found.evaluate(replace(plan, groups=(split, *plan.groups[1:]))) is None
