@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from onnx import TensorProto, helper
 
-from tilewright.cli.main import COMMANDS, load_command
+from tilewright.cli.app import COMMANDS, load_command
 from tilewright.frontend import zoo
 from tilewright.frontend.save import serialize
 from tilewright.frontend.weights import seeded
@@ -26,7 +26,7 @@ def net(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     "moment",
-    ["typer", "tilewright.cli.main", "rich.console", "numpy", "tilewright.api", "onnx", "numba"],
+    ["typer", "tilewright.cli.app", "rich.console", "numpy", "tilewright.api", "onnx", "numba"],
 )
 @pytest.mark.parametrize("job", [["tile", "four_convs", "--node", "conv1", "--split", "H=2"]])
 def test_an_interrupt_while_modules_are_imported_is_one_line(moment: str, job: list[str]) -> None:
@@ -138,3 +138,17 @@ def test_help_is_as_wide_as_there_is_room() -> None:
     assert sum("Check a saved run" in line for line in lines) == 1
     told = [line for line in lines if line.strip().startswith("plan ")]
     assert told and "write all of it down." in told[0]
+
+
+def test_the_command_line_can_be_called_again_and_again() -> None:
+    code = """
+        import sys
+        sys.argv = ["tilewright", "--version"]
+        for _ in range(2):
+            from tilewright.cli import main
+            try:
+                main()
+            except SystemExit as end:
+                assert not end.code
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)

@@ -64,12 +64,15 @@ def test_killed_workers_are_replaced_and_lose_nothing(
 
 
 CODE = """
+import signal
 import sys
 import time
 
 from tilewright.sweep.store import Store
 
 keep = Store.keep
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it for what runs behind
 
 
 def slowly(self, row):

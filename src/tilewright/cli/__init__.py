@@ -7,7 +7,7 @@ import sys
 def main() -> None:
     """Run the command line. Ctrl-C at any moment, while modules are imported too, is one line."""
     try:
-        from tilewright.cli.main import run
+        from tilewright.cli.app import run
 
         run()
     except KeyboardInterrupt:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from tilewright.cli.main import COMMANDS, load_command
+from tilewright.cli.app import COMMANDS, load_command
 
 HEAD = """# Commands
 

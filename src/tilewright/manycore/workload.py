@@ -19,7 +19,6 @@ BITS = {"weight": 8, "input": 8, "output": 8}
 """Where an operator's attributes give no widths."""
 
 LOOPS: tuple[str, ...] = ("B", "K", "G", "OX", "OY", "C", "FX", "FY")
-ALIASES = {"MaxPool": ("Pool",), "AveragePool": ("Pool",), "GlobalAveragePool": ("Pool",)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +159,7 @@ def _layer(graph: Graph, number: int, nodes: list[int], bits: Mapping[str, int])
         number,
         main.node.name,
         main.node.kind,
-        ALIASES.get(main.node.kind, ()),
+        () if main.spec.pool is None else ("Pool",),  # what mappings call pools of all kinds
         ops,
         data,
         weight,
@@ -268,6 +267,4 @@ def _windowed(
 def _contraction(main: TiledOp, weight: int) -> int:
     """How many products are summed for one element."""
     shape = main.op.shape(0)
-    if main.node.kind == "Gemm":
-        return shape[0] if main.op.int_of("transA", 0) else shape[-1]
-    return shape[-1]
+    return shape[0] if main.op.int_of("transA", 0) else shape[-1]
