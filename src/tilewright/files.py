@@ -37,6 +37,20 @@ def write_text(path: Path, text: str) -> None:
         raise OutputError(f"cannot write '{path}': {error.strerror or error}") from None
 
 
+def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
+    """Write text files into a folder by their names, all or none. Other files in it stay."""
+    target = folder.absolute()
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".tilewright-", dir=target) as place:
+            for name, text in texts.items():
+                (Path(place) / name).write_text(text, encoding="utf-8")
+            for name in texts:
+                os.replace(Path(place) / name, target / name)
+    except OSError as error:
+        raise OutputError(f"cannot write '{folder}': {error.strerror or error}") from None
+
+
 def load_inputs(path: Path, graph: Graph) -> dict[str, Array]:
     """Arrays for every input of the network, from an .npz file."""
     try:

@@ -1,5 +1,6 @@
 """The files of a plan on many cores: pages, pictures, the trace and the figures."""
 
+import html
 import json
 import shutil
 import tempfile
@@ -14,6 +15,7 @@ from tilewright.manycore.core_cost import LOOPS
 from tilewright.manycore.plan import CorePlan
 from tilewright.manycore.told import allocation, core_uses, headline, lines, memory_uses, summary
 from tilewright.program.program import Compute, Task
+from tilewright.report.html.page import embedded
 from tilewright.runs.folder import check_place
 from tilewright.schedule.problem import Quantities
 
@@ -64,8 +66,8 @@ def _write_all(plan: CorePlan, folder: Path) -> None:
     data = page_data(plan)
     for name, full in (("schedule.html", False), ("report.html", True)):
         page = files("tilewright.manycore").joinpath("page.html").read_text(encoding="utf-8")
-        text = json.dumps({**data, "full": full}, separators=(",", ":")).replace("</", "<\\/")
-        page = page.replace("TITLE", title, 1).replace("DATA", text, 1)
+        page = page.replace("DATA", embedded({**data, "full": full}), 1)
+        page = page.replace("TITLE", html.escape(title), 1)
         (folder / name).write_text(page, encoding="utf-8")
     (folder / "schedule.json").write_text(trace(plan), encoding="utf-8")
     plot_levels(levels(plan), f"{title}: what the cores' memories hold", folder / "memory.png")

@@ -73,6 +73,7 @@ class Lowering:
         self._entries: dict[GroupPlan, Entry] = {}
         self._same: dict[int, Entry] = {}
         self._cuts: dict[Hashable, tuple[int, GroupCut]] = {}
+        self._numbered: dict[int, GroupCut] = {}
         self._blocks: dict[Hashable, Block] = {}
         self._sites: dict[Hashable, Site] = {}
         self._regions: dict[Hashable, tuple[int, Regions]] = {}
@@ -152,6 +153,7 @@ class Lowering:
             tiles = cut_ops(self.graph, ops, exported, group.splits)
             known = len(self._cuts), cut_of(signature, tiles, group, cores)
             self._cuts[key] = known
+            self._numbered[known[0]] = known[1]
         alike, cut = known
         outer = tuple(
             Outer(value, name, value in cut.writes)
@@ -253,7 +255,7 @@ class Lowering:
         key = (maker, readers)
         known = self._regions.get(key)
         if known is None:
-            cuts = [cut for _, cut in self._cuts.values()]
+            cuts = self._numbered
             writes = [cuts[maker[0]].writes.get(maker[1], {})]
             reads = [cuts[cut].reads.get(value, {}) for cut, value in readers]
             found = regions_of(writes, reads)

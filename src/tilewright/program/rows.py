@@ -9,7 +9,14 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from tilewright.geometry.box import Box, Span
+from tilewright.geometry.box import (
+    Ints,
+    Span,
+    span_common,
+    span_covers,
+    span_empty,
+    span_shape,
+)
 from tilewright.program.columns import COMPUTE, COPY
 from tilewright.program.constants import channels_of
 from tilewright.program.cut import GroupCut, Index
@@ -21,7 +28,6 @@ from tilewright.tiling.grid import Halo
 if TYPE_CHECKING:
     from tilewright.program.context import Context, Work
 
-Ints = tuple[int, ...]
 Access = tuple[int, int, int]
 """Slot (a buffer of the group, or ~k for the k-th outside one), byte offset, look."""
 
@@ -245,7 +251,7 @@ class _Tile:
             return self._part(region, value, span)
         if name in self.context.packs and self._packed(op, tiles, name):
             held = self.held[value]
-            return held.slot, held.base, self.context.look(name, _shape(span), held.strides)
+            return held.slot, held.base, self.context.look(name, span_shape(span), held.strides)
         held = self._local(value, span)
         self._copy(Title.LOAD, op, value, self._main(value), held, span)
         return self._part(held, value, span)
@@ -300,7 +306,7 @@ class _Tile:
     def _local(self, value: int, span: Span) -> Held:
         """Bytes for a region of a value."""
         name = self.parent.names[value]
-        size, strides = self.context.local(name, _shape(span))
+        size, strides = self.context.local(name, span_shape(span))
         slot = self._buffer(value, size, name)
         return Held(slot, 0, span, strides, self.parent.made.buffers[slot].memory)
 
@@ -369,7 +375,7 @@ class _Tile:
         spans = self.parent.spans[value]
         have = spans.have(self.index)
         region = self.parent.regions.get((value, self.core))
-        if region is not None and span == have and _covers(region.span, span):
+        if region is not None and span == have and span_covers(region.span, span):
             given = spans.write(self.index) if spans.gives(self.index) else None
             if given == span:
                 access = self._part(region, value, span)
@@ -383,14 +389,14 @@ class _Tile:
         """Room for all the tile reads of a value, with what the tile before has of it."""
         before = self.parent.before(self.index, self.core, value)
         here = computed is None and before is not None and before[0] == self.core
-        if here and before is not None and _covers(before[1].span, have):
+        if here and before is not None and span_covers(before[1].span, have):
             self.held[value] = before[1]
             return
         self.held[value] = self._local(value, have)
         kept = have if computed is None else _kept(have, computed)
         if kept is None:
             return
-        if before is None or not _covers(before[1].span, kept):
+        if before is None or not span_covers(before[1].span, kept):
             name = self.parent.names[value]
             raise LoweringError(f"'{name}' at tile {self.index} is not held by the tile before")
         self._copy(Title.KEEP, op, value, before[1], self.held[value], kept)
@@ -399,7 +405,7 @@ class _Tile:
         """Hand a result to who needs it outside the tile: other groups' regions, the main
         memory."""
         span = self.parent.spans[value].write(self.index)
-        if span is None or _empty(span):
+        if span is None or span_empty(span):
             return
         if value not in self.held:  # all of it computed by earlier tiles, this part not given yet
             self._keep(op, value, self.parent.spans[value].have(self.index), None)
@@ -414,32 +420,12 @@ class _Tile:
             computed = cut.replicated and (not first or core in cut.cores)  # its own
             if computed or core == self.core or region.read is None:
                 continue
-            shared = _common(span, region.read)
+            shared = span_common(span, region.read)
             if shared is not None:
                 there = self.parent.regions[value, core]
                 self._copy(Title.PASS, op, value, held, there, shared)
         if value in self.parent.around.main and (first or not cut.replicated):
             self._copy(Title.STORE, op, value, held, self._main(value), span)
-
-
-def _shape(span: Span) -> Ints:
-    return tuple([stop - start for start, stop in zip(*span, strict=True)])
-
-
-def _empty(span: Span) -> bool:
-    return any(stop <= start for start, stop in zip(*span, strict=True))
-
-
-def _covers(outer: Span, inner: Span) -> bool:
-    below = all(a <= b for a, b in zip(outer[0], inner[0], strict=True))
-    return below and all(a >= b for a, b in zip(outer[1], inner[1], strict=True))
-
-
-def _common(span: Span, box: Box) -> Span | None:
-    """What of a region lies in a box, None where that is nothing."""
-    starts = tuple([max(a, i.start) for a, i in zip(span[0], box, strict=True)])
-    stops = tuple([min(b, i.stop) for b, i in zip(span[1], box, strict=True)])
-    return None if _empty((starts, stops)) else (starts, stops)
 
 
 def _kept(have: Span, computed: Span) -> Span | None:

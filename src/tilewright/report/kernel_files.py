@@ -1,17 +1,15 @@
 """The folder of a planned kernel: its page, its facts, its nest, its listing and a trace."""
 
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
-from tilewright.errors import OutputError
+from tilewright.files import write_texts
 from tilewright.kernel.listing import listing_text
 from tilewright.kernel.nest_file import nest_text
 from tilewright.kernel.plan import KernelPlan
 from tilewright.kernel.timeline import TICKS, TRACKS, Simulated
-from tilewright.report.html.page import filled
+from tilewright.report.html.page import filled_page, resource
 from tilewright.report.kernel_facts import (
     kernel_json,
     ladder_json,
@@ -37,22 +35,19 @@ def write_kernel(plan: KernelPlan, folder: Path, *, ladder: bool = False) -> Non
         "listing.txt": listing_text(plan.assessment),
         "trace.json": trace_text(plan.simulated, plan.machine.name),
     }
-    target = folder.absolute()
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".tilewright-", dir=target) as place:
-            for name, text in texts.items():
-                (Path(place) / name).write_text(text, encoding="utf-8")
-            for name in texts:
-                os.replace(Path(place) / name, target / name)
-    except OSError as error:
-        raise OutputError(f"cannot write '{folder}': {error.strerror or error}") from None
+    write_texts(folder, texts)
 
 
 def kernel_page(plan: KernelPlan) -> str:
     """The page of a kernel, with everything inside."""
     title = f"{plan.problem.text()} on {plan.machine.name}: Tilewright"
-    return filled("kernel.html", ("kernel.js",), title, page_data(plan))
+    return filled_page(
+        resource("kernel.html"),
+        title,
+        resource("report.css") + resource("kernel.css"),
+        page_data(plan),
+        resource("kernel.js"),
+    )
 
 
 def page_data(plan: KernelPlan) -> dict[str, Any]:

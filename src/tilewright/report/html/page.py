@@ -42,25 +42,15 @@ def write_report(
 def page_text(data: dict[str, Any]) -> str:
     """The whole report."""
     return filled_page(
-        _resource("page.html"),
+        resource("page.html"),
         f"{data['head']['model']} on {data['head']['machine']}{data['head']['mark']}: Tilewright",
-        _resource("report.css"),
+        resource("report.css"),
         data,
-        "\n".join(map(_resource, SCRIPTS)),
+        "\n".join(map(resource, SCRIPTS)),
     )
 
 
-def filled(template: str, scripts: tuple[str, ...], title: str, data: dict[str, Any]) -> str:
-    """A page of its own template in the house style."""
-    return Template(_resource(template)).substitute(
-        title=html.escape(title),
-        style=_resource("report.css"),
-        data=_escaped(data),
-        script="\n".join(map(_resource, scripts)),
-    )
-
-
-def _escaped(data: dict[str, Any]) -> str:
+def embedded(data: dict[str, Any]) -> str:
     """Data as it stands in a page; `<` is escaped, so that nothing in it can end its element."""
     compact = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return compact.replace("<", "\\u003c")
@@ -68,19 +58,20 @@ def _escaped(data: dict[str, Any]) -> str:
 
 def filled_page(body: str, title: str, style: str, data: dict[str, Any], script: str) -> str:
     """A page that needs nothing else, from what its body shows."""
-    return Template(_resource("frame.html")).substitute(
+    return Template(resource("frame.html")).substitute(
         title=html.escape(title),
         style=style,
         body=body,
-        data=_escaped(data),
+        data=embedded(data),
         script=script,
     )
 
 
 def shared_parts() -> tuple[str, str]:
     """Style and scripts that other pages of Tilewright begin with."""
-    return _resource("report.css"), _resource("common.js")
+    return resource("report.css"), resource("common.js")
 
 
-def _resource(name: str) -> str:
+def resource(name: str) -> str:
+    """A file of the house style."""
     return files("tilewright.report.html").joinpath(name).read_text(encoding="utf-8")

@@ -2,10 +2,10 @@
 
 import json
 import os
-import tempfile
 from pathlib import Path
 
 from tilewright.errors import OutputError
+from tilewright.files import write_texts
 from tilewright.partition.mapping import Mapped
 from tilewright.partition.partition import Partition
 from tilewright.report.partition.figures import partition_json
@@ -31,12 +31,4 @@ def write_partition(partition: Partition, mapped: Mapped | None, folder: Path) -
         "partition.mmd": mermaid(partition),
         "partition.dot": dot(partition),
     }
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".tilewright-", dir=folder) as place:
-            for name, text in texts.items():
-                (Path(place) / name).write_text(text, encoding="utf-8")
-            for name in texts:
-                os.replace(Path(place) / name, folder / name)
-    except OSError as error:
-        raise OutputError(f"cannot write '{folder}': {error.strerror or error}") from None
+    write_texts(folder, texts)
