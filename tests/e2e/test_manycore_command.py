@@ -11,6 +11,9 @@ import pytest
 
 from conftest import Command
 from tilewright.api import load
+from tilewright.frontend import zoo
+from tilewright.frontend.save import serialize
+from tilewright.frontend.weights import seeded
 from tilewright.manycore.core_cost import tile_cost
 from tilewright.manycore.costs import given_costs
 from tilewright.manycore.decide import choices_of
@@ -54,6 +57,17 @@ def test_the_example_is_planned_executed_and_written(succeeds: Command, tmp_path
     ends = [event["args"]["end_cycle"] for event in trace if event["ph"] == "X"]
     assert max(ends) == told["latency_cycles"]
     assert json.loads((folder / "summary.json").read_text()) == told
+
+
+def test_a_name_of_a_model_cannot_change_the_page(succeeds: Command, tmp_path: Path) -> None:
+    model, folder = tmp_path / "DATA<b>.onnx", tmp_path / "run"
+    model.write_bytes(serialize(seeded(zoo.build("four_convs@16x16"))))
+    options = ("--on", MACHINE, "--mapping", FUSED, "--no-verify", "--out", folder)
+    succeeds("plan", model, *options)
+    page = (folder / "report.html").read_text()
+    assert "<title>DATA&lt;b&gt; on three_cores</title>" in page
+    begin = page.index('id="data">') + len('id="data">')
+    assert json.loads(page[begin : page.index("</script>", begin)])["full"]
 
 
 def test_first_rows_wait_for_two_three_and_four_rows_above(
