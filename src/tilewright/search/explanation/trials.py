@@ -24,9 +24,8 @@ from tilewright.program.pipeline import LESS_AT_ONCE
 from tilewright.program.place import DoesNotFitError, Placed
 from tilewright.program.program import Compute, Program
 from tilewright.program.timed import Short
-from tilewright.search.network import Network
-from tilewright.search.sections import ROOM
-from tilewright.search.tiles import Estimate, Tiler
+from tilewright.search.candidates.network import Network
+from tilewright.search.candidates.tiles import USABLE_SHARE, Estimate, Tiler
 from tilewright.tiling.grid import Split
 from tilewright.tiling.group import TiledOp, cut_ops, exports, typed_group
 
@@ -101,7 +100,7 @@ class Trials:
         self.lowering = Lowering(graph, machine, plan.dtype, without)
         self.tiler = Tiler(self.network)
         self.tiler.pipelines = "pipelining" not in without
-        self.tiler.looks.reshapes = "implicit-reshape" not in without
+        self.tiler.costs.reshapes = "implicit-reshape" not in without
         self.simulated = 0
 
     @cached_property
@@ -175,7 +174,7 @@ class Trials:
         except TilingError as error:
             return Forced(how, obstacle=(Kind.NOT_TILEABLE, str(error)))
         except TilewrightError as error:
-            short = self._with_all_room(plan)
+            short = self._with_all_bytes(plan)
             if short is not None:
                 return Forced(how, obstacle=(Kind.MEMORY, ""), shortage=short)
             return Forced(how, obstacle=(Kind.NOT_LOWERED, str(error)))
@@ -199,9 +198,9 @@ class Trials:
             limit=self._new_limit(placed.program, number, pair),
         )
 
-    def _with_all_room(self, plan: Plan) -> Shortage | None:
+    def _with_all_bytes(self, plan: Plan) -> Shortage | None:
         """What is short where even a single buffer is too large: the most bytes that are live at
-        once on a machine that has room for everything."""
+        once on a machine that holds everything."""
         vast = self.machine.with_memory(VAST)
         without = self.without | frozenset(LESS_AT_ONCE)
         try:
@@ -290,8 +289,8 @@ def forced_cuts(
 ) -> list[Estimate]:
     """Ways to cut a group depth-first that fit a core, the best first: those of the search, and
     where it has none, finer ones than it would try."""
-    for room in (int(tiler.usable * ROOM), tiler.usable):
-        options = tiler.fused(ops, exported, room)
+    for limit in (int(tiler.usable * USABLE_SHARE), tiler.usable):
+        options = tiler.fused(ops, exported, limit)
         if options:
             return options
     fitting = [e for e in all_cuts(tiler, ops, exported) if e.bytes <= tiler.usable]
