@@ -15,7 +15,7 @@ from tilewright.graph.graph import Graph
 from tilewright.machine.machine import Core, Machine
 from tilewright.plan.plan import GroupPlan, Place, Plan
 from tilewright.program.lowering import Lowering
-from tilewright.program.metrics import Metrics, metrics_of, score
+from tilewright.program.metrics import metrics_of
 from tilewright.program.timed import Timed
 from tilewright.search.candidates.candidate import Candidates
 from tilewright.search.candidates.network import Network
@@ -24,6 +24,7 @@ from tilewright.search.found import Found, Trial
 from tilewright.search.fusion import Fusion
 from tilewright.search.improvement.improve import EVALUATIONS
 from tilewright.tiling.images import Images, by_image, image_counts, repeatable
+from tilewright.units import noun
 
 COPIES = 16  # at most; of more images several go through together
 CHANGES = 12  # places that are looked at to change from image by image to all at once
@@ -41,15 +42,31 @@ class Searched:
 
 def search_batch(search: Fusion, effort: Effort) -> Searched:
     """Search for the network as it is, and, where it has a batch, in all other ways too."""
-    found = search.run(effort)
     images = image_copies(search.graph)
-    whole = Searched(search.graph, found, tuple(search.space.notes))
-    if images is None or found.interrupted:
-        return whole
+    found, fault = None, None
     try:
-        return _Batch(search, images, whole, effort).run()
+        found = search.run(effort)
+    except TilewrightError as error:
+        if images is None:
+            raise
+        fault = error  # all images at once may not fit; one may
+    if found is not None and (images is None or found.interrupted):
+        return Searched(search.graph, found, tuple(search.space.notes))
+    assert images is not None
+    batch = _Batch(search, images, found, effort)
+    interrupted = False
+    try:
+        batch.look()
     except KeyboardInterrupt:
-        return replace(whole, found=replace(found, interrupted=True, not_looked_at=NAME))
+        if found is None and not batch.ways:
+            raise
+        interrupted = True
+    except TilewrightError:
+        if fault is None:
+            raise
+    if found is None and not batch.ways:
+        raise fault or TilewrightError(f"no plan of {search.model} fits {search.machine.name}")
+    return batch.best(interrupted)
 
 
 def image_copies(graph: Graph) -> int | None:
@@ -62,78 +79,129 @@ def image_copies(graph: Graph) -> int | None:
     return max(usable, key=lambda n: len(repeatable(graph, n)), default=None)
 
 
-class _Batch:
-    """The ways of a batch that repeat nodes."""
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """A plan that repeats nodes, as the simulator sees it."""
 
-    def __init__(self, search: Fusion, images: int, whole: Searched, effort: Effort) -> None:
+    trial: Trial
+    images: Images
+
+
+class _Batch:
+    """The ways of a batch that repeat nodes; `whole` is what was found for all images at once."""
+
+    def __init__(self, search: Fusion, images: int, whole: Found | None, effort: Effort) -> None:
         self.search, self.images, self.whole, self.effort = search, images, whole, effort
         self.objective, self.machine = search.objective, search.machine
-        self.simulated = whole.found.simulated
+        self.simulated = search.simulated
         self.repeated = by_image(search.graph, images)
         self.lowering = self._lowering(self.repeated.graph)
+        self.ways: list[_Way] = []
+        self.rivals: list[Trial] = []
 
-    def run(self) -> Searched:
-        """The best of all ways, improved."""
-        best: tuple[Metrics, Plan, Images] | None = None
-        for way in self._ways():
-            if best is None or self._score(way[0]) < self._score(best[0]):
-                best = way
-        found = self.whole.found
-        trial = found.best
-        graph, notes = self.search.graph, self.whole.notes
-        if best is not None and self._score(best[0]) < trial.score(self.objective):
-            metrics, plan, images = best
-            again = self._fusion(images.graph, self.machine)
-            evaluations = EVALUATIONS[self.effort] // self.images
-            trial = again.improved(Trial(NAME, plan, (), metrics), evaluations)
-            self.simulated += again.simulated
-            graph = images.graph
-        found = replace(found, best=trial, simulated=self.simulated)
-        return Searched(graph, found, notes)
-
-    def _ways(self) -> Iterator[tuple[Metrics, Plan, Images]]:
-        """Plans that fit: image by image on all cores, then in part, then on some cores each."""
-        lots = list(_lots(self.machine.cores, self.images))
-        for number, lot in enumerate(lots):
-            cores = lot[0]
-            machine = self.machine if not number else self.machine.with_cores(cores)
+    def look(self) -> None:
+        """Try image by image on all cores, then in part, then on some cores each; improve the
+        best."""
+        for number, lot in enumerate(_lots(self.machine.cores, self.images)):
+            machine = self.machine.with_cores(lot[0]) if number else self.machine
+            cores = len(machine.cores)
+            self.search.progress(f"one image on {cores} {noun(cores, 'core')}")
             search = self._fusion(self.repeated.single, machine)
-            single = search.run(self.effort).best.plan
+            found = search.run(self.effort)
             self.simulated += search.simulated
-            yield from self._evaluated(single, self.repeated, lot)
-            if not number:
-                yield from self._changing(single)
+            single = found.best.plan
+            self._look(NAME, single, self.repeated, lot)
+            if not number and self.whole is not None:
+                self._change(single, self.whole.best.plan)
+            elif not number:
+                self._rival(found.rivals)
+            if found.interrupted:
+                raise KeyboardInterrupt
+        best = min(self.ways, key=self._score, default=None)
+        if best is not None and (self.whole is None or self._score(best) < self._least(self.whole)):
+            again = self._fusion(best.images.graph, self.machine)
+            trial = again.improved(best.trial, EVALUATIONS[self.effort] // self.images)
+            self.simulated += again.simulated
+            self.ways.append(_Way(trial, best.images))
 
-    def _evaluated(
-        self, single: Plan, images: Images, lot: Sequence[Sequence[str]], tail: Plan | None = None
-    ) -> Iterator[tuple[Metrics, Plan, Images]]:
+    def best(self, interrupted: bool) -> Searched:
+        """The best of all ways."""
+        way = min(self.ways, key=self._score, default=None)
+        whole, notes = self.whole, tuple(self.search.space.notes)
+        left = NAME if interrupted else ""
+        if whole is not None and (way is None or self._least(whole) <= self._score(way)):
+            found = replace(
+                whole, simulated=self.simulated, interrupted=interrupted, not_looked_at=left
+            )
+            return Searched(self.search.graph, found, notes)
+        assert way is not None
+        if whole is None:
+            rivals = tuple(self.rivals)
+            found = Found(way.trial, rivals, False, 0, self.simulated, interrupted, left)
+        else:
+            found = replace(
+                whole,
+                best=way.trial,
+                simulated=self.simulated,
+                interrupted=interrupted,
+                not_looked_at=left,
+            )
+        return Searched(way.images.graph, found, notes)
+
+    def _least(self, found: Found) -> float:
+        return found.best.score(self.objective)
+
+    def _score(self, way: _Way) -> float:
+        return way.trial.score(self.objective)
+
+    def _look(
+        self,
+        name: str,
+        single: Plan,
+        images: Images,
+        lot: Sequence[Sequence[str]],
+        tail: Plan | None = None,
+    ) -> None:
         """A plan of one image for all of them, image i on the cores of a lot."""
-        lowering = self.lowering
-        if images is not self.repeated:
-            lowering = self._lowering(images.graph)
+        trial = self._tried(name, single, images, lot, tail)
+        self.ways += [_Way(trial, images)] if trial is not None else []
+
+    def _rival(self, rivals: Sequence[Trial]) -> None:
+        """What all images at once would have been compared with, image by image."""
+        for rival in rivals:
+            trial = self._tried(rival.name, rival.plan, self.repeated, [()])
+            self.rivals += [trial] if trial is not None else []
+
+    def _tried(
+        self,
+        name: str,
+        single: Plan,
+        images: Images,
+        lot: Sequence[Sequence[str]],
+        tail: Plan | None = None,
+    ) -> Trial | None:
+        known = images is self.repeated
+        lowering = self.lowering if known else self._lowering(images.graph)
         network = Network(images.graph, self.machine, single.dtype)
-        plan = repeated_plan(network, images, single, lot, tail)
         self.simulated += 1
         try:
+            plan = repeated_plan(network, images, single, lot, tail)
             timed = lowering.timed(plan)
         except TilewrightError:
-            return
-        if isinstance(timed, Timed):
-            yield metrics_of(timed, lowering.context.tables), plan, images
+            return None
+        if not isinstance(timed, Timed):
+            return None
+        return Trial(name, plan, (), metrics_of(timed, lowering.context.tables))
 
-    def _changing(self, single: Plan) -> Iterator[tuple[Metrics, Plan, Images]]:
+    def _change(self, single: Plan, tail: Plan) -> None:
         """Image by image up to some place, all at once from there on."""
-        tail = self.whole.found.best.plan
-        places = _common(self.search.graph, single, tail)
+        graph = self.search.graph
+        places = _common(graph, single, tail)
         step = -(-len(places) // CHANGES)
-        everything = tuple(node.name for node in self.search.graph.nodes)
         for before in places[::step] if step else ():
-            after = tuple(name for name in everything if name not in before)
-            images = by_image(self.search.graph, self.images, after)
-            yield from self._evaluated(single, images, [()], tail)
-
-    def _score(self, metrics: Metrics) -> float:
-        return score(metrics, self.objective)
+            after = tuple(node.name for node in graph.nodes if node.name not in before)
+            images = by_image(graph, self.images, after)
+            self._look(f"{NAME}, then all", single, images, [()], tail)
 
     def _lowering(self, graph: Graph) -> Lowering:
         return Lowering(graph, self.machine, self.search.network.dtype, self.search.without)

@@ -66,11 +66,21 @@ def by_image(graph: Graph, images: int, batched: Collection[str] = ()) -> Images
 def _carrying(
     graph: Graph, images: int, batched: frozenset[str]
 ) -> tuple[dict[str, int], dict[int, TiledOp]]:
-    """The values that carry images, and the nodes that make some of them image by image."""
+    """The values that carry images, and the nodes that make some of them image by image: as many
+    as there are, whichever of the inputs hold images."""
+    counts = [count for count in image_counts(graph) if count % images == 0]
+    found = [_carried(graph, images, count, batched) for count in counts]
+    return max(found, key=lambda pair: len(pair[1])) if found else ({}, {})
+
+
+def _carried(
+    graph: Graph, images: int, count: int, batched: frozenset[str]
+) -> tuple[dict[str, int], dict[int, TiledOp]]:
+    """The same where inputs hold `count` images each."""
     axes: dict[str, int] = {}
     for name in graph.inputs:
         kind = graph.types.get(name)
-        if kind is not None and kind.shape and kind.shape[0] == images:
+        if kind is not None and kind.shape and kind.shape[0] == count:
             axes[name] = 0
     members: dict[int, TiledOp] = {}
     mixed: set[str] = set()  # values of several images at once
