@@ -38,11 +38,11 @@ from tilewright.program.metrics import Objective
 from tilewright.report.tiles_on import OnMachine
 from tilewright.results import Explained, PartitionResult, PlanResult, Tiles
 from tilewright.runs.saved import Rechecked, SavedRun, check_run, load_run
-from tilewright.search.applied import apply as apply_trials
 from tilewright.search.effort import Effort
-from tilewright.search.explain import MOST_BOUNDARIES
-from tilewright.search.explain import explain as explain_plan
-from tilewright.search.patterns import Pattern, apart_edges
+from tilewright.search.explanation.applied import apply as apply_trials
+from tilewright.search.explanation.explain import MOST_BOUNDARIES
+from tilewright.search.explanation.explain import explain as explain_plan
+from tilewright.search.grouping.patterns import Pattern, apart_edges
 from tilewright.search.progress import Tell, silent
 from tilewright.shrinking import (
     RunResult,
