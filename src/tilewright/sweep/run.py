@@ -71,11 +71,15 @@ class Sweep:
             for chunk in _chunks(islice(self._space.grid(self._planner), budget)):
                 due |= self._entered(chunk)
                 self._watch(self._progress())
-            if not self._total:
-                raise SpaceError(f"none of {self._space.size:,} points meets all of 'require'")
-            self._plan(due)
+            if due:
+                self._plan(due)
         else:
             self._search(guided, budget if budget is not None else guided.budget)
+        if not self._total:
+            raise SpaceError(
+                "none of the points tried meets all of 'require'; "
+                f"the space has {self._space.size:,}"
+            )
         return self._progress()
 
     def _entered(self, candidates: list[Candidate]) -> dict[str, Job]:
@@ -143,6 +147,8 @@ class Sweep:
         if not hardware:
             raise SpaceError("there is nothing to guide: all axes say what is run")
         every = list(product(*(range(len(axis.values)) for axis in loads)))
+        if budget < len(every):
+            raise SpaceError(f"a machine runs {len(every)} workloads: the budget has to be as much")
         breeder = Breeder([len(axis.values) for axis in hardware], guided.seed)
         left, number, barren = budget, 0, 0
         while left >= len(every) and barren < _MOST_BARREN:
