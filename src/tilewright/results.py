@@ -24,8 +24,8 @@ from tilewright.report.plan_tables import groups_table, layers_table
 from tilewright.report.tiles import tiles_json
 from tilewright.report.tiles_on import OnMachine
 from tilewright.report.verified import verified_line
-from tilewright.search.applied import Applied
-from tilewright.search.explain import Explanation, label_of
+from tilewright.search.explanation.applied import Applied
+from tilewright.search.explanation.explain import Explanation, label_of
 from tilewright.search.progress import Tell, silent
 from tilewright.tables import Cell, Shown, Table
 from tilewright.tiling.group import GroupTiles

@@ -54,7 +54,7 @@ def test_an_interrupt_while_explaining_is_one_line(
 ) -> None:
     folder = tmp_path / "run"
     succeeds("plan", net, "--on", "mcu", "--layer-by-layer", "--no-verify", "--out", folder)
-    from tilewright.search import explain
+    from tilewright.search.explanation import explain
 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt

@@ -13,11 +13,11 @@ from tilewright.program.lower import Watch
 from tilewright.program.metrics import Objective
 from tilewright.results import Explained, PlanResult
 from tilewright.runs.saved import PLAN_FILE, Rechecked, SavedRun, check_run, load_run, recheck
-from tilewright.search.applied import apply as apply_trials
 from tilewright.search.effort import Effort
-from tilewright.search.explain import MOST_BOUNDARIES
-from tilewright.search.explain import explain as explain_plan
-from tilewright.search.patterns import Pattern, apart_edges
+from tilewright.search.explanation.applied import apply as apply_trials
+from tilewright.search.explanation.explain import MOST_BOUNDARIES
+from tilewright.search.explanation.explain import explain as explain_plan
+from tilewright.search.grouping.patterns import Pattern, apart_edges
 from tilewright.search.progress import Tell, silent
 
 MachineLike = str | Path | Mapping[str, Any] | Machine

@@ -36,7 +36,7 @@ from tilewright.program import store
 from tilewright.program.account import Account, account_of
 from tilewright.program.place import Placed
 from tilewright.report.verified import failure_json, failure_of
-from tilewright.search.patterns import Pattern, pattern_of, pattern_row
+from tilewright.search.grouping.patterns import Pattern, pattern_of, pattern_row
 from tilewright.tables import Shown, Table
 from tilewright.units import noun
 from tilewright.version import __version__
