@@ -19,9 +19,9 @@ from tilewright.planning.result import Arrays, Failure, Numbers, Planned, Verifi
 from tilewright.program.account import account_of
 from tilewright.program.lower import Watch, lowered
 from tilewright.program.metrics import Objective
-from tilewright.search.bounds import bounds_of
+from tilewright.search.bounds.bounds import bounds_of
 from tilewright.search.effort import Effort
-from tilewright.search.patterns import Pattern, read_patterns
+from tilewright.search.grouping.patterns import Pattern, read_patterns
 from tilewright.search.progress import Tell, silent
 
 __all__ = [

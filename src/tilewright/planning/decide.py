@@ -13,12 +13,12 @@ from tilewright.graph.ops.spec import Engine
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Place, Plan, PlanError, group_label
 from tilewright.program.metrics import Objective
-from tilewright.search.ablation import Ablation, ablate
+from tilewright.search.candidates.layers import layer_by_layer as plan_layers
 from tilewright.search.effort import Effort
+from tilewright.search.explanation.ablation import Ablation, ablate
 from tilewright.search.found import Found
 from tilewright.search.fusion import Fusion
-from tilewright.search.layers import layer_by_layer as plan_layers
-from tilewright.search.patterns import Pattern
+from tilewright.search.grouping.patterns import Pattern
 from tilewright.search.progress import Tell
 from tilewright.tiling.group import cut_group, exports, typed_group, whole_tile
 

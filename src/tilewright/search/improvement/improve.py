@@ -21,10 +21,10 @@ from tilewright.program.columns import COPY
 from tilewright.program.lowering import Lowering
 from tilewright.program.metrics import Metrics, Objective, score
 from tilewright.program.timed import Timed
+from tilewright.search.candidates.sections import Sections
 from tilewright.search.effort import Effort
-from tilewright.search.moves import Moves
-from tilewright.search.sections import Sections
-from tilewright.search.shape import Kind, Shape, Site
+from tilewright.search.improvement.moves import Moves
+from tilewright.search.improvement.shape import Kind, Shape, Site
 
 EVALUATIONS = {  # plans that are simulated, whatever the size of the network
     Effort.LOW: 250,

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from tilewright.graph.graph import Graph
 from tilewright.graph.ops import SPECS
-from tilewright.search.needs import Edge, Needs, counts_of, stays
+from tilewright.search.bounds.needs import Edge, Needs, counts_of, stays
 
 Mask = npt.NDArray[np.bool_]
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 from tilewright.plan.plan import GroupPlan, Place, Plan
 from tilewright.program.timed import Timed
-from tilewright.search.cuts import MOST, by_axis
-from tilewright.search.improve import added_cycles
-from tilewright.search.network import Network
-from tilewright.search.tiles import ROOM, Estimate, Tiler
-from tilewright.search.ways import Ways
+from tilewright.search.candidates.candidate import Candidates
+from tilewright.search.candidates.network import Network
+from tilewright.search.candidates.tiles import USABLE_SHARE, Estimate, Tiler
+from tilewright.search.improvement.cuts import MOST, by_axis
+from tilewright.search.improvement.improve import added_cycles
 from tilewright.tiling.group import TiledOp
 
 RANKS = (slice(0, 3), slice(3, 12))  # of the ways to cut each kind: these first, then these
@@ -29,27 +29,27 @@ class Kind:
 
     groups: tuple[int, ...]
     loss: float
-    ways: tuple[Estimate, ...]
+    estimates: tuple[Estimate, ...]
 
-    def changed(self, plan: Plan, way: Estimate) -> Plan:
+    def changed(self, plan: Plan, estimate: Estimate) -> Plan:
         """The plan with these groups cut in another way."""
         groups = list(plan.groups)
         for number in self.groups:
-            groups[number] = way.plan(groups[number].nodes)
+            groups[number] = estimate.plan(groups[number].nodes)
         return replace(plan, groups=tuple(groups))
 
 
-def ways_of(kinds: Sequence[Kind], rank: slice) -> Iterator[tuple[Kind, Estimate]]:
+def estimates_of(kinds: Sequence[Kind], rank: slice) -> Iterator[tuple[Kind, Estimate]]:
     """Each kind with some of its ways."""
-    return ((kind, way) for kind in kinds for way in kind.ways[rank])
+    return ((kind, estimate) for kind in kinds for estimate in kind.estimates[rank])
 
 
 class Refiner:
     """Finds changes of plans of one network."""
 
-    def __init__(self, network: Network, ways: Ways) -> None:
-        self.network, self.ways = network, ways
-        self.tiler: Tiler = ways.tiler
+    def __init__(self, network: Network, candidates: Candidates) -> None:
+        self.network, self.candidates = network, candidates
+        self.tiler: Tiler = candidates.tiler
         self._known: dict[Key, tuple[Estimate, ...]] = {}
 
     def kinds(self, plan: Plan, timed: Timed) -> list[Kind]:
@@ -62,13 +62,15 @@ class Refiner:
         for number, group in enumerate(plan.groups):
             if group.place is not Place.CORES:
                 continue
-            look, ways = self._ways(plan, group)
-            kind = (look, group.splits, group.core_split, group.replicated)
+            signature, estimates = self._estimates(plan, group)
+            kind = (signature, group.splits, group.core_split, group.replicated)
             rows.setdefault(kind, []).append(number)
             if kind not in options:
                 near = self._near(group) if len(self._units(group)) > 1 else ()
-                found = dict.fromkeys((*near, *ways))
-                options[kind] = tuple(way for way in found if way.plan(group.nodes) != group)
+                found = dict.fromkeys((*near, *estimates))
+                options[kind] = tuple(
+                    estimate for estimate in found if estimate.plan(group.nodes) != group
+                )
         kinds = [
             Kind(tuple(row), sum(added[n] for n in row) - self._least(plan, row), options[kind])
             for kind, row in rows.items()
@@ -78,7 +80,7 @@ class Refiner:
     def _least(self, plan: Plan, groups: Sequence[int]) -> float:
         """The fewest cycles in which the groups' operators can be computed."""
         return sum(
-            self.ways.sections.least(unit)[1]
+            self.candidates.sections.least(unit)[1]
             for number in groups
             for unit in self._units(plan.groups[number])
         )
@@ -102,7 +104,7 @@ class Refiner:
                 if estimate is not None:
                     yield estimate
 
-    def _ways(self, plan: Plan, group: GroupPlan) -> tuple[Key, tuple[Estimate, ...]]:
+    def _estimates(self, plan: Plan, group: GroupPlan) -> tuple[Key, tuple[Estimate, ...]]:
         """What a group looks like to a cost, and ways to cut it."""
         graph = self.network.graph
         units = self._units(group)
@@ -111,13 +113,15 @@ class Refiner:
         fetched = {name for name, readers in plan.reloaded if here & set(readers)}
         names = [n for tiled in ops for n in (*tiled.node.inputs, *tiled.node.outputs)]
         kept = frozenset(n for n in names if n in plan.resident and n not in fetched)
-        looks = tuple(self.ways.sections.look(unit) for unit in units)
-        look = (looks, tuple(name in kept for name in names))
-        if look not in self._known:
+        signatures = tuple(self.candidates.sections.signature(unit) for unit in units)
+        signature = (signatures, tuple(name in kept for name in names))
+        if signature not in self._known:
             nodes = [graph.index[tiled.node.name] for tiled in ops]
             exported = self.tiler.exported(nodes)
-            self._known[look] = tuple(self._options(ops, exported, kept, single=len(units) == 1))
-        return look, self._known[look]
+            self._known[signature] = tuple(
+                self._options(ops, exported, kept, single=len(units) == 1)
+            )
+        return signature, self._known[signature]
 
     def _options(
         self,
@@ -128,8 +132,8 @@ class Refiner:
         single: bool,
     ) -> Iterator[Estimate]:
         """The best cut along each axis first, then the second best, and so on."""
-        room = int(self.tiler.usable * ROOM)
+        limit = int(self.tiler.usable * USABLE_SHARE)
         if not single:
-            yield from self.tiler.fused(ops, dict(exported), room)[:MOST]
+            yield from self.tiler.fused(ops, dict(exported), limit)[:MOST]
             return
-        yield from by_axis(self.tiler.options(ops, dict(exported), kept), room)
+        yield from by_axis(self.tiler.options(ops, dict(exported), kept), limit)

@@ -10,7 +10,7 @@ from itertools import product
 from math import fsum
 
 from tilewright.errors import TilewrightError
-from tilewright.search.downsets import NOTHING, Label, Units, bits, offer
+from tilewright.search.grouping.downsets import NOTHING, Label, Units, bits, offer
 
 EVALUATIONS_PER_UNIT = 64
 """Calls of `evaluate` for each unit, about, where the search is not exact."""

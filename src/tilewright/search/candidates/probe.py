@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.geometry.access import Access
-from tilewright.search.looks import Dims, Looks, NodeTile, Span, Spans
+from tilewright.search.candidates.tile_costs import Dims, NodeTile, Span, Spans, TileCosts
 from tilewright.tiling.grid import Split
 from tilewright.tiling.group import TiledOp, inner_span
 
@@ -19,9 +19,11 @@ Region = tuple[Dims, Spans]
 class Probe:
     """A group of one network, ready to be cut in many ways."""
 
-    def __init__(self, looks: Looks, ops: Sequence[TiledOp], exported: Mapping[str, bool]) -> None:
-        self.looks = looks
-        self.nodes = tuple(looks.node(tiled) for tiled in ops)
+    def __init__(
+        self, costs: TileCosts, ops: Sequence[TiledOp], exported: Mapping[str, bool]
+    ) -> None:
+        self.costs = costs
+        self.nodes = tuple(costs.node(tiled) for tiled in ops)
         number: dict[str, int] = {}
         for tiled in ops:
             for name in (*tiled.node.inputs, *tiled.node.outputs):
@@ -60,7 +62,7 @@ class Probe:
             for place in range(len(ops))
         )
         self.values = tuple(
-            looks.value(name) if name in looks.network.graph.types else None for name in number
+            costs.value(name) if name in costs.network.graph.types else None for name in number
         )
 
     def _maker(self, value: int) -> int:
@@ -92,7 +94,7 @@ class Probe:
                     needs[value] = (dims, spans)
                 made.append(spans)
             key = tuple(made)
-            tile = node.known.get(key) or self.looks.tile(node, key)
+            tile = node.known.get(key) or self.costs.tile(node, key)
             tiles.append(tile)
             for position, value in enumerate(outputs):
                 region, reads = needs[value], tile.reads[position]
@@ -112,7 +114,7 @@ class Probe:
         return Cutting(self, needs, written, tiles)
 
     def _extents(self, value: int) -> tuple[int, ...]:
-        return self.looks.network.graph.types[self.names[value]].shape
+        return self.costs.network.graph.types[self.names[value]].shape
 
     @staticmethod
     def _hull(one: Region, other: Region, extents: tuple[int, ...]) -> Region:
@@ -154,18 +156,18 @@ class Cutting:
 
     def inner(self) -> int:
         """The most bytes of inner values that are live at once."""
-        probe, looks = self.probe, self.probe.looks
+        probe, costs = self.probe, self.probe.costs
         live = peak = 0
-        rooms: dict[int, int] = {}
+        held: dict[int, int] = {}
         for place, outputs in enumerate(probe.outputs):
             for value in outputs:
-                region, look = self.needs[value], probe.values[value]
-                if region is not None and look is not None and value not in probe.exported:
-                    rooms[value] = room = looks.copy(look, region[1]).room
-                    live += room
+                region, part = self.needs[value], probe.values[value]
+                if region is not None and part is not None and value not in probe.exported:
+                    held[value] = size = costs.copy(part, region[1]).held
+                    live += size
             peak = max(peak, live)
             for value in probe.ends[place]:
-                live -= rooms.get(value, 0)
+                live -= held.get(value, 0)
         return peak
 
 

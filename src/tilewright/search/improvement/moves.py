@@ -5,9 +5,9 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from itertools import pairwise
 
 from tilewright.plan.plan import Place, Plan
-from tilewright.search.changes import Changes
-from tilewright.search.cuts import Cuts, way_of
-from tilewright.search.shape import Kind, Shape, Site
+from tilewright.search.improvement.changes import Changes
+from tilewright.search.improvement.cuts import Cuts, cutting_of
+from tilewright.search.improvement.shape import Kind, Shape, Site
 from tilewright.tiling.group import exports
 
 MOST_GROUPS = 6  # that become one in a single move
@@ -22,7 +22,7 @@ class Moves:
     def __init__(self, cuts: Cuts, may_stay: Callable[[str], bool], *, joins: bool = True) -> None:
         self.cuts, self.graph, self.network = cuts, cuts.graph, cuts.network
         self.may_stay, self.joins = may_stay, joins
-        self._looks: dict[Hashable, int] = {}
+        self._signatures: dict[Hashable, int] = {}
         self.changes = Changes(cuts, may_stay)
 
     def plans(self, shape: Shape, site: Site) -> Iterator[Plan]:
@@ -33,10 +33,10 @@ class Moves:
         """Every place for every move (or those that touch some groups); places that look alike
         together too."""
         found: dict[tuple[Kind, Hashable], list[tuple[int, ...]]] = {}
-        looks = _Looks(self, shape)
+        signatures = _Signatures(self, shape)
         for kind, groups in self._group_places(shape, around):
-            look = tuple(looks[number] for number in groups)
-            found.setdefault((kind, look), []).append(groups)
+            signature = tuple(signatures[number] for number in groups)
+            found.setdefault((kind, signature), []).append(groups)
         for (kind, _), places in found.items():
             apart = _disjoint(places)
             if len(apart) > 1 and kind is not Kind.ORDER:
@@ -47,7 +47,9 @@ class Moves:
         for kind, name in self._tensors(shape):
             if around is not None and not self._touched(shape, name, around):
                 continue
-            named.setdefault((kind, self._tensor_look(shape, looks, name)), []).append(name)
+            named.setdefault((kind, self._tensor_signature(shape, signatures, name)), []).append(
+                name
+            )
         for (kind, _), names in named.items():
             if len(names) > 1:
                 yield self._named(shape, kind, tuple(names))
@@ -63,17 +65,19 @@ class Moves:
         around = tuple(shape.plan.groups[n] for (n,) in homes)
         return Site(kind, homes, names, (kind, names, around))
 
-    def look(self, shape: Shape, number: int) -> int:
+    def signature(self, shape: Shape, number: int) -> int:
         """The number of groups that look alike and are cut alike."""
         group = shape.plan.groups[number]
         key = self.cuts.signatures.group(shape.members[number]).key
-        return self._looks.setdefault((key, way_of(group), group.place), len(self._looks))
+        return self._signatures.setdefault(
+            (key, cutting_of(group), group.place), len(self._signatures)
+        )
 
-    def _tensor_look(self, shape: Shape, looks: "_Looks", name: str) -> Hashable:
+    def _tensor_signature(self, shape: Shape, signatures: "_Signatures", name: str) -> Hashable:
         maker = shape.home[self.graph.producer[name]]
         names = self.cuts.signatures.group(shape.members[maker]).names
         readers = sorted({shape.home[r] for r in self.graph.consumers.get(name, ())})
-        return (names.index(name), tuple(looks[number] for number in (maker, *readers)))
+        return (names.index(name), tuple(signatures[number] for number in (maker, *readers)))
 
     def _group_places(
         self, shape: Shape, around: Collection[int] | None
@@ -145,7 +149,7 @@ class Moves:
                     yield Kind.KEEP, name
 
 
-class _Looks(dict[int, int]):
+class _Signatures(dict[int, int]):
     """The looks of a plan's groups, found when they are asked for."""
 
     def __init__(self, moves: Moves, shape: Shape) -> None:
@@ -153,7 +157,7 @@ class _Looks(dict[int, int]):
         self.moves, self.shape = moves, shape
 
     def __missing__(self, number: int) -> int:
-        self[number] = self.moves.look(self.shape, number)
+        self[number] = self.moves.signature(self.shape, number)
         return self[number]
 
 

@@ -10,13 +10,13 @@ from math import prod
 from tilewright.geometry.access import Shifted
 from tilewright.graph.ops.spec import channel_axis
 from tilewright.plan.plan import GroupPlan
-from tilewright.search.looks import CopyCost, Dims, Looks
-from tilewright.search.network import Network
-from tilewright.search.probe import Cutting, Probe, Region
+from tilewright.search.candidates.network import Network
+from tilewright.search.candidates.probe import Cutting, Probe, Region
+from tilewright.search.candidates.tile_costs import CopyCost, Dims, TileCosts
 from tilewright.tiling.grid import Split
 from tilewright.tiling.group import TiledOp, exports
 
-ROOM = 0.9  # share of a scratchpad that may be planned with; addresses need some slack
+USABLE_SHARE = 0.9  # share of a scratchpad that may be planned with; addresses need some slack
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 COARSE = (1, 2, 4, 8, 16, 32, 64, 128)
 LANES = (1, 2, 3, 4)  # times the channels an array takes at once: tiles that waste none
@@ -70,7 +70,7 @@ class _Slow:
     """Loads that serve several tiles in a row: cycles in all, and bytes of one of each."""
 
     cycles: float = 0.0
-    room: int = 0
+    held: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class _Side:
     cycles: float = 0.0
     first: float = 0.0
     bytes: float = 0.0
-    room: int = 0
+    held: int = 0
     slow: _Slow = _Slow()
 
 
@@ -95,8 +95,8 @@ class Tiler:
         self.cores = len(self.machine.cores)
         self.usable = min(core.memory.usable for core in self.machine.cores)
         main, core = self.machine.main_memory, self.machine.cores[0]
-        self.looks = Looks(network)
-        self.rate, self.multicast = self.looks.rate, self.looks.route.multicast
+        self.costs = TileCosts(network)
+        self.rate, self.multicast = self.costs.rate, self.costs.route.multicast
         self.main_pj = main.read_pj_per_byte + core.memory.write_pj_per_byte
 
     def kind(self, tiled: TiledOp) -> str:
@@ -105,7 +105,7 @@ class Tiler:
             None if kind is None else tuple((0, extent) for extent in kind.shape)
             for kind in tiled.op.outputs
         )
-        return self.looks.tile(self.looks.node(tiled), whole).kind
+        return self.costs.tile(self.costs.node(tiled), whole).kind
 
     def estimate(
         self,
@@ -118,7 +118,7 @@ class Tiler:
         resident: frozenset[str] = frozenset(),
     ) -> Estimate | None:
         """What a way to cut a group would take; None where it cannot be cut so."""
-        probe = Probe(self.looks, ops, exported)
+        probe = Probe(self.costs, ops, exported)
         return self.probed(probe, splits, core_split, replicated=replicated, resident=resident)
 
     def probed(
@@ -143,11 +143,11 @@ class Tiler:
         inner = cut.inner()
         overlapped = least if turns > 1 and self.pipelines else 0.0
         double = 2 if turns > 1 else 1
-        room = double * (load.room + store.room) + inner * (2 if overlapped else 1)
+        held = double * (load.held + store.held) + inner * (2 if overlapped else 1)
         fill = load.first + store.cycles + (0.0 if turns > 1 else min(both, load.first))
-        if room > self.usable * ROOM and load.slow.room and turns > 1:
+        if held > self.usable * USABLE_SHARE and load.slow.held and turns > 1:
             # What stays for many tiles need not be there twice; the next then has to be waited for.
-            room -= load.slow.room
+            held -= load.slow.held
             fill += load.slow.cycles / cores
         compute = turns * (both - overlapped) + overlapped
         if replicated:
@@ -160,7 +160,7 @@ class Tiler:
             compute,
             load.cycles + store.cycles * tiles,
             fill,
-            room,
+            held,
             int(traffic),
             energy + traffic * self.main_pj,
             1.0 - useful / both if both else 0.0,
@@ -174,13 +174,13 @@ class Tiler:
         resident: frozenset[str],
     ) -> _Side:
         """All loads of a group: data by tile, constants as often as what cuts them moves on."""
-        probe, looks = cut.probe, self.looks
+        probe, costs = cut.probe, self.costs
         rows: list[tuple[CopyCost, Dims]] = []
         for number in probe.inputs:
             region, value = cut.needs[number], probe.values[number]
             if region is None or value is None or probe.names[number] in resident:
                 continue
-            copy = looks.copy(value, region[1])
+            copy = costs.copy(value, region[1])
             if copy.bytes:
                 rows.append((copy, region[0]))
         for outputs, tile in zip(probe.outputs, cut.tiles, strict=True):
@@ -190,7 +190,7 @@ class Tiler:
             for axes, copy in tile.constants:
                 rows.append((copy, tuple([region[0][axis] for axis in axes])))
         cycles = first = moved = waited = 0.0
-        room = slow = 0
+        held = slow = 0
         known: dict[Dims, float] = {}
         for copy, dims in rows:
             times = known.get(dims)
@@ -199,11 +199,11 @@ class Tiler:
             cycles += copy.cycles * times
             moved += copy.bytes * times
             first += copy.cycles
-            room += copy.room
+            held += copy.held
             if len(splits) - 1 not in dims:
                 waited += copy.cycles * times
-                slow += copy.room
-        return _Side(cycles, first, moved, room, _Slow(waited, slow))
+                slow += copy.held
+        return _Side(cycles, first, moved, held, _Slow(waited, slow))
 
     def _times(self, dims: Dims, splits: tuple[Split, ...], core_split: int | None) -> float:
         """How often something is loaded, by all cores together, that these dimensions drive."""
@@ -219,18 +219,18 @@ class Tiler:
     def _stores(self, cut: Cutting, resident: frozenset[str]) -> _Side:
         probe = cut.probe
         cycles = moved = 0.0
-        room = 0
+        held = 0
         for number in probe.exported:
-            written, held, value = cut.written[number], cut.needs[number], probe.values[number]
-            if written is None or held is None or value is None:
+            written, needed, value = cut.written[number], cut.needs[number], probe.values[number]
+            if written is None or needed is None or value is None:
                 continue
-            copy = self.looks.copy(value, written[1])
+            copy = self.costs.copy(value, written[1])
             if not copy.bytes or probe.names[number] in resident:
                 continue
             cycles += copy.cycles
             moved += copy.bytes
-            room += self.looks.copy(value, held[1]).room
-        return _Side(cycles, cycles, moved, room)
+            held += self.costs.copy(value, needed[1]).held
+        return _Side(cycles, cycles, moved, held)
 
     def choices(self, ops: tuple[TiledOp, ...]) -> Iterator[tuple[tuple[Split, ...], int | None]]:
         """Ways to cut a single unit: none, one axis, or output channels and one other."""
@@ -286,7 +286,7 @@ class Tiler:
         """Estimates of ways to cut a single unit, the best first, fine ones left out where
         coarse ones are small enough."""
         found: list[Estimate] = []
-        probe = Probe(self.looks, ops, exported)
+        probe = Probe(self.costs, ops, exported)
         done: set[tuple[tuple[int, ...], tuple[int, ...]]] = set()
         for splits, core_split in self.choices(ops):
             line = (tuple(s.axis for s in splits), tuple(s.parts for s in splits[:-1]))
@@ -306,7 +306,7 @@ class Tiler:
         return sorted(found, key=lambda e: (e.cycles, e.traffic, e.bytes))
 
     def fused(
-        self, ops: tuple[TiledOp, ...], exported: dict[str, bool], room: int
+        self, ops: tuple[TiledOp, ...], exported: dict[str, bool], limit: int
     ) -> list[Estimate]:
         """Estimates of ways to run several operators depth-first within a scratchpad's bytes."""
         final = [name for name, used in exported.items() if not used]
@@ -314,7 +314,7 @@ class Tiler:
         if len({len(shape) for shape in shapes}) != 1:
             return []
         extents = [min(shape[axis] for shape in shapes) for axis in range(len(shapes[0]))]
-        search = _Fused(self, Probe(self.looks, ops, exported), room)
+        search = _Fused(self, Probe(self.costs, ops, exported), limit)
         if self.cores == 1:
             search.tried((), None)
         axes: list[int] = []
@@ -354,14 +354,14 @@ def _joined_axes(ops: Sequence[TiledOp]) -> set[int]:
 class _Fused:
     """Tries ways to cut one group."""
 
-    def __init__(self, tiler: Tiler, probe: Probe, room: int) -> None:
-        self.tiler, self.probe, self.room = tiler, probe, room
+    def __init__(self, tiler: Tiler, probe: Probe, limit: int) -> None:
+        self.tiler, self.probe, self.limit = tiler, probe, limit
         self.found: list[Estimate] = []
 
     def tried(self, splits: tuple[Split, ...], core_split: int | None) -> Estimate | None:
         """One way; None where the group cannot be cut so."""
         estimate = self.tiler.probed(self.probe, splits, core_split)
-        if estimate is not None and estimate.bytes <= self.room:
+        if estimate is not None and estimate.bytes <= self.limit:
             self.found.append(estimate)
         return estimate
 
@@ -373,12 +373,12 @@ class _Fused:
         finest = self.tried((*outer, Split(axis, parts[high])), core_split)
         if finest is None or finest.halo > MOST_HALO:
             return False
-        if finest.bytes > self.room:
+        if finest.bytes > self.limit:
             return True
         while low < high:
             middle = (low + high) // 2
             estimate = self.tried((*outer, Split(axis, parts[middle])), core_split)
-            if estimate is None or estimate.bytes > self.room:
+            if estimate is None or estimate.bytes > self.limit:
                 low = middle + 1
             else:
                 high = middle

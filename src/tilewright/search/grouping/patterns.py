@@ -18,9 +18,9 @@ from tilewright.graph.graph import Graph
 from tilewright.graph.ops import SPECS
 from tilewright.plan.plan import Place, Plan
 from tilewright.program.metrics import Objective
-from tilewright.search.network import Network
-from tilewright.search.trials import forced_cuts, least_bytes
-from tilewright.search.ways import Way, Ways, plan_of
+from tilewright.search.candidates.candidate import Candidate, Candidates, plan_of
+from tilewright.search.candidates.forced import forced_cuts, least_bytes
+from tilewright.search.candidates.network import Network
 from tilewright.units import format_bytes
 
 _KEYS = ("name", "operators", "action")
@@ -148,8 +148,8 @@ class Space:
     Bitmasks are of `blocks`; without patterns every unit is a block of its own.
     """
 
-    def __init__(self, ways: Ways, patterns: Sequence[Pattern] = ()) -> None:
-        self.ways, self.network = ways, ways.network
+    def __init__(self, candidates: Candidates, patterns: Sequence[Pattern] = ()) -> None:
+        self.candidates, self.network = candidates, candidates.network
         graph = self.network.graph
         self.notes: list[str] = []
         self.apart = self._apart(apart_edges(graph, patterns))
@@ -162,7 +162,7 @@ class Space:
         taken = {unit: mask for mask in self.forced for unit in self.network.members(mask)}
         blocks = {taken.get(u.number, 1 << u.number): None for u in self.network.units}
         self.blocks = self._ordered(tuple(blocks))
-        self._tiled: dict[int, Way | None] = {}
+        self._tiled: dict[int, Candidate | None] = {}
 
     @property
     def predecessors(self) -> tuple[int, ...]:
@@ -206,20 +206,20 @@ class Space:
             return mask
         return sum(self.blocks[number] for number in self.network.members(mask))
 
-    def way(self, mask: int) -> Way | None:
+    def candidate(self, mask: int) -> Candidate | None:
         """The best way to run blocks together, as the patterns have it; None: there is none."""
         units = self.units(mask)
         if any(units & pair == pair for pair in self.apart):
             return None
         if not any(units & block == block for block in self.forced):
-            return self.ways.way(units)
+            return self.candidates.candidate(units)
         if units not in self._tiled:
-            self._tiled[units] = depth_first(self.ways, units)
+            self._tiled[units] = depth_first(self.candidates, units)
         return self._tiled[units]
 
     def plan(self, model: str, masks: Sequence[int]) -> Plan:
         """Groups in order, as a plan."""
-        return plan_of(self.network, model, (self.way(mask) for mask in masks))
+        return plan_of(self.network, model, (self.candidate(mask) for mask in masks))
 
     def may_stay(self, name: str) -> bool:
         """Whether a tensor may be resident: no pattern keeps its maker and a reader apart."""
@@ -235,8 +235,8 @@ class Space:
             what = self._what(match)
             if inside:
                 raise PatternError(f"{what}: pattern '{self.apart[inside[0]]}' keeps it apart")
-            if depth_first(self.ways, mask) is None:
-                raise PatternError(f"{what} cannot be fused: {_why_not(self.ways, mask)}")
+            if depth_first(self.candidates, mask) is None:
+                raise PatternError(f"{what} cannot be fused: {_why_not(self.candidates, mask)}")
 
     def _what(self, match: Match) -> str:
         nodes = self.network.graph.nodes
@@ -293,9 +293,9 @@ class Space:
         return mask | after & needed
 
 
-def depth_first(ways: Ways, mask: int) -> Way | None:
+def depth_first(candidates: Candidates, mask: int) -> Candidate | None:
     """The best way to run units as one group, tile by tile; None where there is none."""
-    network, tiler = ways.network, ways.tiler
+    network, tiler = candidates.network, candidates.tiler
     members = network.members(mask)
     nodes = sorted(n for number in members for n in network.units[number].nodes)
     try:
@@ -306,15 +306,15 @@ def depth_first(ways: Ways, mask: int) -> Way | None:
         return None
     if not options or _reads_views(network, members):
         return None
-    if ways.objective is Objective.TRAFFIC:
+    if candidates.objective is Objective.TRAFFIC:
         options.sort(key=lambda o: (o.traffic, o.cycles))
-    elif ways.objective is Objective.MEMORY:
+    elif candidates.objective is Objective.MEMORY:
         options.sort(key=lambda o: (o.bytes, o.cycles))
     best = options[0]
     groups = [best.plan(network.names(nodes))]
     for number in members:
         groups += [g for g in network.movements(number) if g.place is Place.VIEW]
-    return Way(tuple(groups), (), best.cycles, best.traffic, best.energy, best.bytes, "tiled")
+    return Candidate(tuple(groups), (), best.cycles, best.traffic, best.energy, best.bytes, "tiled")
 
 
 def _reads_views(network: Network, members: Sequence[int]) -> str:
@@ -329,8 +329,8 @@ def _reads_views(network: Network, members: Sequence[int]) -> str:
     return ""
 
 
-def _why_not(ways: Ways, mask: int) -> str:
-    network, tiler = ways.network, ways.tiler
+def _why_not(candidates: Candidates, mask: int) -> str:
+    network, tiler = candidates.network, candidates.tiler
     members = network.members(mask)
     whole = next((n for n in members if not network.on_cores(n)), None)
     if whole is not None:

@@ -14,7 +14,7 @@ from tilewright.graph.ops.spec import Tile
 from tilewright.program.constants import channels_of, immediate, packs_of
 from tilewright.program.layout import dense_strides, part
 from tilewright.program.program import View
-from tilewright.search.network import Network
+from tilewright.search.candidates.network import Network
 from tilewright.tiling.group import TiledOp, reaches_of
 
 Span = tuple[int, int]
@@ -30,7 +30,7 @@ class CopyCost:
 
     cycles: float
     bytes: int
-    room: int
+    held: int
 
 
 @dataclass(slots=True)
@@ -110,7 +110,7 @@ def _axes(access: Access, number: int) -> tuple[int | None, ...] | None:
     return None if rules is None else tuple(rule.axis for rule in rules)
 
 
-class Looks:
+class TileCosts:
     """Nodes and values of one network by their looks, with what their tiles cost."""
 
     reshapes = True  # whether the pass implicit-reshape is going to run
@@ -126,9 +126,9 @@ class Looks:
         ends = (self.route.source, self.route.destination)
         self.queues = max(1, sum(1 for _ in self.machine.routes(*ends)))
         self._values: dict[str, Value] = {}
-        self._value_looks: dict[object, Value] = {}
+        self._value_costs: dict[object, Value] = {}
         self._nodes: dict[str, Node] = {}
-        self._node_looks: dict[object, Node] = {}
+        self._node_costs: dict[object, Node] = {}
         self._costs: dict[Workload, tuple[str, int, float]] = {}
         self._packs = packs_of(network.graph, network.layouts)
         self._lying: dict[str, View] = {}
@@ -162,7 +162,7 @@ class Looks:
         known = self._values.get(name)
         if known is None:
             key = self.value_key(name)
-            known = self._values[name] = self._value_looks.setdefault(key, Value(name))
+            known = self._values[name] = self._value_costs.setdefault(key, Value(name))
         return known
 
     def node(self, tiled: TiledOp) -> Node:
@@ -179,7 +179,7 @@ class Looks:
                     for name in (*tiled.node.inputs, *tiled.node.outputs)
                 ),
             )
-            known = self._node_looks.setdefault(key, Node(tiled))
+            known = self._node_costs.setdefault(key, Node(tiled))
             self._nodes[tiled.node.name] = known
         return known
 
@@ -192,8 +192,8 @@ class Looks:
             if known is None:
                 view = self.view(value.name)
                 copy = Copy(*part(view, Box.whole(view.shape), _box(spans)).runs())
-                room = self.network.layouts.bytes(value.name, shape, aligned=True)
-                known = value.shapes[shape] = CopyCost(self.cycles(copy), copy.bytes, room)
+                held = self.network.layouts.bytes(value.name, shape, aligned=True)
+                known = value.shapes[shape] = CopyCost(self.cycles(copy), copy.bytes, held)
             value.known[spans] = known
         return known
 

@@ -10,9 +10,9 @@ from tilewright.errors import TilewrightError
 from tilewright.graph.ops import runs_whole
 from tilewright.plan.plan import GroupPlan, Place, Plan
 from tilewright.program.metrics import Objective
-from tilewright.search.network import Network
-from tilewright.search.sections import ROOM, Look, Section, Sections
-from tilewright.search.tiles import Estimate, Tiler
+from tilewright.search.candidates.network import Network
+from tilewright.search.candidates.sections import Section, Sections
+from tilewright.search.candidates.tiles import USABLE_SHARE, Estimate, Tiler
 from tilewright.units import format_bytes
 
 MOST_SWAPPED = 12  # units of a group that is simulated tile by tile too
@@ -26,7 +26,7 @@ class NoTileFitsError(TilewrightError):
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class Candidate:
     """A group as decisions, with what the additive model says of it."""
 
     groups: tuple[GroupPlan, ...]
@@ -49,22 +49,22 @@ class Way:
         return self.cycles + self.traffic * 1e-4
 
 
-def plan_of(network: Network, model: str, ways: Iterable[Way | None]) -> Plan:
+def plan_of(network: Network, model: str, candidates: Iterable[Candidate | None]) -> Plan:
     """Groups in order, each in a way that is there, as a plan."""
     groups: list[GroupPlan] = []
     resident: list[str] = []
     reloaded: list[tuple[str, tuple[str, ...]]] = []
-    for way in ways:
-        assert way is not None
-        groups += way.groups
-        resident += way.resident
-        reloaded += way.reloaded
+    for candidate in candidates:
+        assert candidate is not None
+        groups += candidate.groups
+        resident += candidate.resident
+        reloaded += candidate.reloaded
     kept = tuple(dict.fromkeys(resident))
     machine = network.machine.name
     return Plan(model, machine, network.dtype, tuple(groups), kept, tuple(reloaded))
 
 
-class Ways:
+class Candidates:
     """The best way to run each group of one network."""
 
     def __init__(self, network: Network, objective: Objective = Objective.LATENCY) -> None:
@@ -72,17 +72,18 @@ class Ways:
         self.tiled = True  # whether groups may run tile by tile
         self.tiler = Tiler(network)
         self.sections = Sections(network, self.tiler)
-        self._alone: dict[Look, Estimate] = {}
+        self._alone: dict[int, Estimate] = {}
         self._fused: dict[tuple[object, ...], Estimate | None] = {}
-        self._known: dict[int, Way | None] = {}
+        self._known: dict[int, Candidate | None] = {}
 
-    def leaning(self, holding: float = 0.0, room: float = ROOM) -> "Ways":
-        """The same, but sections take more care of the room that constants take, or less room."""
+    def leaning(self, holding: float = 0.0, share: float = USABLE_SHARE) -> "Candidates":
+        """The same, but sections take more care of the bytes that constants take, or a
+        smaller share of the scratchpads."""
         other = copy(self)
-        other.sections, other._known = self.sections.leaning(holding, room), {}
+        other.sections, other._known = self.sections.leaning(holding, share), {}
         return other
 
-    def way(self, mask: int) -> Way | None:
+    def candidate(self, mask: int) -> Candidate | None:
         """The best way to run these units together, or None where there is none."""
         if mask not in self._known:
             single = mask & (mask - 1) == 0
@@ -93,23 +94,23 @@ class Ways:
 
     def plan(self, model: str, masks: tuple[int, ...]) -> Plan:
         """Groups in order, as a plan."""
-        return plan_of(self.network, model, (self.way(mask) for mask in masks))
+        return plan_of(self.network, model, (self.candidate(mask) for mask in masks))
 
-    def _single(self, number: int) -> Way:
+    def _single(self, number: int) -> Candidate:
         unit = self.network.units[number]
         moved = tuple(self.network.movements(number))
         if unit.place is not Place.CORES:
             amount = 2 * self._movement_bytes(unit.nodes) if unit.place is Place.MAIN else 0
             energy = amount * self.tiler.main_pj
-            return Way(moved, (), amount / self.tiler.rate, amount, energy, 0, "moved")
+            return Candidate(moved, (), amount / self.tiler.rate, amount, energy, 0, "moved")
         estimate = self.alone(number)
         groups = (estimate.plan(self.network.names(unit.nodes)), *moved)
-        return _way(groups, (), estimate, "alone")
+        return _candidate(groups, (), estimate, "alone")
 
     def alone(self, number: int) -> Estimate:
         """The best way to cut a unit whose data come from and go to the main memory."""
-        look = self.sections.look(number)
-        if look not in self._alone:
+        signature = self.sections.signature(number)
+        if signature not in self._alone:
             unit = self.network.units[number]
             ops = self.network.ops(number)
             exported = self.tiler.exported(unit.nodes)
@@ -123,7 +124,7 @@ class Ways:
                 options = [o for o in options if o.cycles <= MOST_SLOWER * fast]
                 options.sort(key=lambda o: (o.bytes, o.cycles))
             usable = self.tiler.usable
-            fitting = [o for o in options if o.bytes <= usable * ROOM]
+            fitting = [o for o in options if o.bytes <= usable * USABLE_SHARE]
             fitting = fitting or [o for o in options if o.bytes <= 2 * usable]
             if not fitting:
                 tiled = ops[0]
@@ -133,8 +134,8 @@ class Ways:
                     f"{self.network.machine.name}: {format_bytes(least)} needed, "
                     f"{format_bytes(usable)} there"
                 )
-            self._alone[look] = fitting[0]
-        return self._alone[look]
+            self._alone[signature] = fitting[0]
+        return self._alone[signature]
 
     def _movement_bytes(self, nodes: tuple[int, ...]) -> int:
         graph, layouts = self.network.graph, self.network.layouts
@@ -148,7 +149,7 @@ class Ways:
             )
         return total
 
-    def _together(self, mask: int) -> Way | None:
+    def _together(self, mask: int) -> Candidate | None:
         members = self.network.members(mask)
         if not all(self.network.on_cores(number) for number in members):
             return None
@@ -159,17 +160,22 @@ class Ways:
             least = max(self._least(members), kept.traffic / self.tiler.rate)
             if kept.cycles <= NEAR * least or len(members) > SMALL:
                 return kept  # nothing is computed twice, and little is passed on
-        if not self.tiled or self._constant_bytes(members) > self.tiler.usable * ROOM:
+        if not self.tiled or self._constant_bytes(members) > self.tiler.usable * USABLE_SHARE:
             return kept
-        found = [way for way in (self._tiled(members), kept) if way is not None]
-        return min(found, key=lambda way: way.score(self.objective), default=None)
+        found = [candidate for candidate in (self._tiled(members), kept) if candidate is not None]
+        return min(found, key=lambda candidate: candidate.score(self.objective), default=None)
 
-    def tiled_instead(self, mask: int) -> "Ways | None":
+    def tiled_instead(self, mask: int) -> "Candidates | None":
         """The same, but a group whose values would be kept runs tile by tile, if it can."""
-        way, members = self.way(mask), self.network.members(mask)
-        if way is None or way.kind != "kept" or len(members) > MOST_SWAPPED or not self.tiled:
+        candidate, members = self.candidate(mask), self.network.members(mask)
+        if (
+            candidate is None
+            or candidate.kind != "kept"
+            or len(members) > MOST_SWAPPED
+            or not self.tiled
+        ):
             return None
-        if self._constant_bytes(members) > self.tiler.usable * ROOM:
+        if self._constant_bytes(members) > self.tiler.usable * USABLE_SHARE:
             return None
         tiled = self._tiled(members)
         if tiled is None:
@@ -212,15 +218,15 @@ class Ways:
                     return True
         return False
 
-    def _tiled(self, members: list[int]) -> Way | None:
+    def _tiled(self, members: list[int]) -> Candidate | None:
         """Depth-first, tile by tile."""
         network = self.network
         nodes = sorted(n for number in members for n in network.units[number].nodes)
         ops = network.joined_ops(members)
-        key = self._group_look(members, nodes)
+        key = self._group_signature(members, nodes)
         if key not in self._fused:
             options = self.tiler.fused(
-                ops, self.tiler.exported(nodes), int(self.tiler.usable * ROOM)
+                ops, self.tiler.exported(nodes), int(self.tiler.usable * USABLE_SHARE)
             )
             self._fused[key] = options[0] if options else None
         estimate = self._fused[key]
@@ -229,9 +235,9 @@ class Ways:
         groups = [estimate.plan(network.names(nodes))]
         for number in members:
             groups += [g for g in network.movements(number) if g.place is Place.VIEW]
-        return _way(tuple(groups), (), estimate, "tiled")
+        return _candidate(tuple(groups), (), estimate, "tiled")
 
-    def _group_look(self, members: list[int], nodes: list[int]) -> tuple[object, ...]:
+    def _group_signature(self, members: list[int], nodes: list[int]) -> tuple[object, ...]:
         """Equal looks and equal wiring cost the same."""
         graph = self.network.graph
         names: dict[str, int] = {}
@@ -241,10 +247,10 @@ class Ways:
             for name in (*node.inputs, *node.outputs):
                 wiring.append(names.setdefault(name, len(names)))
         outside = tuple(sorted(names[n] for n in self.tiler.exported(nodes)))
-        looks = tuple(self.sections.look(number) for number in members)
-        return (looks, tuple(wiring), outside)
+        signatures = tuple(self.sections.signature(number) for number in members)
+        return (signatures, tuple(wiring), outside)
 
-    def _kept(self, mask: int) -> Way | None:
+    def _kept(self, mask: int) -> Candidate | None:
         """One after the other, values kept in the scratchpads."""
         section = self.sections.section(mask)
         if section is None:
@@ -261,7 +267,7 @@ class Ways:
         energy = section.energy + stored * self.tiler.main_pj
         peak = max((option.bytes for _, option in section.choices), default=0)
         reloaded = tuple((name, nodes) for name in resident if (nodes := self._later(name, mask)))
-        return Way(tuple(groups), resident, cycles, traffic, energy, peak, "kept", reloaded)
+        return Candidate(tuple(groups), resident, cycles, traffic, energy, peak, "kept", reloaded)
 
     def _later(self, name: str, mask: int) -> tuple[str, ...]:
         """Operators on cores outside the section that read a value of it: from the main memory."""
@@ -289,8 +295,8 @@ class Ways:
         return total
 
 
-def _way(
+def _candidate(
     groups: tuple[GroupPlan, ...], resident: tuple[str, ...], estimate: Estimate, kind: str
-) -> Way:
+) -> Candidate:
     e = estimate
-    return Way(groups, resident, e.cycles, e.traffic, e.energy, e.bytes, kind)
+    return Candidate(groups, resident, e.cycles, e.traffic, e.energy, e.bytes, kind)

@@ -8,9 +8,9 @@ from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Plan
 from tilewright.program.lower import lowered
 from tilewright.program.place import Placed
-from tilewright.search.explain import Boundary, Explanation, explain
+from tilewright.search.explanation.explain import Boundary, Explanation, explain
+from tilewright.search.explanation.trials import Kind
 from tilewright.search.progress import Tell, silent
-from tilewright.search.trials import Kind
 
 ROUNDS = 16  # joins of boundaries, each on the plan that the one before gave
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
+from tilewright.plan.order import order_of
 from tilewright.plan.plan import GroupPlan, Place, Plan
-from tilewright.search.cuts import Cuts, Way, sane, way_of
-from tilewright.search.shape import Kind, Shape, Site
-from tilewright.search.trials import order_of
+from tilewright.search.improvement.cuts import Cuts, cutting_of, sane
+from tilewright.search.improvement.shape import Kind, Shape, Site
 from tilewright.tiling.group import exports
 
 PARTINGS = 6  # places at which a group is parted, at most
@@ -54,12 +54,12 @@ class Changes:
         first = site.places[0][0]
         group, members = shape.plan.groups[first], shape.members[first]
         near, staying = self.cuts.near(group), self._staying(shape, first)
-        ways = (*near, *self.cuts.estimated(members, staying), *self.cuts.crossed(members))
-        for way in dict.fromkeys((*ways, *self.cuts.further(group))):
-            if way != way_of(group) and sane(way):
+        cuttings = (*near, *self.cuts.estimated(members, staying), *self.cuts.crossed(members))
+        for cutting in dict.fromkeys((*cuttings, *self.cuts.further(group))):
+            if cutting != cutting_of(group) and sane(cutting):
                 groups = list(shape.plan.groups)
                 for (number,) in site.places:
-                    groups[number] = replace(way, nodes=groups[number].nodes)
+                    groups[number] = replace(cutting, nodes=groups[number].nodes)
                 yield replace(shape.plan, groups=tuple(groups))
 
     def _staying(self, shape: Shape, number: int) -> frozenset[str]:
@@ -73,8 +73,8 @@ class Changes:
         places = self._same_joined(shape, site.places)
         groups = [shape.plan.groups[number] for number in places[0]]
         members = self._joined(shape, places[0])
-        for way in self._joined_ways(members, groups, shape.kept):
-            plan = self._with_joined(shape, places, way) if sane(way) else None
+        for cutting in self._joined_cuttings(members, groups, shape.kept):
+            plan = self._with_joined(shape, places, cutting) if sane(cutting) else None
             if plan is not None:
                 yield plan
         yield from self._beside(shape, site.places)
@@ -145,9 +145,9 @@ class Changes:
                 order = (*rest[:place], groups[number], *rest[place:])
                 yield replace(shape.plan, groups=order)
 
-    def _joined_ways(
+    def _joined_cuttings(
         self, members: tuple[int, ...], groups: Sequence[GroupPlan], kept: frozenset[str]
-    ) -> Iterator[Way]:
+    ) -> Iterator[GroupPlan]:
         """Ways to cut groups as one; estimates are made only when it comes to them."""
         best = self.cuts.estimated(members, kept)
         yield from best[:1]
@@ -167,7 +167,7 @@ class Changes:
         return tuple(p for p, key in zip(places, keys, strict=True) if key == keys[0])
 
     def _with_joined(
-        self, shape: Shape, places: tuple[tuple[int, ...], ...], way: Way
+        self, shape: Shape, places: tuple[tuple[int, ...], ...], cutting: GroupPlan
     ) -> Plan | None:
         """The plan with groups joined; None where they would wait for each other."""
         first = {number: place[0] for place in places for number in place}
@@ -178,7 +178,7 @@ class Changes:
             elif number == first[number]:
                 place = next(row for row in places if row[0] == number)
                 names = self.network.names(self._joined(shape, place))
-                rows[number] = [replace(way, nodes=names)]
+                rows[number] = [replace(cutting, nodes=names)]
         return self._ordered(shape.plan, [group for row in rows.values() for group in row])
 
     def _ordered(self, plan: Plan, groups: Sequence[GroupPlan]) -> Plan | None:
@@ -225,11 +225,13 @@ class Changes:
                 made.append(group)
                 continue
             row = shape.members[number]
-            own = way_of(group)
+            own = cutting_of(group)
             parts = (row[:position], row[position:])
-            ways = (self.cuts.estimated(parts[0], shape.kept)[:1] or (own,)) if prefix else (own,)
-            for part, way in zip(parts, (ways[0], own), strict=True):
-                made.append(self._part(part, way))
+            cuttings = (
+                (self.cuts.estimated(parts[0], shape.kept)[:1] or (own,)) if prefix else (own,)
+            )
+            for part, cutting in zip(parts, (cuttings[0], own), strict=True):
+                made.append(self._part(part, cutting))
             if keeps and all(group.place is Place.CORES for group in made[-2:]):
                 added += self._between(*parts)
         if keeps and not added:
@@ -237,11 +239,11 @@ class Changes:
         kept = tuple(dict.fromkeys((*shape.plan.resident, *added)))
         return self._ordered(replace(shape.plan, resident=kept), made)
 
-    def _part(self, nodes: tuple[int, ...], way: Way) -> GroupPlan:
+    def _part(self, nodes: tuple[int, ...], cutting: GroupPlan) -> GroupPlan:
         names = self.network.names(nodes)
         if len(nodes) == 1 and self.usual(nodes[0]) is not Place.CORES:
             return GroupPlan(names, (), None, self.usual(nodes[0]))
-        return replace(way, nodes=names)
+        return replace(cutting, nodes=names)
 
     def _placed(self, shape: Shape, site: Site) -> Iterator[Plan]:
         """Data movement on the cores, what it reads and makes kept or not; or back."""
@@ -258,14 +260,14 @@ class Changes:
                 yield plan
             return
         neighbours = [groups[n] for n in (*shape.before[first], *shape.after[first])]
-        ways = (
+        cuttings = (
             *self.cuts.estimated(shape.members[first], frozenset()),
             *self.cuts.like(neighbours),
         )
-        for way in filter(sane, dict.fromkeys(ways)):
+        for cutting in filter(sane, dict.fromkeys(cuttings)):
             changed = list(groups)
             for number in numbers:
-                changed[number] = replace(way, nodes=groups[number].nodes)
+                changed[number] = replace(cutting, nodes=groups[number].nodes)
             plan = replace(shape.plan, groups=tuple(changed))
             around = self._around(Shape(self.graph, plan), numbers)
             if around:

@@ -10,7 +10,7 @@ from tilewright.program.metrics import Objective
 from tilewright.search.effort import Effort
 from tilewright.search.found import Found
 from tilewright.search.fusion import Fusion
-from tilewright.search.patterns import Pattern
+from tilewright.search.grouping.patterns import Pattern
 from tilewright.search.progress import Tell, silent
 
 RESHAPE, PIPELINING = "implicit-reshape", "pipelining"

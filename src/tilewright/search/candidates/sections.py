@@ -10,24 +10,23 @@ from copy import copy
 from dataclasses import dataclass
 
 from tilewright.geometry.box import Box
-from tilewright.search.network import Network
-from tilewright.search.tiles import ROOM, Estimate, Tiler
+from tilewright.search.candidates.network import Network
+from tilewright.search.candidates.tiles import USABLE_SHARE, Estimate, Tiler
 from tilewright.tiling.grid import Split
 from tilewright.tiling.group import cut_ops
 
-__all__ = ["ROOM", "Section", "Sections"]
 OPTIONS = 12  # ways to cut a unit that are kept for each way to divide it among the cores
-PRICE = 0.2  # of a byte that a unit takes, as a share of loading it: room lets loads come early
+PRICE = (
+    0.2  # of a byte that a unit takes, as a share of loading it: loads come early into free bytes
+)
 
 EVERYWHERE = -1  # in place of an axis: every core has all of it
-Look = int
-"""Units with the same number look the same to a cost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
     """Units with their ways to run, and what that takes. `made` says along which axis a value is
-    divided among the cores; `rooms` are bytes per core of the values that are kept."""
+    divided among the cores; `held` are bytes per core of the values that are kept."""
 
     mask: int
     choices: tuple[tuple[int, Estimate], ...]
@@ -36,7 +35,7 @@ class Section:
     traffic: int
     energy: float
     made: Mapping[str, int | None]
-    rooms: Mapping[str, int]
+    held: Mapping[str, int]
 
     @property
     def fill(self) -> float:
@@ -49,15 +48,15 @@ class Sections:
 
     def __init__(self, network: Network, tiler: Tiler) -> None:
         self.network, self.tiler = network, tiler
-        self.usable = int(tiler.usable * ROOM)
+        self.usable = int(tiler.usable * USABLE_SHARE)
         self.holding = 0.0  # what it is worth to hold fewer constants, as a share of loading them
         self._known: dict[int, Section | None] = {}
-        self._options: dict[tuple[Look, tuple[bool, ...]], list[Estimate]] = {}
+        self._options: dict[tuple[int, tuple[bool, ...]], list[Estimate]] = {}
         self._needs: dict[tuple[int, int | None], dict[str, int]] = {}
         self._sizes: dict[str, int] = {}
-        self._looks: dict[int, Look] = {}
-        self._seen: dict[tuple[object, ...], Look] = {}
-        self._least: dict[Look, tuple[str, float]] = {}
+        self._signatures: dict[int, int] = {}
+        self._seen: dict[tuple[object, ...], int] = {}
+        self._least: dict[int, tuple[str, float]] = {}
         machine = network.machine
         self.pass_rate = self.pass_latency = 0.0
         if len(machine.cores) > 1:
@@ -68,11 +67,12 @@ class Sections:
                 self.pass_rate = min(machine.alone_bytes_per_cycle(route) for _, route in hops)
                 self.pass_latency = float(sum(route.latency for _, route in hops))
 
-    def leaning(self, holding: float = 0.0, room: float = ROOM) -> "Sections":
-        """The same, with more care for the room that constants take, or with less room."""
+    def leaning(self, holding: float = 0.0, share: float = USABLE_SHARE) -> "Sections":
+        """The same, with more care for the bytes that constants take, or with a smaller share of
+        the scratchpads."""
         other = copy(self)
         other.holding, other._known = holding, {}
-        other.usable = int(self.tiler.usable * room)
+        other.usable = int(self.tiler.usable * share)
         return other
 
     @property
@@ -109,33 +109,31 @@ class Sections:
         ]
         kept = [name for name in inputs if name in section.made]
         outputs = list(self.tiler.exported(network.units[number].nodes))
-        others = sum(room for name, room in section.rooms.items() if name not in kept)
+        others = sum(size for name, size in section.held.items() if name not in kept)
         best: tuple[float, Estimate, dict[str, int]] | None = None
-        for option in self._ways(number, inputs, kept, outputs):
+        for option in self._options_of(number, inputs, kept, outputs):
             needs = self._needed(number, EVERYWHERE if option.replicated else option.axis)
-            rooms = {name: max(section.rooms.get(name, 0), needs.get(name, 0)) for name in kept}
-            rooms |= {name: self._share(name, option) for name in outputs}
-            if option.bytes + others + sum(rooms.values()) > self.usable:
+            held = {name: max(section.held.get(name, 0), needs.get(name, 0)) for name in kept}
+            held |= {name: self._share(name, option) for name in outputs}
+            if option.bytes + others + sum(held.values()) > self.usable:
                 continue
             passed = sum(self._passing(name, section.made[name], option, needs) for name in kept)
             cycles = max(option.compute + passed, option.dma / 2)
-            # What a unit takes and what constants every core holds is no room to fetch ahead.
+            # What a unit takes and what constants every core holds leaves no bytes to fetch ahead.
             cycles += PRICE * option.bytes / self.tiler.rate
             if self.holding:
                 cycles += self.holding * self._held(number, option) / self.tiler.rate
             if best is None or (cycles, option.bytes) < (best[0], best[1].bytes):
-                best = (cycles, option, rooms)
+                best = (cycles, option, held)
         if best is None:
             return None
-        _, option, rooms = best
+        _, option, held = best
         needs = self._needed(number, EVERYWHERE if option.replicated else option.axis)
         passed = sum(self._passing(name, section.made[name], option, needs) for name in kept)
         divided = EVERYWHERE if option.replicated else option.axis
         mask = section.mask | 1 << number
         alive = {
-            name: room
-            for name, room in {**section.rooms, **rooms}.items()
-            if self._waits(name, mask)
+            name: size for name, size in {**section.held, **held}.items() if self._waits(name, mask)
         }
         return Section(
             mask,
@@ -198,11 +196,11 @@ class Sections:
             moved = cores * (need - need // cores)
         return self.pass_latency * cores + moved / self.pass_rate if moved else 0.0
 
-    def _ways(
+    def _options_of(
         self, number: int, inputs: list[str], kept: list[str], outputs: list[str]
     ) -> list[Estimate]:
         """The best ways to cut a unit, a few for each way to divide it among the cores."""
-        key = (self.look(number), tuple(name in kept for name in inputs))
+        key = (self.signature(number), tuple(name in kept for name in inputs))
         known = self._options.get(key)
         if known is None:
             ops = self.network.ops(number)
@@ -212,7 +210,7 @@ class Sections:
             options = self.tiler.options(ops, exported, resident)
             for option in sorted(options, key=lambda o: o.amid):
                 row = by_axis.setdefault(EVERYWHERE if option.replicated else option.axis, [])
-                # The best first; later ones only if they need less room.
+                # The best first; later ones only if they need fewer bytes.
                 if len(row) < OPTIONS and all(option.bytes < other.bytes for other in row):
                     row.append(option)
             known = [option for row in by_axis.values() for option in row]
@@ -240,19 +238,19 @@ class Sections:
 
     def least(self, number: int) -> tuple[str, float]:
         """The engine kind of a unit, and the fewest compute cycles of all ways to cut it."""
-        look = self.look(number)
-        if look not in self._least:
+        signature = self.signature(number)
+        if signature not in self._least:
             ops = self.network.ops(number)
             exported = self.tiler.exported(self.network.units[number].nodes)
             everything = frozenset(n for t in ops for n in (*t.node.inputs, *t.node.outputs))
             options = self.tiler.options(ops, exported, everything)
             kind = self.tiler.kind(ops[0])
-            self._least[look] = (kind, min((o.compute for o in options), default=0.0))
-        return self._least[look]
+            self._least[signature] = (kind, min((o.compute for o in options), default=0.0))
+        return self._least[signature]
 
-    def look(self, number: int) -> Look:
+    def signature(self, number: int) -> int:
         """What a unit looks like to a cost: equal looks cost the same."""
-        if number not in self._looks:
+        if number not in self._signatures:
             graph, layouts = self.network.graph, self.network.layouts
             rows: list[object] = []
             names: dict[str, int] = {}
@@ -272,5 +270,5 @@ class Sections:
                         name in graph.inputs,
                         None if view is None else view.strides,
                     ]
-            self._looks[number] = self._seen.setdefault(tuple(rows), len(self._seen))
-        return self._looks[number]
+            self._signatures[number] = self._seen.setdefault(tuple(rows), len(self._seen))
+        return self._signatures[number]

@@ -27,8 +27,8 @@ from tilewright.machine.parameters import TableParameters
 from tilewright.program.account import main_bytes_per_cycle
 from tilewright.program.constants import immediate
 from tilewright.program.layout import Layouts
-from tilewright.search.flow import Flow
-from tilewright.search.needs import Edge, Needs, count_of, counts_of
+from tilewright.search.bounds.flow import Flow
+from tilewright.search.bounds.needs import Edge, Needs, count_of, counts_of
 
 Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]

@@ -10,9 +10,9 @@ from math import prod
 from tilewright.errors import TilewrightError
 from tilewright.plan.plan import GroupPlan, Place
 from tilewright.program.signature import Signatures
-from tilewright.search.network import Network
-from tilewright.search.probe import Probe
-from tilewright.search.tiles import ROOM, Estimate, Tiler
+from tilewright.search.candidates.network import Network
+from tilewright.search.candidates.probe import Probe
+from tilewright.search.candidates.tiles import USABLE_SHARE, Estimate, Tiler
 from tilewright.tiling.grid import Halo, Split
 from tilewright.tiling.group import TiledOp, exports, typed_group
 
@@ -21,12 +21,9 @@ FINER = (2, 4, 8)  # a cut of a neighbour is also proposed so many times finer
 OUTER, INNER = (1, 2, 4), (2, 3, 4, 6, 8, 12, 16, 24, 32)  # parts of cuts along two axes; the
 # outer ones a core each
 CROSSED = 6  # of these that are proposed
-ROOMIER = 0.75  # each of them takes at most so much of the room of the one before
-SMALLER = 0.95  # a second cut along the same axis has to take so much less room
+LESS_BYTES = 0.75  # each of them takes at most so much of the bytes of the one before
+SMALLER = 0.95  # a second cut along the same axis has to take so many bytes less
 TILES = 512  # of one group; more take long to lower and are never the best
-
-Way = GroupPlan
-"""A way to cut: a group on cores without nodes."""
 
 
 class Cuts:
@@ -35,7 +32,7 @@ class Cuts:
     def __init__(self, network: Network, tiler: Tiler, signatures: Signatures) -> None:
         self.network, self.graph, self.tiler = network, network.graph, tiler
         self.signatures = signatures
-        self._known: dict[Hashable, tuple[Way, ...]] = {}
+        self._known: dict[Hashable, tuple[GroupPlan, ...]] = {}
         self._cuttable: dict[int, bool] = {}
 
     def cuttable(self, node: int) -> bool:
@@ -48,13 +45,13 @@ class Cuts:
                 self._cuttable[node] = False
         return self._cuttable[node]
 
-    def estimated(self, members: tuple[int, ...], kept: frozenset[str]) -> tuple[Way, ...]:
+    def estimated(self, members: tuple[int, ...], kept: frozenset[str]) -> tuple[GroupPlan, ...]:
         """The cuts of a group that the estimates like best; `kept` are tensors that stay."""
         signature = self.signatures.group(members)
         key = (signature.key, tuple(name in kept for name in signature.names))
         return self._once(key, members, partial(self._estimated, kept=kept))
 
-    def crossed(self, members: tuple[int, ...]) -> tuple[Way, ...]:
+    def crossed(self, members: tuple[int, ...]) -> tuple[GroupPlan, ...]:
         """The best of its cuts along two axes, whether or not one axis would do."""
         key = ("crossed", self.signatures.group(members).key)
         return self._once(key, members, self._two_axes)
@@ -64,7 +61,7 @@ class Cuts:
         key: Hashable,
         members: tuple[int, ...],
         find: Callable[[tuple[TiledOp, ...], dict[str, bool]], list[Estimate]],
-    ) -> tuple[Way, ...]:
+    ) -> tuple[GroupPlan, ...]:
         if key not in self._known:
             try:
                 found = find(typed_group(self.graph, members), exports(self.graph, members))
@@ -76,17 +73,17 @@ class Cuts:
     def _estimated(
         self, ops: tuple[TiledOp, ...], exported: dict[str, bool], kept: frozenset[str]
     ) -> list[Estimate]:
-        room = int(self.tiler.usable * ROOM)
+        limit = int(self.tiler.usable * USABLE_SHARE)
         units = {self.network.home[self.graph.index[tiled.node.name]] for tiled in ops}
         nodes = self.network.units[min(units)].nodes
         if len(units) == 1 and len(nodes) == len(ops):
-            return by_axis(self.tiler.options(ops, exported, kept), room)
-        return self.tiler.fused(ops, exported, room)[:MOST]
+            return by_axis(self.tiler.options(ops, exported, kept), limit)
+        return self.tiler.fused(ops, exported, limit)[:MOST]
 
     def _two_axes(self, ops: tuple[TiledOp, ...], exported: dict[str, bool]) -> list[Estimate]:
         """Cuts along two axes that fit, the best first."""
         extents = self._extents(exported)
-        probe = Probe(self.tiler.looks, ops, exported)
+        probe = Probe(self.tiler.costs, ops, exported)
         axes = [axis for axis, extent in enumerate(extents) if extent > 1]
         found: list[Estimate] = []
         for outer, inner in permutations(axes, 2):
@@ -95,11 +92,11 @@ class Cuts:
                 if 1 < parts <= extents[outer] and second <= extents[inner]:
                     splits = (Split(outer, parts), Split(inner, second))
                     estimate = self.tiler.probed(probe, splits, 0)
-                    if estimate is not None and estimate.bytes <= self.tiler.usable * ROOM:
+                    if estimate is not None and estimate.bytes <= self.tiler.usable * USABLE_SHARE:
                         found.append(estimate)
         chosen: list[Estimate] = []
         for estimate in sorted(found, key=lambda e: (e.cycles, e.bytes)):
-            if not chosen or estimate.bytes <= ROOMIER * chosen[-1].bytes:
+            if not chosen or estimate.bytes <= LESS_BYTES * chosen[-1].bytes:
                 chosen.append(estimate)
         return chosen[:CROSSED]
 
@@ -110,20 +107,20 @@ class Cuts:
             return []
         return [min(shape[axis] for shape in shapes) for axis in range(len(shapes[0]))]
 
-    def like(self, groups: Sequence[GroupPlan]) -> Iterator[Way]:
+    def like(self, groups: Sequence[GroupPlan]) -> Iterator[GroupPlan]:
         """The cuts of groups that become one, the last first; then finer ones."""
-        ways = [way_of(group) for group in reversed(groups) if group.place is Place.CORES]
-        found = list(dict.fromkeys(ways))
+        cuttings = [cutting_of(group) for group in reversed(groups) if group.place is Place.CORES]
+        found = list(dict.fromkeys(cuttings))
         yield from found
-        for way in found:
-            for times in FINER if way.splits else ():
-                last = way.splits[-1]
+        for cutting in found:
+            for times in FINER if cutting.splits else ():
+                last = cutting.splits[-1]
                 finer = replace(last, parts=last.parts * times)
-                yield replace(way, splits=(*way.splits[:-1], finer))
+                yield replace(cutting, splits=(*cutting.splits[:-1], finer))
 
-    def near(self, group: GroupPlan) -> Iterator[Way]:
+    def near(self, group: GroupPlan) -> Iterator[GroupPlan]:
         """Cuts that differ from a group's in one respect."""
-        own = way_of(group)
+        own = cutting_of(group)
         cores = self.tiler.cores
         for number, split in enumerate(own.splits):
             step = cores if number == own.core_split else 1
@@ -143,10 +140,10 @@ class Cuts:
                     yield replace(own, splits=(*own.splits, Split(axis, parts)))
         yield from _otherwise(own)
 
-    def further(self, group: GroupPlan) -> Iterator[Way]:
+    def further(self, group: GroupPlan) -> Iterator[GroupPlan]:
         """Other numbers of parts not far from a group's, and the same tiles on fewer cores, or on
         all of them again."""
-        own = way_of(group)
+        own = cutting_of(group)
         for number, split in enumerate(own.splits):
             step, now = (self.tiler.cores if number == own.core_split else 1), split.parts
             for parts in (now + 1, now - 1, now + 2 * step, now - 2 * step, now * 3 // 2):
@@ -158,18 +155,18 @@ class Cuts:
         yield from (replace(own, cores=cores) for cores in dict.fromkeys(some))
 
 
-def by_axis(options: list[Estimate], room: int) -> list[Estimate]:
+def by_axis(options: list[Estimate], limit: int) -> list[Estimate]:
     """Options that fit: the best cut along each axis first, then the second best, and so on."""
     rows: dict[tuple[int | None, bool], list[Estimate]] = {}
     for option in sorted(options, key=lambda o: o.amid):
         row = rows.setdefault((option.axis, option.replicated), [])
-        if option.bytes <= room and (not row or option.bytes < SMALLER * row[-1].bytes):
+        if option.bytes <= limit and (not row or option.bytes < SMALLER * row[-1].bytes):
             row.append(option)
     found = [option for rank in zip_longest(*rows.values()) for option in rank if option]
     return found[:MOST]
 
 
-def _otherwise(own: Way) -> Iterator[Way]:
+def _otherwise(own: GroupPlan) -> Iterator[GroupPlan]:
     """The same tiles, divided among the cores or passed through in other ways; one axis less."""
     if len(own.splits) > 1:
         yield replace(own, splits=own.splits[::-1], core_split=_turned(own))
@@ -190,19 +187,19 @@ def _otherwise(own: Way) -> Iterator[Way]:
         yield _with(own, number, replace(split, halo=other))
 
 
-def _turned(own: Way) -> int | None:
+def _turned(own: GroupPlan) -> int | None:
     return None if own.core_split is None else len(own.splits) - 1 - own.core_split
 
 
-def _with(own: Way, number: int, split: Split) -> Way:
+def _with(own: GroupPlan, number: int, split: Split) -> GroupPlan:
     return replace(own, splits=(*own.splits[:number], split, *own.splits[number + 1 :]))
 
 
-def way_of(group: GroupPlan) -> Way:
+def cutting_of(group: GroupPlan) -> GroupPlan:
     """How a group is cut."""
     return replace(group, nodes=(), place=Place.CORES)
 
 
-def sane(way: Way) -> bool:
+def sane(cutting: GroupPlan) -> bool:
     """Whether a way has few enough tiles to look at."""
-    return prod(split.parts for split in way.splits) <= TILES
+    return prod(split.parts for split in cutting.splits) <= TILES

@@ -16,8 +16,8 @@ from tilewright.plan.plan import GroupPlan, Place, Plan
 from tilewright.program.account import engine_names, main_bytes_per_cycle, traffic
 from tilewright.program.place import Placed
 from tilewright.program.program import Transfer
+from tilewright.search.explanation.trials import Forced, How, Kind, Shortage, Trials, on_cores
 from tilewright.search.progress import Tell, silent
-from tilewright.search.trials import Forced, How, Kind, Shortage, Trials, on_cores
 from tilewright.tiling.group import cut_group, exports
 
 TIE = 0.005  # trials within half a percent of the plan are no gain unless they move fewer bytes
