@@ -4,18 +4,17 @@ Two ways to take it away: both groups as one, depth-first, cut as the search wou
 tensor between them kept in the scratchpads. Everything else stays as it is.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
-from heapq import heappop, heappush
-from math import prod
 
 from tilewright.cost.base import CostError
 from tilewright.cost.limits import broken_limit
 from tilewright.errors import TilewrightError, TilingError
 from tilewright.graph.graph import Graph
 from tilewright.machine.machine import Machine
+from tilewright.plan.order import order_with
 from tilewright.plan.plan import GroupPlan, Place, Plan
 from tilewright.program.account import traffic
 from tilewright.program.lower import lowered
@@ -24,14 +23,12 @@ from tilewright.program.pipeline import LESS_AT_ONCE
 from tilewright.program.place import DoesNotFitError, Placed
 from tilewright.program.program import Compute, Program
 from tilewright.program.timed import Short
+from tilewright.search.candidates.forced import forced_cuts, least_bytes
 from tilewright.search.candidates.network import Network
-from tilewright.search.candidates.tiles import USABLE_SHARE, Estimate, Tiler
-from tilewright.tiling.grid import Split
-from tilewright.tiling.group import TiledOp, cut_ops, exports, typed_group
+from tilewright.search.candidates.tiles import Estimate, Tiler
+from tilewright.tiling.group import TiledOp, exports, typed_group
 
 CUTS = 2  # ways to cut two groups as one that are simulated
-FINEST = 1024  # parts of an axis
-TILES = 256  # of a cut along two axes that is forced though the search would not try it
 VAST = 1 << 40  # bytes
 
 
@@ -282,101 +279,6 @@ class Trials:
                     return self.graph.nodes[index].name
                 todo += members
         return self.plan.groups[pair[1]].nodes[0]
-
-
-def forced_cuts(
-    tiler: Tiler, ops: tuple[TiledOp, ...], exported: dict[str, bool]
-) -> list[Estimate]:
-    """Ways to cut a group depth-first that fit a core, the best first: those of the search, and
-    where it has none, finer ones than it would try."""
-    for limit in (int(tiler.usable * USABLE_SHARE), tiler.usable):
-        options = tiler.fused(ops, exported, limit)
-        if options:
-            return options
-    fitting = [e for e in all_cuts(tiler, ops, exported) if e.bytes <= tiler.usable]
-    return sorted(fitting, key=lambda e: (e.cycles, e.traffic, e.bytes))
-
-
-def all_cuts(
-    tiler: Tiler, ops: tuple[TiledOp, ...], exported: dict[str, bool]
-) -> Iterator[Estimate]:
-    """Cuts along one and two axes, down to single positions, into a reasonable number of tiles."""
-    final = [name for name, used in exported.items() if not used]
-    shapes = [tiler.graph.types[name].shape for name in final]
-    if not shapes or len({len(shape) for shape in shapes}) != 1:
-        return
-    extents = [min(FINEST, *(shape[axis] for shape in shapes)) for axis in range(len(shapes[0]))]
-    single = {axis: _parts(extent) for axis, extent in enumerate(extents) if extent > 1}
-    cuts = [(Split(axis, parts),) for axis, row in single.items() for parts in row]
-    cuts += [
-        (Split(outer, first), Split(inner, second))
-        for outer in single
-        for inner in single
-        if inner != outer
-        for first in single[outer]
-        for second in single[inner]
-    ]
-    for cut in cuts:
-        if len(cut) > 1 and prod(split.parts for split in cut) > TILES:
-            continue
-        estimate = tiler.estimate(ops, exported, cut, 0)
-        if estimate is not None:
-            yield estimate
-
-
-def _parts(extent: int) -> list[int]:
-    """Two, four, ... parts, and single positions."""
-    return [*(1 << power for power in range(1, (extent - 1).bit_length())), extent]
-
-
-def least_bytes(tiler: Tiler, ops: tuple[TiledOp, ...], exported: dict[str, bool]) -> int | str:
-    """Bytes of the smallest tiles of a group on one core, or why it cannot be cut."""
-    known = [estimate.bytes for estimate in all_cuts(tiler, ops, exported)]
-    whole = tiler.estimate(ops, exported, (), None)
-    if known or whole is not None:
-        return min([*known, *([] if whole is None else [whole.bytes])])
-    for axis in range(max(len(tiler.graph.types[name].shape) for name in exported)):
-        try:
-            cut_ops(tiler.graph, ops, exported, (Split(axis, 2),), probe=True)
-        except TilingError as error:
-            return str(error)
-    return "its results have no axes in common"
-
-
-def order_with(
-    graph: Graph, groups: Sequence[GroupPlan], pair: tuple[int, int]
-) -> list[int] | None:
-    """An order of the groups with a pair as one (its first stands for both), close to the one they
-    have; None where they would wait for each other."""
-    first, second = pair
-    home = {name: i for i, group in enumerate(groups) for name in group.nodes}
-    joined = {name: first if number == second else number for name, number in home.items()}
-    order = order_of(graph, joined, len(groups))
-    return None if order is None else [number for number in order if number != second]
-
-
-def order_of(graph: Graph, home: Mapping[str, int], count: int) -> list[int] | None:
-    """An order in which groups can run, close to that of their numbers, given the group of every
-    node; None where some would wait for each other."""
-    needs: list[set[int]] = [set() for _ in range(count)]
-    for index, node in enumerate(graph.nodes):
-        own = home[node.name]
-        needs[own] |= {home[graph.nodes[p].name] for p in graph.predecessors(index)} - {own}
-    followers: list[list[int]] = [[] for _ in range(count)]
-    for number, before in enumerate(needs):
-        for other in before:
-            followers[other].append(number)
-    waiting = [len(before) for before in needs]
-    ready = [number for number, left in enumerate(waiting) if not left]
-    order: list[int] = []
-    while ready:
-        number = heappop(ready)
-        order.append(number)
-        for other in followers[number]:
-            waiting[other] -= 1
-            if not waiting[other]:
-                heappush(ready, other)
-    return order if len(order) == count else None
 
 
 def on_cores(group: GroupPlan) -> bool:

@@ -19,8 +19,8 @@ from tilewright.graph.ops import SPECS
 from tilewright.plan.plan import Place, Plan
 from tilewright.program.metrics import Objective
 from tilewright.search.candidates.candidate import Candidate, Candidates, plan_of
+from tilewright.search.candidates.forced import forced_cuts, least_bytes
 from tilewright.search.candidates.network import Network
-from tilewright.search.explanation.trials import forced_cuts, least_bytes
 from tilewright.units import format_bytes
 
 _KEYS = ("name", "operators", "action")

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
+from tilewright.plan.order import order_of
 from tilewright.plan.plan import GroupPlan, Place, Plan
-from tilewright.search.explanation.trials import order_of
 from tilewright.search.improvement.cuts import Cuts, cutting_of, sane
 from tilewright.search.improvement.shape import Kind, Shape, Site
 from tilewright.tiling.group import exports
