@@ -10,6 +10,7 @@ memories lie on the chip, each core has its own. `path` is the way between any t
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from html import escape
 from typing import Literal, TypeVar, get_args
 
 from tilewright.errors import TilewrightError
@@ -21,6 +22,7 @@ from tilewright.machine.parameters import (
     engine_dtypes,
 )
 from tilewright.machine.paths import shortest_path
+from tilewright.units import noun
 
 LinkKind = Literal["dma", "link", "bus", "broadcast"]
 EngineKind = Literal["matrix", "vector"]
@@ -170,12 +172,16 @@ class Machine:
     sources: tuple[tuple[str, str], ...] = ()
 
     def __repr__(self) -> str:
-        return f"Machine({self.name!r}: {self.title}, {len(self.cores)} cores)"
+        count = len(self.cores)
+        return f"Machine({self.name!r}: {self.title}, {count} {noun(count, 'core')})"
 
     def __str__(self) -> str:
         from tilewright.machine.text import machine_text  # which needs this class
 
         return machine_text(self)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
     @cached_property
     def memories(self) -> tuple[Memory, ...]:

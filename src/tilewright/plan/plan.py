@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from html import escape
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,6 +11,7 @@ import yaml
 
 from tilewright.errors import TilewrightError
 from tilewright.tiling.grid import Halo, Split
+from tilewright.units import noun
 
 _PLAN_KEYS = frozenset({"model", "machine", "dtype", "groups", "resident", "reloaded", "shared"})
 _GROUP_KEYS = frozenset({"nodes", "splits", "core_split", "place", "replicated", "cores"})
@@ -52,7 +54,7 @@ def group_label(number: int, group: GroupPlan) -> str:
     return f"groups[{number}] ('{first}'{' ...' if others else ''})"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Plan:
     """Decisions only: what follows from them is the Program's. `resident` tensors stay in the
     scratchpads from the group that makes them to those that read them, except for the nodes that
@@ -68,6 +70,19 @@ class Plan:
     reloaded: tuple[tuple[str, tuple[str, ...]], ...] = ()
     shared: tuple[tuple[str, tuple[str, ...]], ...] = ()
     notes: tuple[str, ...] = field(default=(), compare=False)
+
+    def __repr__(self) -> str:
+        groups, kept = len(self.groups), len(self.resident)
+        return (
+            f"Plan({self.model!r} on {self.machine!r}, {self.dtype}: {groups} "
+            f"{noun(groups, 'group')}, {kept} resident {noun(kept, 'tensor')})"
+        )
+
+    def __str__(self) -> str:
+        return plan_text(self)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(plan_text(self))}</pre>"
 
 
 def plan_text(plan: Plan) -> str:
