@@ -51,8 +51,9 @@ from tilewright.shrinking import (
     run_model,
     shrink_model,
 )
+from tilewright.tiling.cutting import cut_group
 from tilewright.tiling.grid import parse_splits
-from tilewright.tiling.group import cut_group, exports, find_node, group_between
+from tilewright.tiling.group import exports, find_node, group_between
 
 if TYPE_CHECKING:
     from tilewright.compare import Difference

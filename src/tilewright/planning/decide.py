@@ -20,7 +20,8 @@ from tilewright.search.fusion import Fusion
 from tilewright.search.layers import layer_by_layer as plan_layers
 from tilewright.search.patterns import Pattern
 from tilewright.search.progress import Tell
-from tilewright.tiling.group import cut_group, exports, typed_group, whole_tile
+from tilewright.tiling.cutting import cut_group
+from tilewright.tiling.group import exports, typed_group, whole_tile
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from tilewright.geometry.box import Box
 from tilewright.search.network import Network
 from tilewright.search.tiles import ROOM, Estimate, Tiler
+from tilewright.tiling.cutting import cut_ops
 from tilewright.tiling.grid import Split
-from tilewright.tiling.group import cut_ops
 
 __all__ = ["ROOM", "Section", "Sections"]
 OPTIONS = 12  # ways to cut a unit that are kept for each way to divide it among the cores

@@ -27,8 +27,9 @@ from tilewright.program.timed import Short
 from tilewright.search.network import Network
 from tilewright.search.sections import ROOM
 from tilewright.search.tiles import Estimate, Tiler
+from tilewright.tiling.cutting import cut_ops
 from tilewright.tiling.grid import Split
-from tilewright.tiling.group import TiledOp, cut_ops, exports, typed_group
+from tilewright.tiling.group import TiledOp, exports, typed_group
 
 CUTS = 2  # ways to cut two groups as one that are simulated
 FINEST = 1024  # parts of an axis

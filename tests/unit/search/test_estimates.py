@@ -17,8 +17,9 @@ from tilewright.program.layout import part
 from tilewright.search.looks import Dims
 from tilewright.search.network import Network
 from tilewright.search.tiles import ROOM, Estimate, Tiler
+from tilewright.tiling.cutting import cut_ops
 from tilewright.tiling.grid import Cut, Split
-from tilewright.tiling.group import GroupTiles, TiledOp, cut_ops
+from tilewright.tiling.group import GroupTiles, TiledOp
 
 FIELDS = ("compute", "dma", "fill", "bytes", "traffic", "energy", "halo")
 
