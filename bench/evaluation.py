@@ -30,8 +30,8 @@ from tilewright.planning import prepared
 from tilewright.program.lowering import Lowering
 from tilewright.program.metrics import Metrics, metrics_of
 from tilewright.program.timed import Short
+from tilewright.search.candidates.layers import layer_by_layer
 from tilewright.search.fusion import Fusion
-from tilewright.search.layers import layer_by_layer
 
 MODELS = Path(__file__).resolve().parents[2] / "shared" / "data" / "models"
 LIMITS = {  # milliseconds with one group changed; from scratch, five times as many

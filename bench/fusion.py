@@ -22,10 +22,10 @@ from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Place, Plan, plan_text
 from tilewright.planning import plan_model, prepared
 from tilewright.program.lower import lowered
-from tilewright.search.bounds import bounds_of
+from tilewright.search.bounds.bounds import bounds_of
+from tilewright.search.candidates.layers import layer_by_layer
 from tilewright.search.effort import Effort
 from tilewright.search.fusion import Fusion
-from tilewright.search.layers import layer_by_layer
 
 MAIN = (
     "resnet18",
@@ -102,7 +102,7 @@ def untiled(model: str, machine: Machine) -> int | None:
     """Cycles of the best plan that keeps values but runs no two operators tile by tile."""
     graph = prepared(api.load(model).graph, machine, machine.dtype).graph
     search = Fusion(graph, machine, machine.dtype, model)
-    search.ways.tiled = False
+    search.candidates.tiled = False
     return search.run().best.cycles
 
 

@@ -21,12 +21,15 @@ from tilewright.version import __version__
 
 if TYPE_CHECKING:
     from tilewright.api import (
+        Comparison,
         Explained,
         Machine,
         Model,
         PartitionResult,
         Plan,
         PlanResult,
+        Rechecked,
+        RunResult,
         ShrinkResult,
         Tiles,
         compare,
@@ -47,12 +50,15 @@ if TYPE_CHECKING:
 
 
 __all__ = [
+    "Comparison",
     "Explained",
     "Machine",
     "Model",
     "PartitionResult",
     "Plan",
     "PlanResult",
+    "Rechecked",
+    "RunResult",
     "ShrinkResult",
     "Table",
     "Tiles",
@@ -77,21 +83,25 @@ _ELSEWHERE = {"Table": "tables", "TilewrightError": "errors"}
 
 
 class _Job(ModuleType):
-    """A package that can be called: `tilewright.plan(...)` is the job, `tilewright.plan.plan` still
-    a module of it. Help and signature are those of the function."""
+    # A package that can be called: `tilewright.plan(...)` is the job, `tilewright.plan.plan` still
+    # a module of it. Documentation and signature are those of the function.
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        return getattr(import_module("tilewright.api"), _name(self))(*arguments, **options)
+        return _function(self)(*arguments, **options)
+
+    @property
+    def __doc__(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return _function(self).__doc__
 
     @property
     def __signature__(self) -> Any:
         from inspect import signature
 
-        return signature(getattr(import_module("tilewright.api"), _name(self)))
+        return signature(_function(self))
 
 
-def _name(package: ModuleType) -> str:
-    return package.__name__.rpartition(".")[2]
+def _function(package: ModuleType) -> Any:
+    return getattr(import_module("tilewright.api"), package.__name__.rpartition(".")[2])
 
 
 class _Tilewright(ModuleType):

@@ -51,25 +51,35 @@ def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
         raise OutputError(f"cannot write '{folder}': {error.strerror or error}") from None
 
 
-def load_inputs(path: Path, graph: Graph) -> dict[str, Array]:
-    """Arrays for every input of the network, from an .npz file."""
+def load_inputs(given: Path | Mapping[str, Array], graph: Graph) -> dict[str, Array]:
+    """Arrays for every input of the network, by name or from an .npz file."""
+    if isinstance(given, Path):
+        return _matching(_load_npz(given), f"'{given}'", graph)
+    return _matching(given, "what is given", graph)
+
+
+def _load_npz(path: Path) -> dict[str, Array]:
     try:
         stored = np.load(path)
         if not isinstance(stored, NpzFile):
             raise ValueError("it holds one array without a name (.npy)")
         with stored:
-            arrays: dict[str, Array] = {name: stored[name] for name in stored.files}
+            return {name: stored[name] for name in stored.files}
     except OSError as error:
         raise ModelError(f"cannot read '{path}': {error.strerror or error}") from None
     except (ValueError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         raise ModelError(f"cannot read '{path}' as .npz: {error}") from None
+
+
+def _matching(arrays: Mapping[str, Array], label: str, graph: Graph) -> dict[str, Array]:
+    """Of the arrays those that the network reads, each of the right type and shape."""
     for name in graph.inputs:
         if name not in arrays:
-            raise ModelError(f"'{path}' has no array for input '{name}'")
+            raise ModelError(f"{label} has no array for input '{name}'")
         kind = graph.types[name]
         if arrays[name].shape != kind.shape or str(arrays[name].dtype) != kind.dtype:
             raise ModelError(
-                f"input '{name}' is {kind}; '{path}' holds {arrays[name].dtype}"
+                f"input '{name}' is {kind}; {label} holds {arrays[name].dtype}"
                 f"{list(arrays[name].shape)}"
             )
     return {name: arrays[name] for name in graph.inputs}

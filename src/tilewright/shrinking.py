@@ -253,18 +253,36 @@ def _metadata(shrunk: Shrunk, seeded_weights: bool) -> dict[str, str]:
     return facts
 
 
-@dataclass(frozen=True, slots=True)
-class RunResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class RunResult(Shown):
     """What a run gave and took; the peak is None where the system does not report it."""
 
     outputs: Mapping[str, Array]
     peak_bytes: int | None
     cpu_seconds: float
 
+    def headline(self) -> list[str]:
+        """Peak memory and CPU time."""
+        peak = "unknown" if self.peak_bytes is None else format_bytes(self.peak_bytes)
+        return [f"peak memory of the run {peak}, CPU time {self.cpu_seconds:.2f} s"]
+
+    def as_table(self) -> Table:
+        """One row per output: its type, its shape, the range of its numbers."""
+        rows: list[tuple[Cell, ...]] = []
+        for name, array in self.outputs.items():
+            shape = "x".join(map(str, array.shape))
+            ends = _ends(array) if array.dtype.kind in "biuf" and array.size else (None, None)
+            rows.append((name, str(array.dtype), shape, *ends))
+        return Table("outputs", ("output", "dtype", "shape", "least", "largest"), tuple(rows))
+
+
+def _ends(array: Array) -> tuple[float, float]:
+    return float(array.min()), float(array.max())
+
 
 def run_model(
     model: Model,
-    inputs: Path | None = None,
+    inputs: Path | Mapping[str, Array] | None = None,
     output: Path | None = None,
     *,
     seed: int = 0,

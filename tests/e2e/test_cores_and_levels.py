@@ -24,7 +24,7 @@ from tilewright.program.lower import lowered
 from tilewright.program.metrics import metrics_of_placed
 from tilewright.program.place import Placed
 from tilewright.program.verify import verify_placed, verify_program
-from tilewright.search.bounds import bounds_of
+from tilewright.search.bounds.bounds import bounds_of
 from tilewright.search.fusion import Fusion
 from tilewright.tiling.grid import Split
 

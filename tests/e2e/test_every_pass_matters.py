@@ -19,8 +19,8 @@ from tilewright.program.lower import lowered
 from tilewright.program.pipeline import PASSES
 from tilewright.program.place import Placed
 from tilewright.program.text import program_text
+from tilewright.search.candidates.layers import layer_by_layer
 from tilewright.search.fusion import Fusion
-from tilewright.search.layers import layer_by_layer
 from tilewright.tiling.grid import Split
 from tilewright.tiling.group import exports
 

@@ -5,7 +5,7 @@ import pytest
 from support.programs import lowered, relative_error
 from tilewright.program.account import account_of
 from tilewright.program.verify import verify_placed, verify_program
-from tilewright.search.bounds import bounds_of
+from tilewright.search.bounds.bounds import bounds_of
 
 NETWORKS = (
     "four_convs@56x56",

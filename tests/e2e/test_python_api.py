@@ -10,13 +10,15 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+import yaml
 
 import tilewright
 from tilewright import api
 from tilewright.frontend.save import serialize
 from tilewright.frontend.weights import seeded
 
-JOBS = "load tile shrink plan explain verify partition kernel sweep compare machine".split()
+ROOT = Path(__file__).parents[2]
+JOBS = "load tile shrink run plan explain verify partition kernel sweep compare machine".split()
 
 
 def net(size: int = 16):
@@ -29,6 +31,9 @@ def test_every_job_is_there_documented_and_its_example_runs(name: str, tmp_path:
     assert callable(job)
     function = getattr(api, name)
     assert inspect.signature(job) == inspect.signature(function)
+    assert inspect.getdoc(job) == inspect.getdoc(function)
+    kinds = {p.kind for p in inspect.signature(function).parameters.values()}
+    assert inspect.Parameter.VAR_KEYWORD not in kinds, "options are named"
     assert all(p.annotation is not p.empty for p in inspect.signature(function).parameters.values())
     (example,) = [
         test
@@ -86,6 +91,65 @@ def test_budgets_machines_and_plans_are_taken_as_text_and_as_objects(tmp_path: P
         assert again.latency_cycles == first.latency_cycles
 
 
+def test_machines_go_wherever_a_machine_is_wanted(tmp_path: Path) -> None:
+    """By name, file, mapping and object, whatever the job."""
+    path = ROOT / "examples" / "machines" / "1-minimal.yaml"
+    whole = yaml.safe_load(path.read_text())
+    small = tilewright.machine(path)
+    given = (path, str(path), whole, small)
+    cycles = {
+        tilewright.plan(net(), on, layer_by_layer=True, verify=False).latency_cycles for on in given
+    }
+    assert len(cycles) == 1
+    assert len({len(tilewright.partition(net(), on=on).as_table()) for on in given}) == 1
+    assert len({tilewright.tile(net(), "H=2", node="conv1", on=on).counts for on in given}) == 1
+    core = tilewright.machine("trn2")
+    for on in ("trn2", core):
+        assert tilewright.kernel("matmul", size=(128, 128, 512), on=on).machine == core
+
+
+def test_a_kernel_is_taken_out_of_a_model_in_memory() -> None:
+    found = tilewright.kernel(model=net(), node="conv1", dtype="fp32")
+    assert found.problem.text().startswith("conv2d 3x16x16 -> 8 channels, 3x3")
+
+
+def test_plans_are_taken_from_folders_and_files_of_runs(tmp_path: Path) -> None:
+    run = tilewright.plan(net(), "mcu", layer_by_layer=True)
+    folder = run.save(tmp_path / "run")
+    for given in (folder, folder / "plan.yaml", run.plan, run):
+        assert (
+            tilewright.plan(net(), "mcu", plan=given, verify=False).plan.groups == run.plan.groups
+        )
+    for given in (folder, folder / "plan.yaml", str(folder / "summary.json"), run):
+        assert tilewright.verify(given).verified is not None
+        assert len(tilewright.explain(given).as_table()) == 3
+
+
+def test_a_run_takes_arrays(tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(serialize(net()))
+    ones = np.ones((1, 3, 16, 16), np.float32)
+    done = tilewright.run(path, {"input": ones})
+    np.savez(tmp_path / "ones.npz", input=ones)
+    again = tilewright.run(path, tmp_path / "ones.npz")
+    assert np.array_equal(done.outputs["conv4"], again.outputs["conv4"])
+    assert np.any(done.outputs["conv4"] != tilewright.run(path).outputs["conv4"])
+    row = next(iter(done.as_table()))
+    assert row["shape"] == "1x8x16x16" and row["largest"] == done.outputs["conv4"].max()
+    with pytest.raises(tilewright.TilewrightError, match="no array for input 'input'"):
+        tilewright.run(path, {"other": ones})
+
+
+def test_comparisons_go_to_pages_and_tables(tmp_path: Path) -> None:
+    first, second = (
+        tilewright.plan(net(), on, layer_by_layer=True, verify=False) for on in ("mcu", "npu-2.7")
+    )
+    found = tilewright.compare(first, second, first)
+    assert len(found) == 2 and [each.before for each in found] == [found[0].before] * 2
+    assert {row["plan"] for row in found.as_table()} == {found[0].after.name}
+    assert "</html>" in found.save(tmp_path / "compare.html").read_text()
+
+
 def test_planning_is_a_function_of_its_arguments(monkeypatch, capsys, tmp_path: Path) -> None:
     """`plan(graph, machine, options)` opens no file of a user, prints nothing, and gives equal
     plans for equal arguments."""
@@ -112,7 +176,10 @@ def test_results_are_read_at_a_glance() -> None:
         tilewright.verify(run),
         tilewright.partition("resnet18"),
         tilewright.kernel("matmul", size="512x256x1024"),
+        tilewright.compare(run, run),
         *tilewright.compare(run, run),
+        tilewright.shrink("fsrcnn@64x64", "50%"),
+        tilewright.run(onnx.load_from_string(serialize(net()))),
     ]
     for result in shown:
         assert 0 < len(repr(result)) < 2500, type(result)
@@ -120,7 +187,10 @@ def test_results_are_read_at_a_glance() -> None:
         assert page.startswith("<p><b>") and "</table>" in page
         assert result.to_csv().count("\n") == len(result.as_table()) + 1
     assert len(repr(tilewright.load("resnet18").graph)) < 100
-    assert len(repr(tilewright.machine("npu-2.7"))) < 200
+    for thing in (tilewright.machine("npu-2.7"), run.plan):
+        assert len(repr(thing)) < 200 and str(thing).count("\n") > 5
+        assert thing._repr_html_().startswith("<pre>")
+    assert str(run.plan) == run.yaml
 
 
 def test_tables_add_up_and_go_to_files(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_an_interrupt_while_explaining_is_one_line(
 ) -> None:
     folder = tmp_path / "run"
     succeeds("plan", net, "--on", "mcu", "--layer-by-layer", "--no-verify", "--out", folder)
-    from tilewright.search import explain
+    from tilewright.search.explanation import explain
 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -114,6 +114,12 @@ def test_tables_go_to_csv_from_every_command(succeeds, net: Path, tmp_path: Path
     assert all(float(row["share"]) > 0 and row["engine"] for row in layers)
     groups = list(csv.DictReader((tmp_path / "table.groups.csv").open()))
     assert sum(float(row["share"]) for row in groups) == pytest.approx(1)
+    assert written("kernel", "matmul", "--size", "128x128x512")[0]["engine"]
+    for number, machine in enumerate(("npu-2.7", "mcu")):
+        options = ("--layer-by-layer", "--no-verify", "--out", tmp_path / f"run{number}")
+        succeeds("plan", net, "--on", machine, *options)
+    causes = written("compare", tmp_path / "run0", tmp_path / "run1")
+    assert {row["plan"] for row in causes} == {str(tmp_path / "run1")}
 
 
 @pytest.mark.parametrize("name", COMMANDS)

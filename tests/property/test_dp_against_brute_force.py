@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilewright.search.dp import best_groupings, greedy_merge
+from tilewright.search.grouping.dp import best_groupings, greedy_merge
 
 Evaluate = Callable[[int], float | None]
 

@@ -24,8 +24,8 @@ from tilewright.program.metrics import Metrics, metrics_of, metrics_of_placed
 from tilewright.program.place import DoesNotFitError, Placed
 from tilewright.program.text import program_text
 from tilewright.program.timed import Short, Timed
+from tilewright.search.candidates.candidate import NoTileFitsError
 from tilewright.search.fusion import Fusion
-from tilewright.search.ways import NoTileFitsError
 
 MACHINES = {name: load_machine(name) for name in ("npu-2.7", "npu-4.0", "three-core-bus")}
 KIBIBYTES = (None, 8, 12, 16, 40)

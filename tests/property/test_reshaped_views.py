@@ -13,7 +13,7 @@ from tilewright.machine.load import load_machine
 from tilewright.plan.plan import Place
 from tilewright.program.program import View
 from tilewright.program.views import SHORTEST_RUN, view_of
-from tilewright.search.network import Network
+from tilewright.search.candidates.network import Network
 
 EXTENTS = st.sampled_from((1, 1, 2, 2, 3, 4, 6))
 

@@ -12,9 +12,9 @@ from tilewright.graph.graph import Graph
 from tilewright.machine.load import load_machine
 from tilewright.machine.machine import Machine
 from tilewright.planning import prepared
-from tilewright.search.dp import best_groupings
+from tilewright.search.candidates.candidate import NoTileFitsError
 from tilewright.search.fusion import Fusion
-from tilewright.search.ways import NoTileFitsError
+from tilewright.search.grouping.dp import best_groupings
 
 MISSED = 1.02  # of the best grouping's cycles
 UNITS = 6

@@ -20,7 +20,7 @@ from tilewright.program.lower import lowered as lowered_plan
 from tilewright.program.place import Placed
 from tilewright.program.program import Program, Task
 from tilewright.schedule.problem import Problem, Schedule
-from tilewright.search.layers import layer_by_layer
+from tilewright.search.candidates.layers import layer_by_layer
 from tilewright.tiling.grid import Split
 
 

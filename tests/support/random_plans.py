@@ -20,8 +20,8 @@ from tilewright.planning import Numbers, prepared, run_tasks, validate
 from tilewright.program.account import account_of
 from tilewright.program.lower import lowered
 from tilewright.program.place import Placed
-from tilewright.search.bounds import bounds_of
-from tilewright.search.network import Network
+from tilewright.search.bounds.bounds import bounds_of
+from tilewright.search.candidates.network import Network
 from tilewright.tiling.grid import Halo, Split
 from tilewright.tiling.group import exports
 

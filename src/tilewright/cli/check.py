@@ -137,7 +137,7 @@ def _plan(path: Path) -> str:
 
 
 def _patterns(path: Path) -> str:
-    from tilewright.search.patterns import read_patterns
+    from tilewright.search.grouping.patterns import read_patterns
 
     count = len(read_patterns(path))
     return f"{count} {noun(count, 'pattern')}"

@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 from tilewright import api
-from tilewright.cli.common import JsonOption, out, print_json
-from tilewright.files import write_text
+from tilewright.cli.common import CsvOption, JsonOption, out, print_json
 
 
 def compare(
@@ -22,6 +21,7 @@ def compare(
     page: Annotated[
         Path | None, typer.Option("--html", metavar="FILE.html", help="Write it as a page too.")
     ] = None,
+    csv: CsvOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compare plans with the first: groups, cuts, what stays resident, cycles, bytes, energy.
@@ -35,16 +35,18 @@ def compare(
 
       tilewright compare edge#0 edge#17 edge#18 --html compare.html
     """
-    from tilewright.compare import compare as compare_all
     from tilewright.compare import told
 
+    for path in (page, csv):
+        if path is not None:
+            api.check_writable(path)
+    found = api.compare(*names)
     if page is not None:
-        api.check_writable(page)
-    found = compare_all(*names)
-    if page is not None:
-        write_text(page, told.page(found))
+        found.save(page)
+    if csv is not None:
+        found.to_csv(csv)
     if as_json:
-        print_json({"compared": [told.difference_json(each) for each in found]})
+        print_json(found.json)
         return
     for each in found:
         out.print(told.headline(each), soft_wrap=True)

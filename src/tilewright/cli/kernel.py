@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tilewright.cli.common import JsonOption, note, out, print_json
+from tilewright.cli.common import CsvOption, JsonOption, note, out, print_json
 from tilewright.errors import TilewrightError
 
 if TYPE_CHECKING:
@@ -117,6 +117,7 @@ def conv2d(
     claim_us: ClaimOption = None,
     check: CheckOption = None,
     folder: OutOption = None,
+    csv: CsvOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """A convolution with bias, ReLU and max-pool as one kernel.
@@ -147,10 +148,10 @@ def conv2d(
         "stride": stride,
         "bias": bias,
         "relu": relu,
-        "graph": None if model is None else _graph(model),
+        "model": model,
         "node": node,
     }
-    common = _Common(dtype, on, nest, ladder, search, claim_us, check, folder, as_json)
+    common = _Common(dtype, on, nest, ladder, search, claim_us, check, folder, csv, as_json)
     _plan("conv2d", problem, common)
 
 
@@ -168,6 +169,7 @@ def matmul(
     claim_us: ClaimOption = None,
     check: CheckOption = None,
     folder: OutOption = None,
+    csv: CsvOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """A matrix product as one kernel: K on the partitions, tiles of at most 512 columns.
@@ -176,7 +178,7 @@ def matmul(
 
       tilewright kernel matmul --size 512x1024x4096 --dtype fp16 --search
     """
-    common = _Common(dtype, on, nest, ladder, search, claim_us, check, folder, as_json)
+    common = _Common(dtype, on, nest, ladder, search, claim_us, check, folder, csv, as_json)
     _plan("matmul", {"size": size}, common)
 
 
@@ -192,16 +194,19 @@ class _Common:
     claim_us: float | None
     check: bool | None
     folder: Path | None
+    csv: Path | None
     as_json: bool
 
 
 def _plan(kind: str, problem: dict[str, Any], common: _Common) -> None:
     """Plan a kernel of a kind, and tell it."""
-    from tilewright.kernel.plan import plan_kernel
+    from tilewright import api
 
     _one_of(common.nest, common.ladder, common.search)
     _writable(common.folder)
-    plan = plan_kernel(
+    if common.csv is not None:
+        api.check_writable(common.csv)
+    plan = api.kernel(
         kind,
         **problem,
         dtype=common.dtype,
@@ -211,6 +216,8 @@ def _plan(kind: str, problem: dict[str, Any], common: _Common) -> None:
         claim_us=common.claim_us,
         check=False if common.ladder else common.check,
     )
+    if common.csv is not None:
+        plan.to_csv(common.csv)
     _report(plan, common.ladder, common.folder, common.as_json)
     if common.claim_us is not None:
         note(f"claimed {common.claim_us:g} us: not below the tensor engine's floor")
@@ -226,13 +233,6 @@ def _writable(folder: Path | None) -> None:
         from tilewright.runs.folder import check_place
 
         check_place(folder)
-
-
-def _graph(model: str):
-    from tilewright import api
-    from tilewright.frontend.normalize import normalize
-
-    return normalize(api.load(model).graph)
 
 
 def _report(plan: "KernelPlan", ladder: bool, folder: Path | None, as_json: bool) -> None:

@@ -45,7 +45,13 @@ def machine_tree(name_or_path: str | Path) -> Tree:
 
 
 def machine_of(tree: Tree, label: str) -> Machine:
-    """The machine that a mapping describes; `label` is what faults call it."""
+    """The machine that a mapping describes; `label` is what faults call it. What it extends is a
+    shipped machine, or a file."""
+    base = tree.get("extends")
+    if base is not None:
+        below = {key: value for key, value in machine_tree(str(base)).items() if key != "name"}
+        above = {key: value for key, value in tree.items() if key != "extends"}
+        tree = _merged(below, above)
     try:
         context = {"source": tree.get("source")}
         return build_machine(MachineFile.model_validate(tree, context=context))

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from tilewright.cost.peak import peak_macs
 from tilewright.errors import TilewrightError
@@ -45,8 +46,12 @@ class Target:
         return self.memories[0]
 
 
-def load_target(name: str, dtype: str) -> Target:
-    """A processor or a planned machine by name or file, for a network of an element type."""
+def load_target(given: str | Path | Machine, dtype: str) -> Target:
+    """A processor or a planned machine by name or file, or a machine as it is, for a network of an
+    element type."""
+    if isinstance(given, Machine):
+        return _of_machine(given)
+    name = str(given)
     if is_processor(name):
         return _of_processor(load_processor(name), dtype)
     try:

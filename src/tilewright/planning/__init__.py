@@ -19,9 +19,9 @@ from tilewright.planning.result import Arrays, Failure, Numbers, Planned, Verifi
 from tilewright.program.account import account_of
 from tilewright.program.lower import Watch, lowered
 from tilewright.program.metrics import Objective
-from tilewright.search.bounds import bounds_of
+from tilewright.search.bounds.bounds import bounds_of
 from tilewright.search.effort import Effort
-from tilewright.search.patterns import Pattern, read_patterns
+from tilewright.search.grouping.patterns import Pattern, read_patterns
 from tilewright.search.progress import Tell, silent
 
 __all__ = [
@@ -67,13 +67,13 @@ def plan(
         progress("bounding what any plan takes")
         bounds = bounds_of(legal.graph, machine, dtype)
         progress("lowering, placing and scheduling")
-        placed = lowered(legal.graph, machine, decision.plan, decision.without, watch)
+        placed = lowered(decision.graph, machine, decision.plan, decision.without, watch)
     progress("validating")
     validate(placed, machine)
     return Planned(
         decision.plan,
         machine,
-        legal.graph,
+        decision.graph,
         placed,
         account_of(placed, machine),
         bounds,

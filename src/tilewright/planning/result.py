@@ -10,10 +10,10 @@ from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Plan
 from tilewright.program.account import Account
 from tilewright.program.place import Placed
-from tilewright.search.ablation import Ablation
-from tilewright.search.bounds import Bounds
+from tilewright.search.bounds.bounds import Bounds
+from tilewright.search.explanation.ablation import Ablation
 from tilewright.search.fusion import Found
-from tilewright.search.patterns import Pattern
+from tilewright.search.grouping.patterns import Pattern
 
 Arrays = Mapping[str, Array]
 

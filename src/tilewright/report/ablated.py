@@ -6,7 +6,7 @@ from rich.table import Table
 
 from tilewright.machine.machine import Machine
 from tilewright.planning import Planned
-from tilewright.search.ablation import PUBLISHED, PUBLISHED_FOR, Ablation
+from tilewright.search.explanation.ablation import PUBLISHED, PUBLISHED_FOR, Ablation
 from tilewright.units import format_bytes
 
 CAVEATS = (

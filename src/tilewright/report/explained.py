@@ -6,8 +6,8 @@ from rich.table import Table
 
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Place, Plan
-from tilewright.search.explain import Boundary, Explanation, GroupFacts, label_of
-from tilewright.search.trials import Forced, Kind
+from tilewright.search.explanation.explain import Boundary, Explanation, GroupFacts, label_of
+from tilewright.search.explanation.trials import Forced, Kind
 from tilewright.units import format_bytes, format_time, noun
 
 

@@ -9,7 +9,7 @@ from tilewright.report.ablated import ablation_json
 from tilewright.report.html.groups import group_parts
 from tilewright.report.verified import REFERENCES, UNVERIFIED, as_written, failure_json
 from tilewright.schedule.timeline import EngineUse, IdleReason
-from tilewright.search.patterns import pattern_row
+from tilewright.search.grouping.patterns import pattern_row
 from tilewright.units import format_bytes, format_time, noun
 
 LAYERS = "layer by layer"  # the rival that speed-ups refer to

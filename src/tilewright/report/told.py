@@ -2,7 +2,7 @@
 
 from tilewright.planning import Planned
 from tilewright.report.html.story import Bound, GroupNote, Reason, Rival, Story
-from tilewright.search.explain import Explanation, group_facts
+from tilewright.search.explanation.explain import Explanation, group_facts
 
 LOWERINGS = 8  # trials beside a plan, at most; `tilewright explain` makes them all
 LOWERED_TASKS = 6000  # tasks of all these trials together, about

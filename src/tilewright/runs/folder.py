@@ -16,8 +16,8 @@ from tilewright.report.plan_summary import summary_json
 from tilewright.report.told import cheap_boundaries, told
 from tilewright.report.verified import verified_line
 from tilewright.runs.saved import FOLDER, MANIFEST, save_run
-from tilewright.search.explain import MOST_BOUNDARIES, Explanation, explain
-from tilewright.search.patterns import apart_edges
+from tilewright.search.explanation.explain import MOST_BOUNDARIES, Explanation, explain
+from tilewright.search.grouping.patterns import apart_edges
 from tilewright.search.progress import Tell, silent
 
 FILES = ("report.html", "summary.json", "plan.yaml", "program.txt", "schedule.json", "memory.png")

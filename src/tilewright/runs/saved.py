@@ -36,14 +36,14 @@ from tilewright.program import store
 from tilewright.program.account import Account, account_of
 from tilewright.program.place import Placed
 from tilewright.report.verified import failure_json, failure_of
-from tilewright.search.patterns import Pattern, pattern_of, pattern_row
+from tilewright.search.grouping.patterns import Pattern, pattern_of, pattern_row
 from tilewright.tables import Shown, Table
 from tilewright.units import noun
 from tilewright.version import __version__
 
 VERSION = 2
 FOLDER, MANIFEST = "run", "run.json"
-_PLAN = "plan.yaml"
+PLAN_FILE = "plan.yaml"
 _PLACED, _MACHINE, _NETWORK = "placed.json", "machine.json", "network.json"
 _INPUTS, _WEIGHTS, _EXPECTED = "inputs.npz", "weights.npz", "expected.npz"
 _DAMAGE = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, MemoryError)
@@ -117,7 +117,7 @@ def save_run(planned: Planned, folder: Path) -> None:
         store.save(planned.placed, inside / _PLACED)
         store.save(planned.machine, inside / _MACHINE)
         save_network(planned.graph, inside / _NETWORK)
-        (inside / _PLAN).write_text(plan_text(planned.plan), encoding="utf-8")
+        (inside / PLAN_FILE).write_text(plan_text(planned.plan), encoding="utf-8")
         numbers = planned.numbers
         if numbers is not None:
             save_arrays(numbers.inputs, inside / _INPUTS)
@@ -186,7 +186,7 @@ def load_run(folder: Path) -> SavedRun:
     return SavedRun(
         load_network(inside / _NETWORK),
         store.load(Machine, inside / _MACHINE),
-        read_plan(inside / _PLAN if (inside / _PLAN).is_file() else folder / _PLAN),
+        read_plan(inside / PLAN_FILE if (inside / PLAN_FILE).is_file() else folder / PLAN_FILE),
         store.load(Placed, inside / _PLACED),
         frozenset(about["without"]),
         tuple(pattern_of(row, f"'{inside / MANIFEST}'") for row in about["patterns"]),
@@ -200,9 +200,9 @@ def _unchanged(folder: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
     plan anew."""
     about = _manifest(folder)
     changed = _changed(folder, about["files"])
-    edited = folder / _PLAN
-    if _PLAN in changed and f"{FOLDER}/{_PLAN}" in about["files"] and edited.is_file():
-        changed.remove(_PLAN)
+    edited = folder / PLAN_FILE
+    if PLAN_FILE in changed and f"{FOLDER}/{PLAN_FILE}" in about["files"] and edited.is_file():
+        changed.remove(PLAN_FILE)
     else:
         edited = None
     if changed:

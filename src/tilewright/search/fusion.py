@@ -18,34 +18,38 @@ from tilewright.program.lowering import Lowering
 from tilewright.program.metrics import Metrics, Objective, metrics_of, metrics_of_placed
 from tilewright.program.place import DoesNotFitError
 from tilewright.program.timed import Timed
-from tilewright.search.cuts import Cuts
-from tilewright.search.dp import best_groupings, greedy_merge
+from tilewright.search.candidates.candidate import Candidates
+from tilewright.search.candidates.network import Network
+from tilewright.search.candidates.tiles import USABLE_SHARE
 from tilewright.search.effort import Effort
 from tilewright.search.found import Found, Trial
-from tilewright.search.improve import EVALUATIONS, Improver
-from tilewright.search.moves import Moves
-from tilewright.search.network import Network
-from tilewright.search.patterns import Pattern, Space
+from tilewright.search.grouping.dp import best_groupings, greedy_merge
+from tilewright.search.grouping.patterns import Pattern, Space
+from tilewright.search.improvement.cuts import Cuts
+from tilewright.search.improvement.improve import EVALUATIONS, Improver
+from tilewright.search.improvement.moves import Moves
+from tilewright.search.improvement.refine import RANKS, Refiner, estimates_of
 from tilewright.search.progress import Tell, silent
-from tilewright.search.refine import RANKS, Refiner, ways_of
-from tilewright.search.sections import ROOM
-from tilewright.search.ways import Ways
 from tilewright.tiling.group import exports
 
 TIE = 0.005  # plans within half a percent count as equal: fewer bytes win
 KEPT = 3  # groupings of the additive model that are simulated
-LOOKS = 150  # groups per unit that the additive model may look at
-ROOMS = (ROOM, 0.75, 0.6)  # shares of the scratchpads that sections are planned with, in turn
+GROUPS_PER_UNIT = 150  # groups per unit that the additive model may look at
+SHARES = (
+    USABLE_SHARE,
+    0.75,
+    0.6,
+)  # of the scratchpads that sections are planned with
 SWAPS = 4  # groups that are simulated tile by tile though keeping their values looks better
 LEANINGS = (1.0, 0.3)  # how much it is worth to hold fewer constants, tried one after the other
 REPAIRS = 6  # times that groups which do not fit are run one by one instead
-SMALL_GROUP = 16  # units; larger groups are rather planned again with less room
+SMALL_GROUP = 16  # units; larger groups are rather planned again with a smaller share
 TASKS = 40_000  # of all trials that may be left out: fewer are tried where one takes long
 REFINED = 30_000  # tasks that are simulated to cut groups in other ways
 PATIENCE = 20  # such changes without success, after which no more are tried
 PROMOTIONS = 8  # values that are tried as resident after the groups are chosen
 STARTS = 2  # plans that are improved for a while, before the best is
-SHARE = 0.1  # of all evaluations that each of them gets
+START_SHARE = 0.1  # of all evaluations that each of them gets
 WORSE = 1.5  # times the best's score that such a plan may have
 RIVALS = ("layer by layer", "greedy merge")
 STAGES = ["greedy merging", "groups of the additive model", "their variations", "improvements"]
@@ -69,15 +73,15 @@ class Fusion:
         self.graph, self.machine, self.model = graph, machine, model
         self.network = Network(graph, machine, dtype)
         self.lowering = Lowering(graph, machine, dtype, without)
-        self.ways = Ways(self.network, objective)
-        self.ways.tiler.pipelines = "pipelining" not in without
-        self.ways.tiler.looks.reshapes = "implicit-reshape" not in without
-        self.space = Space(self.ways, patterns)
+        self.candidates = Candidates(self.network, objective)
+        self.candidates.tiler.pipelines = "pipelining" not in without
+        self.candidates.tiler.costs.reshapes = "implicit-reshape" not in without
+        self.space = Space(self.candidates, patterns)
         self.objective, self.without, self.progress = objective, without, progress
         self.trials: list[Trial] = []
         self.outside: list[Trial] = []  # rivals that patterns of the user do not allow
         self.at_fault: frozenset[int] = frozenset()  # groups of the last plan that do not fit
-        self.room = ROOMS[0]
+        self.share = SHARES[0]
         self.simulated = 0
         self.exact = False  # until all groups were looked at
         self.looked_at = 0
@@ -93,7 +97,7 @@ class Fusion:
         self.progress("layer by layer, as a start")
         self.space.check()
         self._layers()
-        self.ways.tiler.quick = effort is Effort.LOW
+        self.candidates.tiler.quick = effort is Effort.LOW
         interrupted = False
         try:
             self._search(effort)
@@ -111,6 +115,12 @@ class Fusion:
             self._left_out() if interrupted else "",
         )
 
+    def improved(self, start: Trial, evaluations: int) -> Trial:
+        """A plan found elsewhere, and what moves make of it."""
+        self.trials.append(start)
+        self._improve(evaluations)
+        return self.best()
+
     def _left_out(self) -> str:
         """What an interrupt left out, in words."""
         left = [what for what in STAGES if what not in self.done]
@@ -125,7 +135,7 @@ class Fusion:
             self.attempt("layer by layer", self.space.singles)
             return
         masks = tuple(1 << unit.number for unit in self.network.units)
-        rival = self._trial("layer by layer", self.ways.plan(self.model, masks), masks)
+        rival = self._trial("layer by layer", self.candidates.plan(self.model, masks), masks)
         self.outside += [rival] if rival is not None else []
         self.attempt("patterns alone", self.space.singles)
 
@@ -134,14 +144,14 @@ class Fusion:
         if self.objective is not Objective.LATENCY:
             self._latency(effort)
         self.progress("merging greedily, as compilers do")
-        for room in ROOMS:
-            self._take(room)
+        for share in SHARES:
+            self._take(share)
             merged = greedy_merge(self.space.predecessors, self.score)
             if self.attempt("greedy merge", merged.groups) is not None:
                 break
         self.done.append(STAGES[0])
-        for room in ROOMS:
-            self._take(room)
+        for share in SHARES:
+            self._take(share)
             if self._groupings(low):
                 break
         self.done.append(STAGES[1])
@@ -179,10 +189,12 @@ class Fusion:
         """Whether there is time for trials that can be left out."""
         return sum(trial.metrics.tasks for trial in self.trials) < TASKS
 
-    def _take(self, room: float) -> None:
+    def _take(self, share: float) -> None:
         """Plan sections with a share of the scratchpads: less where addresses were not found."""
-        self.room = room
-        self.space.ways = self.ways if room == ROOMS[0] else self.ways.leaning(room=room)
+        self.share = share
+        self.space.candidates = (
+            self.candidates if share == SHARES[0] else self.candidates.leaning(share=share)
+        )
 
     def _groupings(self, low: bool) -> bool:
         """Simulate the best groupings of the additive model; whether the first of them fits."""
@@ -196,7 +208,7 @@ class Fusion:
             self.score,
             keep=1 if low else KEPT,
             may_grow=self._may_grow,
-            evaluations=(LOOKS // 15 if low else LOOKS) * units,
+            evaluations=(GROUPS_PER_UNIT // 15 if low else GROUPS_PER_UNIT) * units,
             progress=share,
         )
         self.exact, self.looked_at = found.exact, self.looked_at + found.evaluations
@@ -216,8 +228,8 @@ class Fusion:
         groups = self.best().groups
         for holding in leanings if len(self.machine.cores) > 1 else ():
             space = copy(self.space)
-            space.ways = self.ways.leaning(holding, self.room)
-            if self.patient and all(space.way(group) is not None for group in groups):
+            space.candidates = self.candidates.leaning(holding, self.share)
+            if self.patient and all(space.candidate(group) is not None for group in groups):
                 self._tried("fused, constants divided", space.plan(self.model, groups), groups)
 
     def _swap(self, limit: int) -> None:
@@ -226,15 +238,15 @@ class Fusion:
         self.progress("tile by tile instead of kept")
         groups = self.best().groups
         for group in groups:
-            ways = self.space.ways.tiled_instead(self.space.units(group))
-            if ways is None or limit == 0 or not self.patient:
+            candidates = self.space.candidates.tiled_instead(self.space.units(group))
+            if candidates is None or limit == 0 or not self.patient:
                 continue
             limit -= 1
             space = copy(self.space)
-            space.ways = ways
+            space.candidates = candidates
             trial = self._tried("fused, tiled", space.plan(self.model, groups), groups)
             if trial is not None and trial is self.best():
-                self.space.ways = ways
+                self.space.candidates = candidates
 
     def _promote(self, limit: int) -> None:
         """Keep values between groups in the scratchpads too, where that helps: all, then the
@@ -254,7 +266,7 @@ class Fusion:
     def _refine(self, budget: int) -> None:
         """Cut the groups of the best plan in other ways, kind by kind, as long as it helps and so
         many tasks are not yet simulated."""
-        refiner, best = Refiner(self.network, self.ways), self.best()
+        refiner, best = Refiner(self.network, self.candidates), self.best()
         tried: set[Plan] = set()
         last, failed = None, 0
         while best is not last and budget >= best.metrics.tasks and failed < PATIENCE:
@@ -263,8 +275,8 @@ class Fusion:
             if not isinstance(timed, Timed):  # it was made to fit by remedies
                 return
             kinds = refiner.kinds(best.plan, timed)
-            for kind, way in (pair for rank in RANKS for pair in ways_of(kinds, rank)):
-                plan = kind.changed(best.plan, way)
+            for kind, estimate in (pair for rank in RANKS for pair in estimates_of(kinds, rank)):
+                plan = kind.changed(best.plan, estimate)
                 if plan in tried or budget < best.metrics.tasks or failed == PATIENCE:
                     continue
                 self.progress("cutting groups in other ways", 1 - budget / REFINED)
@@ -300,7 +312,7 @@ class Fusion:
         """Make moves on plans, one after the other, as the simulator likes them: on the best of
         different proposals for a while, then on the best of all."""
         space = self.space
-        cuts = Cuts(self.network, self.ways.tiler, self.lowering.context.signatures)
+        cuts = Cuts(self.network, self.candidates.tiler, self.lowering.context.signatures)
         moves = Moves(cuts, space.may_stay, joins=not (space.forced or space.apart))
 
         def evaluate(plan: Plan) -> Metrics | None:
@@ -308,11 +320,11 @@ class Fusion:
             self.progress("improving the best plan", improver.evaluations / evaluations)
             return self.evaluate(plan)
 
-        sections, objective = self.ways.sections, self.objective
+        sections, objective = self.candidates.sections, self.objective
         improver = Improver(moves, sections, self.lowering, evaluate, objective)
         starts = self._starts()
         for start in starts if len(starts) > 1 else ():
-            self._improved(improver, start, int(evaluations * SHARE))
+            self._improved(improver, start, int(evaluations * START_SHARE))
         self._improved(improver, self.best(), evaluations - improver.evaluations)
 
     def _starts(self) -> list[Trial]:
@@ -341,11 +353,11 @@ class Fusion:
 
     def score(self, mask: int) -> float | None:
         """The additive model's cost of a group."""
-        way = self.space.way(mask)
-        return None if way is None else way.score(self.objective)
+        candidate = self.space.candidate(mask)
+        return None if candidate is None else candidate.score(self.objective)
 
     def _may_grow(self, mask: int) -> bool:
-        return self.space.way(mask) is not None
+        return self.space.candidate(mask) is not None
 
     def crossing(self, plan: Plan) -> Iterator[str]:
         """Values that go through the main memory between groups on cores, largest first."""

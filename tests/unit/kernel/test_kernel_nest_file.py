@@ -86,7 +86,7 @@ def test_strides_come_along(attributes: dict[str, Any], pads: tuple[int, ...]) -
     assert found.strides == tuple(attributes["strides"]) and found.pads == pads
     made = graph.types[graph.nodes[graph.index["Conv_conv"]].outputs[0]].shape
     assert made == (2, 8, found.out_height, found.out_width)
-    plan = tilewright.kernel(graph=graph, node="Conv_conv", dtype="fp32", searched=True)
+    plan = tilewright.kernel(model=graph, node="Conv_conv", dtype="fp32", searched=True)
     assert plan.proof is not None and plan.proof.rows == plan.proof.of_rows
 
 
@@ -116,4 +116,4 @@ def test_the_package_is_the_function() -> None:
     assert plan.proof is not None
     assert plan.assessment.legal
     graph = network()
-    assert tilewright.kernel(graph=graph, node="Conv_conv", searched=True).found is not None
+    assert tilewright.kernel(model=graph, node="Conv_conv", searched=True).found is not None

@@ -8,9 +8,9 @@ from tilewright.graph.graph import Graph
 from tilewright.machine.load import load_machine
 from tilewright.planning import prepared
 from tilewright.program.lower import lowered
-from tilewright.search.bounds import bounds_of
-from tilewright.search.layers import layer_by_layer
-from tilewright.search.network import Network
+from tilewright.search.bounds.bounds import bounds_of
+from tilewright.search.candidates.layers import layer_by_layer
+from tilewright.search.candidates.network import Network
 
 NPU = load_machine("npu-2.7")
 

@@ -13,7 +13,7 @@ from tilewright.machine.machine import Machine
 from tilewright.program import store
 from tilewright.program.lower import lowered
 from tilewright.program.place import Placed
-from tilewright.search.layers import layer_by_layer
+from tilewright.search.candidates.layers import layer_by_layer
 
 pytestmark = pytest.mark.quick
 

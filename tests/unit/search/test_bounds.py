@@ -21,9 +21,9 @@ from tilewright.machine.machine import Machine
 from tilewright.plan.plan import GroupPlan, Place, Plan
 from tilewright.program.account import Account, account_of
 from tilewright.program.lower import lowered
-from tilewright.search import tiles
-from tilewright.search.bounds import bounds_of
-from tilewright.search.layers import layer_by_layer
+from tilewright.search.bounds.bounds import bounds_of
+from tilewright.search.candidates import tiles
+from tilewright.search.candidates.layers import layer_by_layer
 from tilewright.tiling.grid import Halo, Split
 
 RATE = 270 / 13  # 27 GB/s at 1.3 GHz

@@ -1,8 +1,8 @@
 import pytest
 
 from tilewright.errors import TilewrightError
-from tilewright.search.downsets import Units, bits
-from tilewright.search.dp import (
+from tilewright.search.grouping.downsets import Units, bits
+from tilewright.search.grouping.dp import (
     EVALUATIONS_PER_UNIT,
     ImpossibleUnitError,
     best_groupings,

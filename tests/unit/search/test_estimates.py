@@ -14,9 +14,9 @@ from tilewright.geometry.box import Box, span_of
 from tilewright.machine.load import load_machine
 from tilewright.program.constants import channels_of, immediate, packs_of
 from tilewright.program.layout import part
-from tilewright.search.looks import Dims
-from tilewright.search.network import Network
-from tilewright.search.tiles import ROOM, Estimate, Tiler
+from tilewright.search.candidates.network import Network
+from tilewright.search.candidates.tile_costs import Dims
+from tilewright.search.candidates.tiles import USABLE_SHARE, Estimate, Tiler
 from tilewright.tiling.cutting import cut_ops
 from tilewright.tiling.grid import Cut, Split
 from tilewright.tiling.group import GroupTiles, TiledOp
@@ -28,7 +28,7 @@ class Reference:
     """Estimates as they are defined."""
 
     def __init__(self, tiler: Tiler) -> None:
-        self.tiler, self.network, self.looks = tiler, tiler.network, tiler.looks
+        self.tiler, self.network, self.costs = tiler, tiler.network, tiler.costs
         self.packs = packs_of(tiler.graph, tiler.network.layouts)
 
     def estimate(
@@ -54,7 +54,7 @@ class Reference:
             if tile is None:
                 continue
             work = workload_of(tiled.spec, tiled.op, tile, self.network.dtype)
-            kind, cycles, spent = self.looks.cost(work)
+            kind, cycles, spent = self.costs.cost(work)
             if tiled.spec.folded(tiled.op) and busy["matrix"]:
                 cycles = 0
             once = all(not driven(group.values[n].compute) for n in tiled.node.writes)
@@ -73,12 +73,12 @@ class Reference:
         both, stored = sum(busy.values()), sum(row[0] for row in stores)
         overlapped = min(busy.values()) if turns > 1 else 0.0
         first = sum(row[0] for row in loads)
-        room = (2 if turns > 1 else 1) * sum(row[2] for row in (*loads, *stores))
-        room += self.inner(group) * (2 if overlapped else 1)
+        held = (2 if turns > 1 else 1) * sum(row[2] for row in (*loads, *stores))
+        held += self.inner(group) * (2 if overlapped else 1)
         fill = first + stored + (0.0 if turns > 1 else min(both, first))
         slow = [row for row in loads if len(splits) - 1 not in row[4]]
-        if room > self.tiler.usable * ROOM and slow and turns > 1:
-            room -= sum(row[2] for row in slow)
+        if held > self.tiler.usable * USABLE_SHARE and slow and turns > 1:
+            held -= sum(row[2] for row in slow)
             fill += sum(row[0] * row[3] for row in slow) / cores
         traffic = sum(row[1] * row[3] for row in loads) + sum(row[1] for row in stores) * tiles
         return Estimate(
@@ -88,7 +88,7 @@ class Reference:
             compute=turns * (both - overlapped) + overlapped,
             dma=sum(row[0] * row[3] for row in loads) + stored * tiles,
             fill=fill,
-            bytes=room,
+            bytes=held,
             traffic=int(traffic),
             energy=energy + traffic * self.tiler.main_pj,
             halo=1.0 - useful / both if both else 0.0,
@@ -125,7 +125,7 @@ class Reference:
                     yield *self.copy(name, there[name]), dims
                 elif name == pack.weights:
                     size = pack.bytes(channels[1])
-                    yield self.looks.cycles(Copy(size)), size, size, dims
+                    yield self.costs.cycles(Copy(size)), size, size, dims
 
     def stores(
         self, group: GroupTiles, resident: frozenset[str]
@@ -135,14 +135,14 @@ class Reference:
             box = group.values[name].write_box(zero)
             if box is not None and not box.empty and name not in resident:
                 cycles, size, _ = self.copy(name, box)
-                yield cycles, size, self.room(name, group.values[name].box(zero))
+                yield cycles, size, self.held(name, group.values[name].box(zero))
 
     def copy(self, name: str, box: Box) -> tuple[float, int, int]:
-        view = self.looks.view(name)
+        view = self.costs.view(name)
         copy = Copy(*part(view, Box.whole(view.shape), box).runs())
-        return self.looks.cycles(copy), copy.bytes, self.room(name, box)
+        return self.costs.cycles(copy), copy.bytes, self.held(name, box)
 
-    def room(self, name: str, box: Box) -> int:
+    def held(self, name: str, box: Box) -> int:
         return self.network.layouts.bytes(name, box.shape, aligned=True)
 
     def times(self, dims: Dims, splits: tuple[Split, ...], core_split: int | None) -> float:
@@ -151,7 +151,7 @@ class Reference:
         if core_split is None or core_split in moving:
             return times
         apart = bool(moving) and core_split <= moving[-1]
-        if self.looks.route.multicast:
+        if self.costs.route.multicast:
             return times / self.tiler.cores if apart else times
         return times if apart else times * self.tiler.cores
 
@@ -163,7 +163,7 @@ class Reference:
         for number, tiled in enumerate(group.ops):
             for name in tiled.node.writes:
                 if name in group.values and name not in set(group.outputs):
-                    live[name] = self.room(name, group.values[name].box(zero))
+                    live[name] = self.held(name, group.values[name].box(zero))
             peak = max(peak, sum(live.values()))
             live = {n: size for n, size in live.items() if last.get(n, number) > number}
         return peak

@@ -11,12 +11,13 @@ from tilewright.frontend.normalize import normalize
 from tilewright.graph.graph import Graph
 from tilewright.machine.load import load_machine
 from tilewright.machine.machine import Machine
+from tilewright.plan.order import order_with
 from tilewright.plan.plan import GroupPlan, Place, Plan
 from tilewright.program.account import main_bytes_per_cycle, traffic
 from tilewright.program.lower import lowered
-from tilewright.search.explain import Boundary, Explanation, explain
-from tilewright.search.layers import layer_by_layer
-from tilewright.search.trials import How, Kind, Trials, order_with
+from tilewright.search.candidates.layers import layer_by_layer
+from tilewright.search.explanation.explain import Boundary, Explanation, explain
+from tilewright.search.explanation.trials import How, Kind, Trials
 
 
 def explained(

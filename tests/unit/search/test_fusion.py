@@ -10,8 +10,8 @@ from tilewright.frontend.normalize import normalize
 from tilewright.machine.load import load_machine
 from tilewright.planning import plan_model
 from tilewright.report.plan_summary import summary_json, summary_lines
-from tilewright.search.ablation import PIPELINING, RESHAPE, ablate
 from tilewright.search.effort import Effort
+from tilewright.search.explanation.ablation import PIPELINING, RESHAPE, ablate
 from tilewright.search.fusion import Fusion
 
 

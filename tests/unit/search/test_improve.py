@@ -18,14 +18,14 @@ from tilewright.planning import check_plan, prepared, validate
 from tilewright.program.lower import lowered
 from tilewright.program.metrics import Metrics, Objective, score
 from tilewright.search import fusion
-from tilewright.search.cuts import Cuts
 from tilewright.search.effort import Effort
 from tilewright.search.found import Found
 from tilewright.search.fusion import Fusion
-from tilewright.search.improve import Better, Improver
-from tilewright.search.moves import Moves
-from tilewright.search.patterns import Action, Pattern
-from tilewright.search.shape import Kind, Shape, Site
+from tilewright.search.grouping.patterns import Action, Pattern
+from tilewright.search.improvement.cuts import Cuts
+from tilewright.search.improvement.improve import Better, Improver
+from tilewright.search.improvement.moves import Moves
+from tilewright.search.improvement.shape import Kind, Shape, Site
 
 EXECUTED = 8  # plans of each network that are run
 
@@ -56,7 +56,12 @@ class Case:
     def improver(self, objective: Objective = Objective.LATENCY, seed: int = 0) -> Improver:
         search = self.search
         return Improver(
-            self.moves, search.ways.sections, search.lowering, search.evaluate, objective, seed
+            self.moves,
+            search.candidates.sections,
+            search.lowering,
+            search.evaluate,
+            objective,
+            seed,
         )
 
     def error(self, plan: Plan) -> float:
@@ -74,7 +79,7 @@ def case_of(graph: Graph, machine: str, memory: int | None = None) -> Case:
     numbered = seeded(graph)
     search = Fusion(prepared(numbered, target, target.dtype).graph, target, target.dtype, "net")
     signatures = search.lowering.context.signatures
-    moves = Moves(Cuts(search.network, search.ways.tiler, signatures), search.space.may_stay)
+    moves = Moves(Cuts(search.network, search.candidates.tiler, signatures), search.space.may_stay)
     return Case(numbered, target, search, moves)
 
 

@@ -11,7 +11,7 @@ from tilewright.machine.load import load_machine
 from tilewright.search.effort import Effort
 from tilewright.search.found import Found
 from tilewright.search.fusion import Fusion
-from tilewright.search.patterns import (
+from tilewright.search.grouping.patterns import (
     Action,
     Pattern,
     PatternError,

@@ -11,11 +11,11 @@ from tilewright.plan.plan import Place
 from tilewright.planning import prepared
 from tilewright.program.timed import Timed
 from tilewright.search import fusion
+from tilewright.search.candidates.network import Network
+from tilewright.search.candidates.tiles import Tiler
 from tilewright.search.effort import Effort
 from tilewright.search.fusion import Fusion
-from tilewright.search.network import Network
-from tilewright.search.refine import RANKS, Refiner, ways_of
-from tilewright.search.tiles import Tiler
+from tilewright.search.improvement.refine import RANKS, Refiner, estimates_of
 from tilewright.tiling.grid import Split
 
 NPU = load_machine("npu-2.7")
@@ -31,14 +31,14 @@ def test_kinds_hold_every_group_on_cores_once_and_change_only_theirs() -> None:
     plan = found.space.plan("m", found.space.singles)
     timed = found.lowering.timed(plan)
     assert isinstance(timed, Timed)
-    kinds = Refiner(found.network, found.ways).kinds(plan, timed)
+    kinds = Refiner(found.network, found.candidates).kinds(plan, timed)
     numbers = sorted(number for kind in kinds for number in kind.groups)
     assert numbers == [n for n, g in enumerate(plan.groups) if g.place is Place.CORES]
     assert any(len(kind.groups) > 1 for kind in kinds), "repeated blocks are of one kind"
     assert [k.loss for k in kinds] == sorted((k.loss for k in kinds), reverse=True)
     for rank in RANKS:
-        for kind, way in ways_of(kinds[:5], rank):
-            changed = kind.changed(plan, way)
+        for kind, estimate in estimates_of(kinds[:5], rank):
+            changed = kind.changed(plan, estimate)
             differing = [
                 n
                 for n, (a, b) in enumerate(zip(plan.groups, changed.groups, strict=True))

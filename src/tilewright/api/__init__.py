@@ -1,0 +1,62 @@
+"""What a program calls: every job of the command line as a function.
+
+Each takes what people have: a model as a path, a zoo name, an ONNX ModelProto or a torch module; a
+machine by name, file, mapping or object; a plan as a file or an object; a budget as "50%" or bytes.
+Results print readably, show themselves in a notebook, and have `to_csv()` and `to_pandas()`.
+`import tilewright` gives all of this as `tilewright.load`, `tilewright.plan`, ...
+
+`models` has what is done to a network by itself, `machines` what is done on a machine, `studies`
+what is asked about several of either.
+"""
+
+from tilewright.api.machines import MachineLike, explain, machine, plan, verify
+from tilewright.api.models import load, run, shrink, tile
+from tilewright.api.studies import compare, kernel, load_for_partition, partition, sweep
+from tilewright.files import check_writable, load_inputs, save_arrays
+from tilewright.graph.graph import Graph
+from tilewright.machine.machine import Machine
+from tilewright.model import Coverage, Model, Shapes, coverage, idioms, load_torch
+from tilewright.plan.plan import Plan
+from tilewright.program.metrics import Objective
+from tilewright.results import Comparison, Explained, PartitionResult, PlanResult, Tiles
+from tilewright.runs.saved import Rechecked
+from tilewright.shrinking import RunResult, ShrinkResult, parse_budget
+
+__all__ = [
+    "Comparison",
+    "Coverage",
+    "Explained",
+    "Graph",
+    "Machine",
+    "MachineLike",
+    "Model",
+    "Objective",
+    "PartitionResult",
+    "Plan",
+    "PlanResult",
+    "Rechecked",
+    "RunResult",
+    "Shapes",
+    "ShrinkResult",
+    "Tiles",
+    "check_writable",
+    "compare",
+    "coverage",
+    "explain",
+    "idioms",
+    "kernel",
+    "load",
+    "load_for_partition",
+    "load_inputs",
+    "load_torch",
+    "machine",
+    "parse_budget",
+    "partition",
+    "plan",
+    "run",
+    "save_arrays",
+    "shrink",
+    "sweep",
+    "tile",
+    "verify",
+]

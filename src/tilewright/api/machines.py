@@ -1,0 +1,178 @@
+"""What is done on a machine: plan a network, explain the plan, verify it."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tilewright.machine.load import load_machine, machine_of
+from tilewright.machine.machine import Machine
+from tilewright.model import Shapes, load_model
+from tilewright.plan.plan import Plan
+from tilewright.planning import plan_model
+from tilewright.program.lower import Watch
+from tilewright.program.metrics import Objective
+from tilewright.results import Explained, PlanResult
+from tilewright.runs.saved import PLAN_FILE, Rechecked, SavedRun, check_run, load_run, recheck
+from tilewright.search.effort import Effort
+from tilewright.search.explanation.applied import apply as apply_trials
+from tilewright.search.explanation.explain import MOST_BOUNDARIES
+from tilewright.search.explanation.explain import explain as explain_plan
+from tilewright.search.grouping.patterns import Pattern, apart_edges
+from tilewright.search.progress import Tell, silent
+
+MachineLike = str | Path | Mapping[str, Any] | Machine
+
+
+def machine(name: MachineLike) -> Machine:
+    """A machine: one that comes with Tilewright, a YAML file, or the mapping such a file holds.
+
+    >>> npu = tilewright.machine("npu-2.7")
+    >>> len(npu.cores), npu.main_memory.name
+    (2, 'ddr')
+    >>> small = tilewright.machine({"extends": "mcu", "name": "slow", "clock": "100 MHz"})
+    >>> small.name, small.clock_hz
+    ('slow', 100000000.0)
+    """
+    if isinstance(name, Machine):
+        return name
+    if isinstance(name, Mapping):
+        return machine_of({"name": "machine", **name}, "the machine")
+    return load_machine(name)
+
+
+def plan(
+    model: Any,
+    on: MachineLike,
+    *,
+    plan: str | Path | Plan | PlanResult | None = None,
+    layer_by_layer: bool = False,
+    dtype: str | None = None,
+    objective: str | Objective = Objective.LATENCY,
+    effort: str | Effort = Effort.NORMAL,
+    fast: bool = False,
+    verify: bool = True,
+    patterns: str | Path | Sequence[Pattern] | None = None,
+    ablation: bool = False,
+    without: Sequence[str] | frozenset[str] = (),
+    seed: int = 0,
+    shapes: Shapes | None = None,
+    watch: Watch | None = None,
+    progress: Tell = silent,
+) -> PlanResult:
+    """How a network runs on a machine: searched (or as `plan` says), lowered, placed, scheduled,
+    validated and, unless `verify` is off, executed and compared with onnxruntime.
+
+    `plan` is a plan.yaml, the folder of a run, a Plan, or an earlier result, and is taken as it is.
+    A result whose execution gave other numbers has `verified` False and says in `failure` what and
+    where. `effort` is low, normal or high; `fast` is low by an older name.
+
+    >>> found = tilewright.plan("four_convs@16x16", "npu-2.7", fast=True)
+    >>> found.verified, len(found.layers)
+    (True, 4)
+    >>> sum(found.groups.column("cycles")) == found.latency_cycles
+    True
+    """
+    given = plan.plan if isinstance(plan, PlanResult) else plan
+    if isinstance(given, str | Path):
+        given = _plan_file(Path(given))
+    wanted = Path(patterns) if isinstance(patterns, str | Path) else tuple(patterns or ())
+    return PlanResult(
+        plan_model(
+            load_model(model, shapes),
+            machine(on),
+            layer_by_layer=layer_by_layer,
+            plan=given,
+            dtype=dtype,
+            objective=Objective(objective),
+            effort=Effort.LOW if fast else Effort(effort),
+            without=frozenset(without),
+            verify=verify,
+            seed=seed,
+            patterns=wanted,
+            ablation=ablation,
+            watch=watch,
+            progress=progress,
+        )
+    )
+
+
+def _plan_file(path: Path) -> Path:
+    """The plan that a path means: the file itself, or that of a run's folder."""
+    return path / PLAN_FILE if path.is_dir() else path
+
+
+def explain(
+    run: str | Path | PlanResult,
+    *,
+    everything: bool = False,
+    apply: bool = False,
+    progress: Tell = silent,
+) -> Explained:
+    """Why the boundaries of a plan are where they are: each is taken away by force and simulated.
+
+    `run` is a result of `plan`, or the folder of one (or a file in it); `everything` tries all
+    boundaries, not the 40 of the largest tensors. With `apply`, boundaries that are better joined
+    are, one after the other, and `applied.plan` is the plan that gives: for plans edited by hand.
+
+    >>> found = tilewright.plan("four_convs@16x16", "mcu", layer_by_layer=True, verify=False)
+    >>> why = tilewright.explain(found)
+    >>> why.as_table().column("tensor")
+    ['conv1', 'conv2', 'conv3']
+    """
+    saved = _saved(run) if isinstance(run, PlanResult) else load_run(_folder(run))
+    graph, target, without = saved.graph, saved.machine, saved.without
+    apart = apart_edges(graph, saved.patterns)
+    limit = None if everything else MOST_BOUNDARIES
+    explanation = explain_plan(
+        graph,
+        target,
+        saved.plan,
+        saved.placed,
+        without=without,
+        apart=apart,
+        limit=limit,
+        tell=progress,
+    )
+    applied = None
+    if apply:
+        applied = apply_trials(
+            graph,
+            target,
+            saved.plan,
+            explanation,
+            without=without,
+            apart=apart,
+            limit=limit,
+            tell=progress,
+        )
+    return Explained(saved.plan, target, explanation, saved.notes, applied)
+
+
+def _folder(run: str | Path) -> Path:
+    """The folder that a path means: the folder itself, or the one that a file of a run lies in."""
+    path = Path(run)
+    return path.parent if path.is_file() else path
+
+
+def _saved(result: PlanResult) -> SavedRun:
+    planned = result.planned
+    return SavedRun(
+        planned.graph,
+        planned.machine,
+        planned.plan,
+        planned.placed,
+        planned.without,
+        planned.patterns,
+    )
+
+
+def verify(run: str | Path | PlanResult) -> Rechecked:
+    """Check a run again: from its folder's files alone, or the result of `plan` at hand.
+
+    >>> found = tilewright.plan("four_convs@16x16", "npu-2.7", layer_by_layer=True)
+    >>> tilewright.verify(found).verified is not None
+    True
+    """
+    if not isinstance(run, PlanResult):
+        return check_run(_folder(run))
+    return recheck(run.planned)

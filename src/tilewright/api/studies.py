@@ -1,0 +1,199 @@
+"""What is asked about networks, machines and plans: kernels, spaces, differences."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tilewright.api.machines import MachineLike, machine
+from tilewright.frontend.normalize import normalize
+from tilewright.graph.graph import Graph
+from tilewright.model import Model, Shapes, is_torch_name, load_model, load_torch, network_dtype
+from tilewright.partition.mapping import map_partition
+from tilewright.partition.partition import Level, partition_graph
+from tilewright.partition.target import load_target
+from tilewright.results import Comparison, PartitionResult, PlanResult
+
+if TYPE_CHECKING:
+    from tilewright.kernel.nest import Nest
+    from tilewright.kernel.plan import KernelPlan
+    from tilewright.sweep.api import Swept
+    from tilewright.sweep.run import Watch
+    from tilewright.sweep.space import Space
+
+
+def partition(
+    model: Any,
+    *,
+    on: MachineLike | None = None,
+    level: str | Level = Level.PATTERN,
+    inputs: Any = None,
+    shapes: Shapes | None = None,
+    graph: str = "auto",
+    dtype: str | None = None,
+) -> PartitionResult:
+    """How many kernels, FLOPs and bytes a network has, and how it lands on a machine.
+
+    `inputs` are a torch module's example inputs, `graph` which of its graphs is counted. `on` is a
+    GPU, TPU or KPU by name or file, or a machine as `plan` takes it, `dtype` the element type.
+
+    >>> found = tilewright.partition("resnet18", on="h100-sxm")
+    >>> len(found.partition.kernels), len(found.as_table())
+    (32, 32)
+    """
+    loaded = load_for_partition(model, inputs, shapes, graph)
+    given = machine(on) if isinstance(on, Mapping) else on
+    target = None if given is None else load_target(given, dtype or network_dtype(loaded.graph))
+    found = partition_graph(
+        loaded.graph, Level(level), name=loaded.name, operators=loaded.operators, target=target
+    )
+    return PartitionResult(found, None if target is None else map_partition(found, target))
+
+
+def load_for_partition(
+    model: Any, inputs: Any = None, shapes: Shapes | None = None, graph: str = "auto"
+) -> Model:
+    """A model whose operators are counted: a torch one by its own graph."""
+    text = isinstance(model, str)
+    if text and is_torch_name(model) and not os.path.exists(model):
+        return load_torch(model, inputs, shapes=shapes, graph=graph)
+    in_memory = isinstance(model, Model | Graph | Path | bytes) or hasattr(
+        model, "SerializeToString"
+    )
+    if text or in_memory:
+        return load_model(model, shapes)
+    return load_torch(model, inputs, shapes=shapes, graph=graph)
+
+
+def kernel(
+    kind: str = "conv2d",
+    *,
+    image: str | tuple[int, int, int] | None = None,
+    out_channels: int | None = None,
+    kernel: str | int | tuple[int, int] = 3,
+    pool: int = 1,
+    batch: int = 1,
+    pad: int = 0,
+    stride: str | int | tuple[int, int] = 1,
+    bias: bool = True,
+    relu: bool = False,
+    size: str | tuple[int, int, int] | None = None,
+    model: Any = None,
+    node: str | None = None,
+    dtype: str = "fp16",
+    on: MachineLike = "trn2",
+    nest: "Nest | str | Path | None" = None,
+    searched: bool = False,
+    claim_us: float | None = None,
+    check: bool | None = None,
+) -> "KernelPlan":
+    """One fused kernel on a Trainium-like core: legality, ledger, engines, time; searched if asked.
+
+    `kind` is conv2d or matmul. A convolution is given by its extents (`image` as channels x height
+    x width, `out_channels`, `kernel`, ...), or as `node` of a `model`; a product by `size`, M x K x
+    N. The nest is the one given (`nest`, an object or its file), the one found where `searched`,
+    else the last of the ladder. `check` executes all of it (True), nothing (False), or the first
+    rows of a large problem (None); a time below the floor of `claim_us` is refused.
+
+    >>> found = tilewright.kernel("matmul", size="512x256x1024")
+    >>> found.assessment.legal
+    True
+    >>> first = tilewright.kernel(model="resnet18", node="conv1", check=False)
+    >>> first.problem.text()
+    'conv2d 3x224x224 -> 64 channels, 7x7, stride 2x2, ...'
+    """
+    from tilewright.kernel.plan import plan_kernel
+
+    return plan_kernel(
+        kind,
+        image=image,
+        out_channels=out_channels,
+        kernel=kernel,
+        pool=pool,
+        batch=batch,
+        pad=pad,
+        stride=stride,
+        bias=bias,
+        relu=relu,
+        size=size,
+        graph=None if model is None else normalize(load_model(model).graph),
+        node=node,
+        dtype=dtype,
+        on=machine(on),
+        nest=nest,
+        searched=searched,
+        claim_us=claim_us,
+        check=check,
+    )
+
+
+def sweep(
+    space: "Space | Path | str | Mapping[str, Any] | None",
+    out: str | Path,
+    *,
+    engine: str = "local",
+    scheduler: str | None = None,
+    workers: int | None = None,
+    resume: bool = False,
+    budget: int | None = None,
+    timeout: float | None = None,
+    retries: int | None = None,
+    under_ms: float | None = None,
+    watch: "Watch | None" = None,
+) -> "Swept":
+    """Plan every point of a space of machines, networks and options, and answer questions on them.
+
+    `space` is a file or its mapping (None with `resume`: the one swept last); `out` is where every
+    finished point is kept. `workers` processes plan points on this computer, or Dask's at
+    `scheduler` with `engine="dask"`. `budget` limits the points of a guided search, `timeout` is
+    in seconds a point, `retries` how often one is tried again whose worker died. `under_ms` asks
+    for the cheapest machine that runs everything in so many milliseconds.
+
+    >>> space = {
+    ...     "axes": {"machine": ["npu-2.7", "mcu"]},
+    ...     "fixed": {"model": "four_convs@16x16", "effort": "layers"},
+    ... }
+    >>> swept = tilewright.sweep(space, folder / "edge")
+    >>> len(swept.as_table())
+    2
+    """
+    from tilewright.sweep.api import sweep as sweep_all
+    from tilewright.sweep.engine import RETRIES
+    from tilewright.sweep.run import unwatched
+
+    return sweep_all(
+        space,
+        out,
+        engine=engine,
+        scheduler=scheduler,
+        workers=workers,
+        resume=resume,
+        budget=budget,
+        timeout=timeout,
+        retries=RETRIES if retries is None else retries,
+        under_ms=under_ms,
+        watch=watch or unwatched,
+    )
+
+
+def compare(first: str | Path | PlanResult, *others: str | Path | PlanResult) -> Comparison:
+    """What differs between plans, the largest causes first: results of `plan`, folders of runs, or
+    points of sweeps (`"edge#17"`). The first is compared with each of the others; `.save(path)`
+    writes the page that shows them side by side.
+
+    >>> layers = tilewright.plan("four_convs@16x16", "mcu", layer_by_layer=True, verify=False)
+    >>> fused = tilewright.plan("four_convs@16x16", "mcu", fast=True, verify=False)
+    >>> (difference,) = tilewright.compare(layers, fused)
+    >>> difference.headline()[0]
+    'four_convs@16x16 (2) takes ...'
+    """
+    from tilewright.compare import compare_sides
+    from tilewright.compare.side import Side, load_side, side_of
+
+    def side(number: int, given: str | Path | PlanResult) -> Side:
+        if not isinstance(given, PlanResult):
+            return load_side(str(given))
+        return side_of(f"{given.plan.model} ({number})", given.summary, given.plan)
+
+    sides = [side(n, given) for n, given in enumerate((first, *others), start=1)]
+    return Comparison(tuple(compare_sides(sides)))

@@ -1,0 +1,43 @@
+"""Orders in which the groups of a plan can run."""
+
+from collections.abc import Mapping, Sequence
+from heapq import heappop, heappush
+
+from tilewright.graph.graph import Graph
+from tilewright.plan.plan import GroupPlan
+
+
+def order_with(
+    graph: Graph, groups: Sequence[GroupPlan], pair: tuple[int, int]
+) -> list[int] | None:
+    """An order of the groups with a pair as one (its first stands for both), close to the one they
+    have; None where they would wait for each other."""
+    first, second = pair
+    home = {name: i for i, group in enumerate(groups) for name in group.nodes}
+    joined = {name: first if number == second else number for name, number in home.items()}
+    order = order_of(graph, joined, len(groups))
+    return None if order is None else [number for number in order if number != second]
+
+
+def order_of(graph: Graph, home: Mapping[str, int], count: int) -> list[int] | None:
+    """An order in which groups can run, close to that of their numbers, given the group of every
+    node; None where some would wait for each other."""
+    needs: list[set[int]] = [set() for _ in range(count)]
+    for index, node in enumerate(graph.nodes):
+        own = home[node.name]
+        needs[own] |= {home[graph.nodes[p].name] for p in graph.predecessors(index)} - {own}
+    followers: list[list[int]] = [[] for _ in range(count)]
+    for number, before in enumerate(needs):
+        for other in before:
+            followers[other].append(number)
+    waiting = [len(before) for before in needs]
+    ready = [number for number, left in enumerate(waiting) if not left]
+    order: list[int] = []
+    while ready:
+        number = heappop(ready)
+        order.append(number)
+        for other in followers[number]:
+            waiting[other] -= 1
+            if not waiting[other]:
+                heappush(ready, other)
+    return order if len(order) == count else None

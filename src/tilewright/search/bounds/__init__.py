@@ -1,0 +1,1 @@
+"""Cycles that no plan can undercut."""

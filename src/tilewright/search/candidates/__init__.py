@@ -1,0 +1,1 @@
+"""What operators may run as: units, tiles with their costs, sections, the best of them."""

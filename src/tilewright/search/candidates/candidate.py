@@ -1,0 +1,302 @@
+"""Ways to run a set of units as one group: alone, depth-first tile by tile, or as a section whose
+values stay in the scratchpads; and which of them an objective prefers."""
+
+from collections.abc import Iterable
+from copy import copy
+from dataclasses import dataclass
+from math import prod
+
+from tilewright.errors import TilewrightError
+from tilewright.graph.ops import runs_whole
+from tilewright.plan.plan import GroupPlan, Place, Plan
+from tilewright.program.metrics import Objective
+from tilewright.search.candidates.network import Network
+from tilewright.search.candidates.sections import Section, Sections
+from tilewright.search.candidates.tiles import USABLE_SHARE, Estimate, Tiler
+from tilewright.units import format_bytes
+
+MOST_SWAPPED = 12  # units of a group that is simulated tile by tile too
+SMALL = 4  # units; larger groups whose values all fit need not be tried tile by tile
+MOST_SLOWER = 2.0  # a cut for the least memory may be so many times slower than the fastest
+NEAR = 1.06  # kept values so close to what engines and memory need leave nothing to gain
+
+
+class NoTileFitsError(TilewrightError):
+    """The scratchpad is too small for a single tile of an operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A group as decisions, with what the additive model says of it."""
+
+    groups: tuple[GroupPlan, ...]
+    resident: tuple[str, ...]
+    cycles: float
+    traffic: int
+    energy: float
+    bytes: int
+    kind: str  # alone, tiled, kept or moved
+    reloaded: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def score(self, objective: Objective) -> float:
+        """What to add up; a little of the others decides between equals."""
+        if objective is Objective.ENERGY:
+            return self.energy + self.cycles * 1e-3
+        if objective is Objective.TRAFFIC:
+            return self.traffic + self.cycles * 1e-3
+        if objective is Objective.MEMORY:
+            return self.bytes + self.cycles * 1e-6
+        return self.cycles + self.traffic * 1e-4
+
+
+def plan_of(network: Network, model: str, candidates: Iterable[Candidate | None]) -> Plan:
+    """Groups in order, each in a way that is there, as a plan."""
+    groups: list[GroupPlan] = []
+    resident: list[str] = []
+    reloaded: list[tuple[str, tuple[str, ...]]] = []
+    for candidate in candidates:
+        assert candidate is not None
+        groups += candidate.groups
+        resident += candidate.resident
+        reloaded += candidate.reloaded
+    kept = tuple(dict.fromkeys(resident))
+    machine = network.machine.name
+    return Plan(model, machine, network.dtype, tuple(groups), kept, tuple(reloaded))
+
+
+class Candidates:
+    """The best way to run each group of one network."""
+
+    def __init__(self, network: Network, objective: Objective = Objective.LATENCY) -> None:
+        self.network, self.objective = network, objective
+        self.tiled = True  # whether groups may run tile by tile
+        self.tiler = Tiler(network)
+        self.sections = Sections(network, self.tiler)
+        self._alone: dict[int, Estimate] = {}
+        self._fused: dict[tuple[object, ...], Estimate | None] = {}
+        self._known: dict[int, Candidate | None] = {}
+
+    def leaning(self, holding: float = 0.0, share: float = USABLE_SHARE) -> "Candidates":
+        """The same, but sections take more care of the bytes that constants take, or a
+        smaller share of the scratchpads."""
+        other = copy(self)
+        other.sections, other._known = self.sections.leaning(holding, share), {}
+        return other
+
+    def candidate(self, mask: int) -> Candidate | None:
+        """The best way to run these units together, or None where there is none."""
+        if mask not in self._known:
+            single = mask & (mask - 1) == 0
+            self._known[mask] = (
+                self._single(mask.bit_length() - 1) if single else self._together(mask)
+            )
+        return self._known[mask]
+
+    def plan(self, model: str, masks: tuple[int, ...]) -> Plan:
+        """Groups in order, as a plan."""
+        return plan_of(self.network, model, (self.candidate(mask) for mask in masks))
+
+    def _single(self, number: int) -> Candidate:
+        unit = self.network.units[number]
+        moved = tuple(self.network.movements(number))
+        if unit.place is not Place.CORES:
+            amount = 2 * self._movement_bytes(unit.nodes) if unit.place is Place.MAIN else 0
+            energy = amount * self.tiler.main_pj
+            return Candidate(moved, (), amount / self.tiler.rate, amount, energy, 0, "moved")
+        estimate = self.alone(number)
+        groups = (estimate.plan(self.network.names(unit.nodes)), *moved)
+        return _candidate(groups, (), estimate, "alone")
+
+    def alone(self, number: int) -> Estimate:
+        """The best way to cut a unit whose data come from and go to the main memory."""
+        signature = self.sections.signature(number)
+        if signature not in self._alone:
+            unit = self.network.units[number]
+            ops = self.network.ops(number)
+            exported = self.tiler.exported(unit.nodes)
+            options = self.tiler.options(ops, exported, frozenset())
+            options = [o for o in options if not o.replicated]
+            if self.objective is Objective.TRAFFIC:
+                options.sort(key=lambda o: (o.traffic, o.cycles))
+            elif self.objective is Objective.MEMORY:
+                # The least bytes at a sane speed: the finest cuts would take forever.
+                fast = min((o.cycles for o in options), default=0.0)
+                options = [o for o in options if o.cycles <= MOST_SLOWER * fast]
+                options.sort(key=lambda o: (o.bytes, o.cycles))
+            usable = self.tiler.usable
+            fitting = [o for o in options if o.bytes <= usable * USABLE_SHARE]
+            fitting = fitting or [o for o in options if o.bytes <= 2 * usable]
+            if not fitting:
+                tiled = ops[0]
+                least = min((o.bytes for o in options), default=0)
+                raise NoTileFitsError(
+                    f"no tile of '{tiled.node.name}' ({tiled.node.kind}) fits "
+                    f"{self.network.machine.name}: {format_bytes(least)} needed, "
+                    f"{format_bytes(usable)} there"
+                )
+            self._alone[signature] = fitting[0]
+        return self._alone[signature]
+
+    def _movement_bytes(self, nodes: tuple[int, ...]) -> int:
+        graph, layouts = self.network.graph, self.network.layouts
+        total = 0
+        for index in nodes:
+            node = graph.nodes[index]
+            whole = runs_whole(graph, node)
+            names = (*node.reads, *node.writes) if whole else tuple(node.writes)
+            total += sum(
+                prod(graph.types[n].shape) * layouts.item(n) for n in names if n in graph.types
+            )
+        return total
+
+    def _together(self, mask: int) -> Candidate | None:
+        members = self.network.members(mask)
+        if not all(self.network.on_cores(number) for number in members):
+            return None
+        if any(self._reads_views(number, mask) for number in members):
+            return None
+        kept = self._kept(mask)
+        if kept is not None:
+            least = max(self._least(members), kept.traffic / self.tiler.rate)
+            if kept.cycles <= NEAR * least or len(members) > SMALL:
+                return kept  # nothing is computed twice, and little is passed on
+        if not self.tiled or self._constant_bytes(members) > self.tiler.usable * USABLE_SHARE:
+            return kept
+        found = [candidate for candidate in (self._tiled(members), kept) if candidate is not None]
+        return min(found, key=lambda candidate: candidate.score(self.objective), default=None)
+
+    def tiled_instead(self, mask: int) -> "Candidates | None":
+        """The same, but a group whose values would be kept runs tile by tile, if it can."""
+        candidate, members = self.candidate(mask), self.network.members(mask)
+        if (
+            candidate is None
+            or candidate.kind != "kept"
+            or len(members) > MOST_SWAPPED
+            or not self.tiled
+        ):
+            return None
+        if self._constant_bytes(members) > self.tiler.usable * USABLE_SHARE:
+            return None
+        tiled = self._tiled(members)
+        if tiled is None:
+            return None
+        other = copy(self)
+        other._known = {**self._known, mask: tiled}
+        return other
+
+    def _least(self, members: list[int]) -> float:
+        """Compute cycles that no way to cut these units undercuts, as the estimates see it."""
+        busy = {"matrix": 0.0, "vector": 0.0}
+        for number in members:
+            kind, cycles = self.sections.least(number)
+            busy[kind] += cycles
+        return max(busy.values())
+
+    def _constant_bytes(self, members: list[int]) -> int:
+        """Constants that a depth-first group holds on every core; the largest may be divided, where
+        output channels are cut."""
+        layouts, graph = self.network.layouts, self.network.graph
+        names = {
+            name
+            for number in members
+            for tiled in self.network.ops(number)
+            for name in tiled.node.inputs
+            if name in graph.constants
+        }
+        sizes = [layouts.bytes(n, graph.types[n].shape, aligned=True) for n in names]
+        return sum(sizes) - max(sizes, default=0)
+
+    def _reads_views(self, number: int, mask: int) -> bool:
+        """Whether a unit reads a view that belongs to another unit of the group: such a value
+        has to be complete in the main memory first."""
+        graph, network = self.network.graph, self.network
+        for node in network.units[number].nodes:
+            for maker in graph.predecessors(node):
+                home = network.home[maker]
+                inside = home != number and mask >> home & 1
+                if inside and maker in network.units[home].views:
+                    return True
+        return False
+
+    def _tiled(self, members: list[int]) -> Candidate | None:
+        """Depth-first, tile by tile."""
+        network = self.network
+        nodes = sorted(n for number in members for n in network.units[number].nodes)
+        ops = network.joined_ops(members)
+        key = self._group_signature(members, nodes)
+        if key not in self._fused:
+            options = self.tiler.fused(
+                ops, self.tiler.exported(nodes), int(self.tiler.usable * USABLE_SHARE)
+            )
+            self._fused[key] = options[0] if options else None
+        estimate = self._fused[key]
+        if estimate is None:
+            return None
+        groups = [estimate.plan(network.names(nodes))]
+        for number in members:
+            groups += [g for g in network.movements(number) if g.place is Place.VIEW]
+        return _candidate(tuple(groups), (), estimate, "tiled")
+
+    def _group_signature(self, members: list[int], nodes: list[int]) -> tuple[object, ...]:
+        """Equal looks and equal wiring cost the same."""
+        graph = self.network.graph
+        names: dict[str, int] = {}
+        wiring: list[int] = []
+        for index in nodes:
+            node = graph.nodes[index]
+            for name in (*node.inputs, *node.outputs):
+                wiring.append(names.setdefault(name, len(names)))
+        outside = tuple(sorted(names[n] for n in self.tiler.exported(nodes)))
+        signatures = tuple(self.sections.signature(number) for number in members)
+        return (signatures, tuple(wiring), outside)
+
+    def _kept(self, mask: int) -> Candidate | None:
+        """One after the other, values kept in the scratchpads."""
+        section = self.sections.section(mask)
+        if section is None:
+            return None
+        groups: list[GroupPlan] = []
+        for number, option in section.choices:
+            groups.append(option.plan(self.network.names(self.network.units[number].nodes)))
+            groups += (g for g in self.network.movements(number) if g.place is Place.VIEW)
+        resident = tuple(name for name in section.made if self._read_inside(name, mask))
+        stored = self._stored_bytes(section, mask)
+        dma = section.dma + stored / self.tiler.rate
+        cycles = max(section.compute, dma) + section.fill
+        traffic = section.traffic + stored
+        energy = section.energy + stored * self.tiler.main_pj
+        peak = max((option.bytes for _, option in section.choices), default=0)
+        reloaded = tuple((name, nodes) for name in resident if (nodes := self._later(name, mask)))
+        return Candidate(tuple(groups), resident, cycles, traffic, energy, peak, "kept", reloaded)
+
+    def _later(self, name: str, mask: int) -> tuple[str, ...]:
+        """Operators on cores outside the section that read a value of it: from the main memory."""
+        network, graph = self.network, self.network.graph
+        readers = (r for r in graph.consumers.get(name, ()) if not mask >> network.home[r] & 1)
+        return network.names(r for r in readers if network.on_cores(network.home[r]))
+
+    def _read_inside(self, name: str, mask: int) -> bool:
+        network = self.network
+        readers = network.graph.consumers.get(name, ())
+        return network.keepable(name) and any(
+            mask >> network.home[r] & 1 and r in network.units[network.home[r]].nodes
+            for r in readers
+        )
+
+    def _stored_bytes(self, section: Section, mask: int) -> int:
+        """Bytes of results that have to reach the main memory."""
+        graph, layouts = self.network.graph, self.network.layouts
+        total = 0
+        for name in section.made:
+            readers = graph.consumers.get(name, ())
+            outside = any(not mask >> self.network.home[r] & 1 for r in readers)
+            if outside or name in graph.outputs or not readers:
+                total += layouts.bytes(name, graph.types[name].shape, aligned=True)
+        return total
+
+
+def _candidate(
+    groups: tuple[GroupPlan, ...], resident: tuple[str, ...], estimate: Estimate, kind: str
+) -> Candidate:
+    e = estimate
+    return Candidate(groups, resident, e.cycles, e.traffic, e.energy, e.bytes, kind)

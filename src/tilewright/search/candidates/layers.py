@@ -1,0 +1,14 @@
+"""Layer by layer: each operator alone, every activation through the main memory, the best tile
+and the best division among the cores for each."""
+
+from tilewright.graph.graph import Graph
+from tilewright.machine.machine import Machine
+from tilewright.plan.plan import Plan
+from tilewright.search.candidates.candidate import Candidates
+from tilewright.search.candidates.network import Network
+
+
+def layer_by_layer(graph: Graph, machine: Machine, dtype: str, model: str) -> Plan:
+    """A group for every unit of the network."""
+    network = Network(graph, machine, dtype)
+    return Candidates(network).plan(model, tuple(1 << unit.number for unit in network.units))

@@ -1,0 +1,188 @@
+"""One inner tile of a group, in plain numbers: what it computes, reads, writes and costs.
+
+The same tile as that of `tiling.group.cut_ops(probe=True)`, derived much faster: a search asks for
+thousands of them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tilewright.geometry.access import Access
+from tilewright.search.candidates.tile_costs import Dims, NodeTile, Span, Spans, TileCosts
+from tilewright.tiling.cutting import inner_span
+from tilewright.tiling.grid import Split
+from tilewright.tiling.group import TiledOp
+
+Region = tuple[Dims, Spans]
+"""Per axis: the dimension of the grid that drives it, and the positions one tile has of it."""
+
+
+class Probe:
+    """A group of one network, ready to be cut in many ways."""
+
+    def __init__(
+        self, costs: TileCosts, ops: Sequence[TiledOp], exported: Mapping[str, bool]
+    ) -> None:
+        self.costs = costs
+        self.nodes = tuple(costs.node(tiled) for tiled in ops)
+        number: dict[str, int] = {}
+        for tiled in ops:
+            for name in (*tiled.node.inputs, *tiled.node.outputs):
+                number.setdefault(name, len(number))
+        self.names = tuple(number)
+        self.outputs = tuple(tuple(number[name] for name in tiled.node.outputs) for tiled in ops)
+        self.reads = tuple(
+            tuple(number[tiled.node.inputs[position]] for position in node.data)
+            for tiled, node in zip(ops, self.nodes, strict=True)
+        )
+        made = {name for tiled in ops for name in tiled.node.outputs}
+        self.inputs = tuple(
+            number[name]
+            for name in dict.fromkeys(
+                tiled.node.inputs[position]
+                for tiled, node in zip(ops, self.nodes, strict=True)
+                for position in node.data
+            )
+            if name not in made
+        )
+        self.final = tuple(number[name] for name, inside in exported.items() if not inside)
+        self.exported = frozenset(number[name] for name in exported)
+        self.access: dict[int, Access] = {}
+        last: dict[int, int] = {}
+        for place, tiled in enumerate(ops):
+            for name in tiled.node.inputs:
+                last[number[name]] = place
+            for name, access in zip(tiled.node.outputs, tiled.access, strict=True):
+                self.access[number[name]] = access
+        self.ends: tuple[tuple[int, ...], ...] = tuple(
+            tuple(
+                value
+                for value in self.access
+                if last.get(value, self._maker(value)) == place and value not in self.exported
+            )
+            for place in range(len(ops))
+        )
+        self.values = tuple(
+            costs.value(name) if name in costs.network.graph.types else None for name in number
+        )
+
+    def _maker(self, value: int) -> int:
+        return next(place for place, made in enumerate(self.outputs) if value in made)
+
+    def cut(self, splits: tuple[Split, ...]) -> "Cutting | None":
+        """One inner tile of the group; None where it cannot be cut so."""
+        needs: list[Region | None] = [None] * len(self.names)
+        for value in self.final:
+            region = _even(self.access[value], splits)
+            if region is None:
+                return None
+            needs[value] = region
+        written = list(needs)
+        tiles: list[NodeTile] = []
+        for place in range(len(self.nodes) - 1, -1, -1):
+            node, outputs = self.nodes[place], self.outputs[place]
+            made: list[Spans | None] = []
+            for position, value in enumerate(outputs):
+                region = needs[value]
+                if region is None:
+                    made.append(None)
+                    continue
+                if written[value] is None and value in self.exported:
+                    written[value] = region
+                dims, spans = region
+                if node.grown[position]:
+                    spans = node.grow(position, spans)
+                    needs[value] = (dims, spans)
+                made.append(spans)
+            key = tuple(made)
+            tile = node.known.get(key) or self.costs.tile(node, key)
+            tiles.append(tile)
+            for position, value in enumerate(outputs):
+                region, reads = needs[value], tile.reads[position]
+                if region is None or reads is None:
+                    continue
+                driven = node.driven(position, region[0])
+                for target, spans, dims in zip(self.reads[place], reads, driven, strict=True):
+                    if dims is None:
+                        continue
+                    known = needs[target]
+                    needs[target] = (
+                        (dims, spans)
+                        if known is None
+                        else self._hull(known, (dims, spans), self._extents(target))
+                    )
+        tiles.reverse()
+        return Cutting(self, needs, written, tiles)
+
+    def _extents(self, value: int) -> tuple[int, ...]:
+        return self.costs.network.graph.types[self.names[value]].shape
+
+    @staticmethod
+    def _hull(one: Region, other: Region, extents: tuple[int, ...]) -> Region:
+        """Both together; an axis driven from two sides runs whole."""
+        if one == other:
+            return one
+        dims: list[int | None] = []
+        spans: list[Span] = []
+        for a, b, first, second, extent in zip(
+            one[0], other[0], one[1], other[1], extents, strict=True
+        ):
+            if a != b and a is not None and b is not None:
+                dims.append(None)
+                spans.append((0, extent))
+                continue
+            if a != b and (second if a is not None else first) == (0, extent):
+                dims.append(None)
+                spans.append((0, extent))
+                continue
+            dims.append(a if a is not None else b)
+            if first[0] >= first[1]:
+                spans.append(second)
+            elif second[0] >= second[1]:
+                spans.append(first)
+            else:
+                spans.append((min(first[0], second[0]), max(first[1], second[1])))
+        return tuple(dims), tuple(spans)
+
+
+@dataclass(slots=True)
+class Cutting:
+    """A probe's tile: what it needs of each value, what it writes to the outside, its nodes'
+    tiles."""
+
+    probe: Probe
+    needs: list[Region | None]
+    written: list[Region | None]
+    tiles: list[NodeTile]
+
+    def inner(self) -> int:
+        """The most bytes of inner values that are live at once."""
+        probe, costs = self.probe, self.probe.costs
+        live = peak = 0
+        held: dict[int, int] = {}
+        for place, outputs in enumerate(probe.outputs):
+            for value in outputs:
+                region, part = self.needs[value], probe.values[value]
+                if region is not None and part is not None and value not in probe.exported:
+                    held[value] = size = costs.copy(part, region[1]).held
+                    live += size
+            peak = max(peak, live)
+            for value in probe.ends[place]:
+                live -= held.get(value, 0)
+        return peak
+
+
+def _even(access: Access, splits: tuple[Split, ...]) -> Region | None:
+    """The tile that stands for all of an even cut; None where there is no such cut."""
+    rank = len(access.shape)
+    dims: list[int | None] = [None] * rank
+    spans = [(0, extent) for extent in access.shape]
+    for dim, split in enumerate(splits):
+        if split.axis >= rank:
+            return None
+        extent, grain, parts = access.shape[split.axis], access.grain[split.axis], split.parts
+        if parts > extent or (parts > 1 and grain >= extent):
+            return None
+        dims[split.axis] = dim
+        spans[split.axis] = inner_span(extent, parts, grain)
+    return tuple(dims), tuple(spans)

@@ -1,0 +1,275 @@
+"""Sections: units one after the other, every value between them kept in the scratchpads.
+
+Each unit is cut by itself, over the cores and in time; what its neighbours on other cores need of
+its result is passed on. Sections are grown unit by unit, so that a longer one costs one step more
+than the one it grew from.
+"""
+
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import dataclass
+
+from tilewright.geometry.box import Box
+from tilewright.graph.ops.spec import is_given
+from tilewright.search.candidates.network import Network
+from tilewright.search.candidates.tiles import USABLE_SHARE, Estimate, Tiler
+from tilewright.tiling.cutting import cut_ops
+from tilewright.tiling.grid import Split
+
+OPTIONS = 12  # ways to cut a unit that are kept for each way to divide it among the cores
+PRICE = (
+    0.2  # of a byte that a unit takes, as a share of loading it: loads come early into free bytes
+)
+
+EVERYWHERE = -1  # in place of an axis: every core has all of it
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Units with their ways to run, and what that takes. `made` says along which axis a value is
+    divided among the cores; `held` are bytes per core of the values that are kept."""
+
+    mask: int
+    choices: tuple[tuple[int, Estimate], ...]
+    compute: float
+    dma: float
+    traffic: int
+    energy: float
+    made: Mapping[str, int | None]
+    held: Mapping[str, int]
+
+    @property
+    def fill(self) -> float:
+        """What nothing hides: the first unit's loads."""
+        return self.choices[0][1].fill
+
+
+class Sections:
+    """Grows sections of one network."""
+
+    def __init__(self, network: Network, tiler: Tiler) -> None:
+        self.network, self.tiler = network, tiler
+        self.usable = int(tiler.usable * USABLE_SHARE)
+        self.holding = 0.0  # what it is worth to hold fewer constants, as a share of loading them
+        self._known: dict[int, Section | None] = {}
+        self._options: dict[tuple[int, tuple[bool, ...]], list[Estimate]] = {}
+        self._needs: dict[tuple[int, int | None], dict[str, int]] = {}
+        self._sizes: dict[str, int] = {}
+        self._signatures: dict[int, int] = {}
+        self._seen: dict[tuple[object, ...], int] = {}
+        self._least: dict[int, tuple[str, float]] = {}
+        machine = network.machine
+        self.pass_rate = self.pass_latency = 0.0
+        if len(machine.cores) > 1:
+            one, other = machine.cores[0].memory.name, machine.cores[1].memory.name
+            hops = machine.find_path(one, other)
+            main = machine.main_memory.name
+            if hops is not None and all(route.destination != main for _, route in hops):
+                self.pass_rate = min(machine.alone_bytes_per_cycle(route) for _, route in hops)
+                self.pass_latency = float(sum(route.latency for _, route in hops))
+
+    def leaning(self, holding: float = 0.0, share: float = USABLE_SHARE) -> "Sections":
+        """The same, with more care for the bytes that constants take, or with a smaller share of
+        the scratchpads."""
+        other = copy(self)
+        other.holding, other._known = holding, {}
+        other.usable = int(self.tiler.usable * share)
+        return other
+
+    @property
+    def possible(self) -> bool:
+        """Whether values can get from core to core without the main memory."""
+        return self.tiler.cores == 1 or self.pass_rate > 0
+
+    def section(self, mask: int) -> Section | None:
+        """These units as a section, or None where they do not fit."""
+        if mask not in self._known:
+            self._known[mask] = self._grown(mask) if self.possible else None
+        return self._known[mask]
+
+    def _grown(self, mask: int) -> Section | None:
+        last = mask.bit_length() - 1
+        before = mask & ~(1 << last)
+        if not self.network.on_cores(last):
+            return None
+        if not before:
+            empty = Section(0, (), 0.0, 0.0, 0, 0.0, {}, {})
+            return self._with(empty, last)
+        shorter = self.section(before)
+        return None if shorter is None else self._with(shorter, last)
+
+    def _with(self, section: Section, number: int) -> Section | None:
+        """The section with one more unit, cut in the way that suits it best."""
+        graph, network = self.network.graph, self.network
+        ops = network.ops(number)
+        inside = {name for tiled in ops for name in tiled.node.writes}
+        inputs = [
+            name
+            for name in dict.fromkeys(n for tiled in ops for n in tiled.node.inputs)
+            if name and name not in inside and name not in graph.constants
+        ]
+        kept = [name for name in inputs if name in section.made]
+        outputs = list(self.tiler.exported(network.units[number].nodes))
+        others = sum(size for name, size in section.held.items() if name not in kept)
+        best: tuple[float, Estimate, dict[str, int]] | None = None
+        for option in self._options_of(number, inputs, kept, outputs):
+            needs = self._needed(number, EVERYWHERE if option.replicated else option.axis)
+            held = {name: max(section.held.get(name, 0), needs.get(name, 0)) for name in kept}
+            held |= {name: self._share(name, option) for name in outputs}
+            if option.bytes + others + sum(held.values()) > self.usable:
+                continue
+            passed = sum(self._passing(name, section.made[name], option, needs) for name in kept)
+            cycles = max(option.compute + passed, option.dma / 2)
+            # What a unit takes and what constants every core holds leaves no bytes to fetch ahead.
+            cycles += PRICE * option.bytes / self.tiler.rate
+            if self.holding:
+                cycles += self.holding * self._held(number, option) / self.tiler.rate
+            if best is None or (cycles, option.bytes) < (best[0], best[1].bytes):
+                best = (cycles, option, held)
+        if best is None:
+            return None
+        _, option, held = best
+        needs = self._needed(number, EVERYWHERE if option.replicated else option.axis)
+        passed = sum(self._passing(name, section.made[name], option, needs) for name in kept)
+        divided = EVERYWHERE if option.replicated else option.axis
+        mask = section.mask | 1 << number
+        alive = {
+            name: size for name, size in {**section.held, **held}.items() if self._waits(name, mask)
+        }
+        return Section(
+            mask,
+            (*section.choices, (number, option)),
+            section.compute + option.compute + passed,
+            section.dma + option.dma,
+            section.traffic + option.traffic,
+            section.energy + option.energy,
+            {**section.made, **dict.fromkeys(outputs, divided)},
+            alive,
+        )
+
+    def _held(self, number: int, option: Estimate) -> int:
+        """Bytes of a unit's constants that one core holds in the course of it."""
+        total = 0
+        for tiled in self.network.ops(number):
+            for name, rules in zip(tiled.node.inputs, tiled.access[0].inputs, strict=False):
+                constant = self.network.graph.constants.get(name)
+                if constant is None or rules is None:
+                    continue
+                size = constant.type.size * self.network.layouts.item(name)
+                divided = option.axis is not None and option.axis in {r.axis for r in rules}
+                total += size // self.tiler.cores if divided else size
+        return total
+
+    def _waits(self, name: str, mask: int) -> bool:
+        """Whether somebody outside the units may still read a value."""
+        readers = self.network.graph.consumers.get(name, ())
+        return any(not mask >> self.network.home[reader] & 1 for reader in readers)
+
+    def _bytes(self, name: str) -> int:
+        """Bytes of a whole value."""
+        if name not in self._sizes:
+            shape = self.network.graph.types[name].shape
+            self._sizes[name] = self.network.layouts.bytes(name, shape, aligned=True)
+        return self._sizes[name]
+
+    def _share(self, name: str, option: Estimate) -> int:
+        """Bytes of a result on the core that has most of it."""
+        whole = self._bytes(name)
+        if option.axis is None:
+            return whole
+        return -(-whole // self.tiler.cores)
+
+    def _passing(
+        self, name: str, made: int | None, option: Estimate, needs: Mapping[str, int]
+    ) -> float:
+        """Cycles to pass a value from where it is to where a unit needs it."""
+        cores = self.tiler.cores
+        if cores == 1 or made == EVERYWHERE:
+            return 0.0
+        need, whole = needs.get(name, 0), self._bytes(name)
+        if made is None:
+            moved = 0 if option.axis is None and not option.replicated else (cores - 1) * need
+        elif option.axis == made:
+            moved = cores * max(0, need - whole // cores)
+        elif option.axis is None and not option.replicated:
+            moved = need * (cores - 1) // cores
+        else:
+            moved = cores * (need - need // cores)
+        return self.pass_latency * cores + moved / self.pass_rate if moved else 0.0
+
+    def _options_of(
+        self, number: int, inputs: list[str], kept: list[str], outputs: list[str]
+    ) -> list[Estimate]:
+        """The best ways to cut a unit, a few for each way to divide it among the cores."""
+        key = (self.signature(number), tuple(name in kept for name in inputs))
+        known = self._options.get(key)
+        if known is None:
+            ops = self.network.ops(number)
+            exported = self.tiler.exported(self.network.units[number].nodes)
+            resident = frozenset((*kept, *outputs))
+            by_axis: dict[int | None, list[Estimate]] = {}
+            options = self.tiler.options(ops, exported, resident)
+            for option in sorted(options, key=lambda o: o.amid):
+                row = by_axis.setdefault(EVERYWHERE if option.replicated else option.axis, [])
+                # The best first; later ones only if they need fewer bytes.
+                if len(row) < OPTIONS and all(option.bytes < other.bytes for other in row):
+                    row.append(option)
+            known = [option for row in by_axis.values() for option in row]
+            self._options[key] = known
+        return known
+
+    def _needed(self, number: int, axis: int | None) -> dict[str, int]:
+        """Bytes of each input that one core needs when the unit is divided along an axis."""
+        key = (number, axis)
+        if key not in self._needs:
+            ops = self.network.ops(number)
+            exported = self.tiler.exported(self.network.units[number].nodes)
+            cores = self.tiler.cores
+            divided = axis is not None and axis != EVERYWHERE and cores > 1
+            splits = (Split(axis, cores),) if divided and axis is not None else ()
+            group = cut_ops(self.network.graph, ops, exported, splits, probe=True)
+            zero = (0,) * len(splits)
+            self._needs[key] = {
+                name: self.network.layouts.bytes(
+                    name, Box(tuple(cut.at(zero) for cut in cuts)).shape, aligned=True
+                )
+                for name, cuts in group.inputs.items()
+            }
+        return self._needs[key]
+
+    def least(self, number: int) -> tuple[str, float]:
+        """The engine kind of a unit, and the fewest compute cycles of all ways to cut it."""
+        signature = self.signature(number)
+        if signature not in self._least:
+            ops = self.network.ops(number)
+            exported = self.tiler.exported(self.network.units[number].nodes)
+            everything = frozenset(n for t in ops for n in (*t.node.inputs, *t.node.outputs))
+            options = self.tiler.options(ops, exported, everything)
+            kind = self.tiler.kind(ops[0])
+            self._least[signature] = (kind, min((o.compute for o in options), default=0.0))
+        return self._least[signature]
+
+    def signature(self, number: int) -> int:
+        """What a unit looks like to a cost: equal looks cost the same."""
+        if number not in self._signatures:
+            graph, layouts = self.network.graph, self.network.layouts
+            rows: list[object] = []
+            names: dict[str, int] = {}
+            for index in self.network.units[number].nodes:
+                node = graph.nodes[index]
+                rows += [node.kind, tuple(sorted((k, str(v)) for k, v in node.attributes.items()))]
+                for name in (*node.inputs, *node.outputs):
+                    known = name in names
+                    rows.append(names.setdefault(name, len(names)))
+                    if known or not name:
+                        continue
+                    view = self.network.main_view(name) if name in graph.types else None
+                    rows += [
+                        graph.types.get(name),
+                        name in graph.constants,
+                        name in layouts.images,
+                        is_given(graph, name),
+                        None if view is None else view.strides,
+                    ]
+            self._signatures[number] = self._seen.setdefault(tuple(rows), len(self._seen))
+        return self._signatures[number]

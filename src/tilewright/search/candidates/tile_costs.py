@@ -1,0 +1,305 @@
+"""What tiles of nodes and parts of values cost, remembered by what these look like: repeated blocks
+of a network are worked out once."""
+
+from dataclasses import dataclass, replace
+
+from tilewright.cost.base import Copy, Workload, views_of
+from tilewright.cost.dma import moved_bytes, start_cycles
+from tilewright.cost.from_graph import workload_of
+from tilewright.geometry.access import Access
+from tilewright.geometry.box import Box, span_of
+from tilewright.geometry.interval import Interval
+from tilewright.graph.graph import Graph
+from tilewright.graph.ops.spec import Tile, is_given
+from tilewright.program.constants import channels_of, immediate, packs_of
+from tilewright.program.layout import dense_strides, part
+from tilewright.program.program import View
+from tilewright.search.candidates.network import Network
+from tilewright.tiling.group import TiledOp, reaches_of
+
+Span = tuple[int, int]
+Spans = tuple[Span, ...]
+Dims = tuple[int | None, ...]
+"""Per axis, the dimension of the grid that drives it."""
+
+
+@dataclass(slots=True)
+class CopyCost:
+    """A part of a value: cycles to copy it (latency shared by the links there are), bytes copied,
+    bytes it takes in a scratchpad."""
+
+    cycles: float
+    bytes: int
+    held: int
+
+
+@dataclass(slots=True)
+class NodeTile:
+    """A tile of a node. `reads` are regions by output, then by data input; `constants` are copies
+    with the output axes that drive them; `sizes` are elements of each output: of all, of the
+    tile's."""
+
+    kind: str
+    cycles: int
+    energy: float
+    sizes: tuple[tuple[int, int], ...]
+    reads: tuple[tuple[Spans, ...] | None, ...]
+    constants: tuple[tuple[tuple[int, ...], CopyCost], ...]
+    empty: bool
+
+
+class Value:
+    """A value's looks, and what parts of it cost."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.known: dict[Spans, CopyCost] = {}
+        self.shapes: dict[tuple[int, ...], CopyCost] = {}
+
+
+class Node:
+    """A node's looks, and its tiles."""
+
+    def __init__(self, tiled: TiledOp) -> None:
+        self.tiled = tiled
+        self.known: dict[tuple[Spans | None, ...], NodeTile] = {}
+        op = tiled.op
+        self.data = tuple(
+            number
+            for number, operand in enumerate(op.inputs)
+            if operand is not None
+            and not operand.constant
+            and any(access.inputs[number] is not None for access in tiled.access)
+        )
+        self.grown = tuple(map(_growing_axes, tiled.access))
+        self.axes = tuple(
+            tuple(_axes(access, number) for number in self.data) for access in tiled.access
+        )
+        self.folds = tiled.spec.folded(tiled.op)
+        self.dims: dict[tuple[int, Dims], tuple[Dims | None, ...]] = {}
+
+    def grow(self, output: int, spans: Spans) -> Spans:
+        """The smallest region holding this one that the operator can compute on its own."""
+        access = self.tiled.access[output]
+        found = list(spans)
+        for axis in self.grown[output]:
+            grown = access.grow(axis, Interval(*spans[axis]))
+            found[axis] = (grown.start, grown.stop)
+        return tuple(found)
+
+    def driven(self, output: int, dims: Dims) -> tuple[Dims | None, ...]:
+        """What drives the axes of each data input, given what drives the output's."""
+        key = (output, dims)
+        known = self.dims.get(key)
+        if known is None:
+            known = self.dims[key] = tuple(
+                None
+                if axes is None
+                else tuple(None if axis is None else dims[axis] for axis in axes)
+                for axes in self.axes[output]
+            )
+        return known
+
+
+def _growing_axes(access: Access) -> tuple[int, ...]:
+    return tuple(axis for axis in range(len(access.shape)) if access.grows(axis))
+
+
+def _axes(access: Access, number: int) -> tuple[int | None, ...] | None:
+    rules = access.inputs[number]
+    return None if rules is None else tuple(rule.axis for rule in rules)
+
+
+class TileCosts:
+    """Nodes and values of one network by their looks, with what their tiles cost."""
+
+    reshapes = True  # whether the pass implicit-reshape is going to run
+
+    def __init__(self, network: Network) -> None:
+        self.network, self.machine = network, network.machine
+        main, core = self.machine.main_memory, self.machine.cores[0]
+        hops = self.machine.path(main.name, core.memory.name)
+        rates = [self.machine.alone_bytes_per_cycle(route) for _, route in hops]
+        self.rate = min(rates)  # the slowest hop counts, and the latency of all others
+        self.link, self.route = hops[rates.index(self.rate)]
+        self.latency = sum(route.latency for _, route in hops) - self.route.latency
+        ends = (self.route.source, self.route.destination)
+        self.queues = max(1, sum(1 for _ in self.machine.routes(*ends)))
+        self._values: dict[str, Value] = {}
+        self._value_costs: dict[object, Value] = {}
+        self._nodes: dict[str, Node] = {}
+        self._node_costs: dict[object, Node] = {}
+        self._costs: dict[Workload, tuple[str, int, float]] = {}
+        self._packs = packs_of(network.graph, network.layouts)
+        self._lying: dict[str, View] = {}
+
+    def value_key(self, name: str) -> tuple[object, ...]:
+        """Equal keys: parts of the values take the same bytes and copies."""
+        graph, layouts = self.network.graph, self.network.layouts
+        return (
+            graph.types[name],
+            name in layouts.images,
+            is_given(graph, name),
+            self.view(name).strides,
+            name in self._packs,
+            immediate(graph, name) is None,
+        )
+
+    def view(self, name: str) -> View:
+        """How a value lies in the main memory."""
+        known = self._lying.get(name)
+        if known is None:
+            known = self.network.main_view(name)
+            if name in self.network.graph.constants and name not in self._packs:
+                # As the builder lays matrices out: a part of the output channels is contiguous.
+                ordered = constant_strides(self.network.graph, name, known.item)
+                known = replace(known, strides=ordered)
+            self._lying[name] = known
+        return known
+
+    def value(self, name: str) -> Value:
+        """A value's looks."""
+        known = self._values.get(name)
+        if known is None:
+            key = self.value_key(name)
+            known = self._values[name] = self._value_costs.setdefault(key, Value(name))
+        return known
+
+    def node(self, tiled: TiledOp) -> Node:
+        """A node's looks."""
+        known = self._nodes.get(tiled.node.name)
+        if known is None:
+            graph = self.network.graph
+            key = (
+                tiled.node.kind,
+                tuple(sorted((k, str(v)) for k, v in tiled.node.attributes.items())),
+                tiled.access,
+                tuple(
+                    (self.value_key(name), name in graph.constants) if name in graph.types else None
+                    for name in (*tiled.node.inputs, *tiled.node.outputs)
+                ),
+            )
+            known = self._node_costs.setdefault(key, Node(tiled))
+            self._nodes[tiled.node.name] = known
+        return known
+
+    def copy(self, value: Value, spans: Spans) -> CopyCost:
+        """Copying a part of a value, and holding it."""
+        known = value.known.get(spans)
+        if known is None:
+            shape = tuple([max(0, stop - start) for start, stop in spans])
+            known = value.shapes.get(shape)
+            if known is None:
+                view = self.view(value.name)
+                copy = Copy(*part(view, Box.whole(view.shape), _box(spans)).runs())
+                held = self.network.layouts.bytes(value.name, shape, aligned=True)
+                known = value.shapes[shape] = CopyCost(self.cycles(copy), copy.bytes, held)
+            value.known[spans] = known
+        return known
+
+    def cycles(self, copy: Copy) -> float:
+        """A copy from the main memory; the links there are share the latencies."""
+        start = (start_cycles(copy, self.link, self.route) + self.latency) / self.queues
+        return start + moved_bytes(copy, self.route) / self.rate
+
+    def cost(self, work: Workload) -> tuple[str, int, float]:
+        """Engine kind, cycles and energy of work, in the shape of its positions that suits the
+        engine best."""
+        known = self._costs.get(work)
+        if known is None:
+            engine, cost = self.network.models.best(self.machine.cores[0], work)
+            model = self.network.models.model(engine)
+            cost = min((model.cost(view) for view in self._views(work)), key=lambda c: c.cycles)
+            known = self._costs[work] = (engine.kind, cost.cycles, cost.energy_pj)
+        return known
+
+    def _views(self, work: Workload) -> list[Workload]:
+        return views_of(work) if self.reshapes else [work]
+
+    def tile(self, node: Node, outputs: tuple[Spans | None, ...]) -> NodeTile:
+        """The tile of a node that computes these parts of its outputs."""
+        known = node.known.get(outputs)
+        if known is None:
+            known = node.known[outputs] = self._tile(node, outputs)
+        return known
+
+    def _tile(self, node: Node, outputs: tuple[Spans | None, ...]) -> NodeTile:
+        tiled = node.tiled
+        boxes = [None if spans is None else _box(spans) for spans in outputs]
+        boxes = [None if box is None or box.empty else box for box in boxes]
+        reads = tuple(
+            None if spans is None else self._reads(node, access, spans)
+            for access, spans in zip(tiled.access, outputs, strict=True)
+        )
+        if all(box is None for box in boxes):
+            return NodeTile("", 0, 0.0, (), reads, (), empty=True)
+        tile = Tile(tuple(boxes), reaches_of(tiled, boxes))
+        work = workload_of(tiled.spec, tiled.op, tile, self.network.dtype, tiled.access[0])
+        sizes = tuple(
+            (tiled.op.result(k).size, box.size) for k, box in enumerate(boxes) if box is not None
+        )
+        return NodeTile(*self.cost(work), sizes, reads, self._constants(tiled, tile), empty=False)
+
+    @staticmethod
+    def _reads(node: Node, access: Access, spans: Spans) -> tuple[Spans, ...]:
+        found: list[Spans] = []
+        for number in node.data:
+            row: list[Span] = []
+            for rule in access.inputs[number] or ():
+                if rule.axis is None:
+                    row.append((0, rule.extent))
+                    continue
+                start, stop = spans[rule.axis]
+                out = Interval(start, stop)
+                reach = rule.reach(out).interval if start < stop else Interval(0, 0)
+                row.append((reach.start, reach.stop))
+            found.append(tuple(row))
+        return tuple(found)
+
+    def _constants(
+        self, tiled: TiledOp, tile: Tile
+    ) -> tuple[tuple[tuple[int, ...], CopyCost], ...]:
+        found: list[tuple[tuple[int, ...], CopyCost]] = []
+        inputs = tiled.access[0].inputs
+        boxes = {
+            name: box
+            for number, name in enumerate(tiled.node.inputs)
+            if (box := tile.input_box(number)) is not None
+        }
+        for number, operand in enumerate(tiled.op.inputs):
+            if operand is None or not operand.constant:
+                continue
+            name = tiled.node.inputs[number]
+            box, rules = boxes.get(name), inputs[number] if inputs else None
+            if box is None or rules is None or box.empty:
+                continue
+            if immediate(self.network.graph, name) is not None:
+                continue
+            axes = tuple(rule.axis for rule in rules if rule.axis is not None)
+            pack = self._packs.get(name)
+            rows = None
+            if pack is not None:
+                rows = channels_of(pack, span_of(boxes[pack.weights]), span_of(boxes[pack.bias]))
+            if pack is not None and rows is not None:
+                size = pack.bytes(rows[1])
+                if name == pack.weights:  # the bias comes with them
+                    found.append((axes, CopyCost(self.cycles(Copy(size)), size, size)))
+                continue
+            spans = tuple((i.start, i.stop) for i in box)
+            found.append((axes, self.copy(self.value(name), spans)))
+        return tuple(found)
+
+
+def _box(spans: Spans) -> Box:
+    return Box(tuple(Interval(start, stop) for start, stop in spans))
+
+
+def constant_strides(graph: Graph, name: str, item: int) -> tuple[int, ...]:
+    """Byte strides of a constant in the main memory: right operands of products lie column by
+    column, all others row by row."""
+    shape = graph.types[name].shape
+    users = [graph.nodes[i] for i in graph.consumers.get(name, ())]
+    right = all(n.inputs[1:2] == (name,) and not n.attributes.get("transB") for n in users)
+    if len(shape) == 2 and users and right:
+        return (item, shape[0] * item)
+    return dense_strides(shape, item)

@@ -1,0 +1,416 @@
+"""Ways to cut a group, and what each would take: one inner tile, times the tiles.
+
+An estimate orders choices; it is never reported. The truth is the simulator's.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from tilewright.geometry.access import Shifted
+from tilewright.graph.ops.spec import channel_axis
+from tilewright.plan.plan import GroupPlan
+from tilewright.search.candidates.network import Network
+from tilewright.search.candidates.probe import Cutting, Probe, Region
+from tilewright.search.candidates.tile_costs import CopyCost, Dims, TileCosts
+from tilewright.tiling.grid import Split
+from tilewright.tiling.group import TiledOp, exports
+
+USABLE_SHARE = 0.9  # share of a scratchpad that may be planned with; addresses need some slack
+PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
+COARSE = (1, 2, 4, 8, 16, 32, 64, 128)
+LANES = (1, 2, 3, 4)  # times the channels an array takes at once: tiles that waste none
+FINE_ENOUGH = 24  # tiles so many times smaller than the scratchpad need not become smaller
+LEAST_TURNS = 8
+AFTER_FIRST_FIT = 3  # cuts of a fused group that are tried from the first that fits on
+LITTLE_HALO = 0.1  # a group that recomputes less need not be cut along two axes
+MOST_HALO = 0.9  # an axis along which most is recomputed does not really cut the group
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A way to run a group. Cycles of one core's engines and of the way to the main memory;
+    `fill` is what nothing hides; bytes that one core's scratchpad holds beside resident tensors;
+    bytes from and to the main memory."""
+
+    splits: tuple[Split, ...]
+    core_split: int | None
+    replicated: bool
+    compute: float
+    dma: float
+    fill: float
+    bytes: int
+    traffic: int
+    energy: float
+    halo: float  # share of the compute time that computes what another tile has
+
+    @property
+    def cycles(self) -> float:
+        """When all engines overlap as far as they can."""
+        return max(self.compute, self.dma) + self.fill
+
+    @property
+    def amid(self) -> tuple[float, int]:
+        """What it takes between units that keep their values, whose time hides half of the loads:
+        cycles, then bytes."""
+        return max(self.compute, self.dma / 2), self.bytes
+
+    @property
+    def axis(self) -> int | None:
+        """The axis that is divided among the cores."""
+        return None if self.core_split is None else self.splits[self.core_split].axis
+
+    def plan(self, nodes: tuple[str, ...]) -> GroupPlan:
+        """As a decision for these nodes."""
+        return GroupPlan(nodes, self.splits, self.core_split, replicated=self.replicated)
+
+
+@dataclass(frozen=True, slots=True)
+class _Slow:
+    """Loads that serve several tiles in a row: cycles in all, and bytes of one of each."""
+
+    cycles: float = 0.0
+    held: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """Cycles and bytes of what a tile loads, or stores."""
+
+    cycles: float = 0.0
+    first: float = 0.0
+    bytes: float = 0.0
+    held: int = 0
+    slow: _Slow = _Slow()
+
+
+class Tiler:
+    """Estimates ways to cut groups of one network."""
+
+    pipelines = True  # whether the pass pipelining is going to run
+    quick = False  # whether to look at fewer cuts
+
+    def __init__(self, network: Network) -> None:
+        self.network, self.graph, self.machine = network, network.graph, network.machine
+        self.cores = len(self.machine.cores)
+        self.usable = min(core.memory.usable for core in self.machine.cores)
+        main, core = self.machine.main_memory, self.machine.cores[0]
+        self.costs = TileCosts(network)
+        self.rate, self.multicast = self.costs.rate, self.costs.route.multicast
+        self.main_pj = main.read_pj_per_byte + core.memory.write_pj_per_byte
+
+    def kind(self, tiled: TiledOp) -> str:
+        """The kind of engine that runs an operator."""
+        whole = tuple(
+            None if kind is None else tuple((0, extent) for extent in kind.shape)
+            for kind in tiled.op.outputs
+        )
+        return self.costs.tile(self.costs.node(tiled), whole).kind
+
+    def estimate(
+        self,
+        ops: tuple[TiledOp, ...],
+        exported: Mapping[str, bool],
+        splits: tuple[Split, ...],
+        core_split: int | None,
+        *,
+        replicated: bool = False,
+        resident: frozenset[str] = frozenset(),
+    ) -> Estimate | None:
+        """What a way to cut a group would take; None where it cannot be cut so."""
+        probe = Probe(self.costs, ops, exported)
+        return self.probed(probe, splits, core_split, replicated=replicated, resident=resident)
+
+    def probed(
+        self,
+        probe: Probe,
+        splits: tuple[Split, ...],
+        core_split: int | None,
+        *,
+        replicated: bool = False,
+        resident: frozenset[str] = frozenset(),
+    ) -> Estimate | None:
+        """As `estimate`, for a group that is cut in several ways."""
+        cut = probe.cut(splits)
+        if cut is None:
+            return None
+        tiles = prod([split.parts for split in splits])
+        cores = self.cores if core_split is not None else 1
+        turns = -(-tiles // cores)
+        matrix, vector, energy, useful = _work(cut, tiles, turns)
+        both, least = matrix + vector, min(matrix, vector)
+        load, store = self._loads(cut, splits, core_split, resident), self._stores(cut, resident)
+        inner = cut.inner()
+        overlapped = least if turns > 1 and self.pipelines else 0.0
+        double = 2 if turns > 1 else 1
+        held = double * (load.held + store.held) + inner * (2 if overlapped else 1)
+        fill = load.first + store.cycles + (0.0 if turns > 1 else min(both, load.first))
+        if held > self.usable * USABLE_SHARE and load.slow.held and turns > 1:
+            # What stays for many tiles need not be there twice; the next then has to be waited for.
+            held -= load.slow.held
+            fill += load.slow.cycles / cores
+        compute = turns * (both - overlapped) + overlapped
+        if replicated:
+            energy *= self.cores
+        traffic = load.bytes + store.bytes * tiles
+        return Estimate(
+            splits,
+            core_split,
+            replicated,
+            compute,
+            load.cycles + store.cycles * tiles,
+            fill,
+            held,
+            int(traffic),
+            energy + traffic * self.main_pj,
+            1.0 - useful / both if both else 0.0,
+        )
+
+    def _loads(
+        self,
+        cut: Cutting,
+        splits: tuple[Split, ...],
+        core_split: int | None,
+        resident: frozenset[str],
+    ) -> _Side:
+        """All loads of a group: data by tile, constants as often as what cuts them moves on."""
+        probe, costs = cut.probe, self.costs
+        rows: list[tuple[CopyCost, Dims]] = []
+        for number in probe.inputs:
+            region, value = cut.needs[number], probe.values[number]
+            if region is None or value is None or probe.names[number] in resident:
+                continue
+            copy = costs.copy(value, region[1])
+            if copy.bytes:
+                rows.append((copy, region[0]))
+        for outputs, tile in zip(probe.outputs, cut.tiles, strict=True):
+            if not tile.constants:
+                continue
+            region = next(r for number in outputs if (r := cut.needs[number]) is not None)
+            for axes, copy in tile.constants:
+                rows.append((copy, tuple([region[0][axis] for axis in axes])))
+        cycles = first = moved = waited = 0.0
+        held = slow = 0
+        known: dict[Dims, float] = {}
+        for copy, dims in rows:
+            times = known.get(dims)
+            if times is None:
+                times = known[dims] = self._times(dims, splits, core_split)
+            cycles += copy.cycles * times
+            moved += copy.bytes * times
+            first += copy.cycles
+            held += copy.held
+            if len(splits) - 1 not in dims:
+                waited += copy.cycles * times
+                slow += copy.held
+        return _Side(cycles, first, moved, held, _Slow(waited, slow))
+
+    def _times(self, dims: Dims, splits: tuple[Split, ...], core_split: int | None) -> float:
+        """How often something is loaded, by all cores together, that these dimensions drive."""
+        driven = [dim for dim in dims if dim is not None]
+        times = float(prod([s.parts for s in splits[: max(driven) + 1]])) if driven else 1.0
+        if core_split is None or core_split in driven:
+            return times
+        apart = bool(driven) and core_split <= max(driven)
+        if self.multicast:
+            return times / self.cores if apart else times
+        return times if apart else times * self.cores
+
+    def _stores(self, cut: Cutting, resident: frozenset[str]) -> _Side:
+        probe = cut.probe
+        cycles = moved = 0.0
+        held = 0
+        for number in probe.exported:
+            written, needed, value = cut.written[number], cut.needs[number], probe.values[number]
+            if written is None or needed is None or value is None:
+                continue
+            copy = self.costs.copy(value, written[1])
+            if not copy.bytes or probe.names[number] in resident:
+                continue
+            cycles += copy.cycles
+            moved += copy.bytes
+            held += self.costs.copy(value, needed[1]).held
+        return _Side(cycles, cycles, moved, held)
+
+    def choices(self, ops: tuple[TiledOp, ...]) -> Iterator[tuple[tuple[Split, ...], int | None]]:
+        """Ways to cut a single unit: none, one axis, or output channels and one other."""
+        access = ops[-1].access[0]
+        yield (), None
+        axes = access.tileable()
+        channel = channel_axis(len(access.shape))
+        for axis in axes:
+            for parts in self._parts(access.shape[axis], self.parts, self.cores):
+                yield (Split(axis, parts),), 0
+        if channel not in axes:
+            return
+        aligned = self._aligned(access.shape[channel])
+        for parts in aligned:
+            yield (Split(channel, parts),), 0
+        coarse = self._parts(access.shape[channel], COARSE, self.cores)
+        for parts in sorted({*coarse, *aligned}):
+            for axis in axes:
+                if axis in (channel, 0):
+                    continue
+                for other in self._parts(access.shape[axis], COARSE, 1):
+                    if other > 1 and parts > 1:
+                        yield (Split(channel, parts), Split(axis, other)), 0
+                        yield (Split(axis, other), Split(channel, parts)), 1
+                for other in self._parts(access.shape[axis], COARSE, self.cores):
+                    if other > 1 and parts > 1:
+                        yield (Split(axis, other), Split(channel, parts)), 0
+
+    def _aligned(self, channels: int) -> list[int]:
+        """Numbers of parts with few channels each that fill the array's lanes, beside the usual."""
+        grain = self.machine.limits.channel_alignment
+        usual = set(self._parts(channels, self.parts, self.cores))
+        found: set[int] = set()
+        for lanes in LANES:
+            parts = -(-channels // (grain * lanes))
+            parts = -(-parts // self.cores) * self.cores
+            if 1 < parts <= channels:
+                found.add(parts)
+        return sorted(found - usual)
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """Numbers of parts that are looked at."""
+        return COARSE if self.quick else PARTS
+
+    @staticmethod
+    def _parts(extent: int, parts: Sequence[int], cores: int) -> list[int]:
+        return [n * cores for n in parts if 1 < n * cores <= extent]
+
+    def options(
+        self, ops: tuple[TiledOp, ...], exported: dict[str, bool], resident: frozenset[str]
+    ) -> list[Estimate]:
+        """Estimates of ways to cut a single unit, the best first, fine ones left out where
+        coarse ones are small enough."""
+        found: list[Estimate] = []
+        probe = Probe(self.costs, ops, exported)
+        done: set[tuple[tuple[int, ...], tuple[int, ...]]] = set()
+        for splits, core_split in self.choices(ops):
+            line = (tuple(s.axis for s in splits), tuple(s.parts for s in splits[:-1]))
+            if line in done:
+                continue
+            estimate = self.probed(probe, splits, core_split, resident=resident)
+            if estimate is None:
+                continue
+            found.append(estimate)
+            turns = prod(s.parts for s in splits) // (self.cores if core_split is not None else 1)
+            if estimate.bytes * FINE_ENOUGH < self.usable and turns >= LEAST_TURNS:
+                done.add(line)
+        if self.cores > 1:
+            whole = self.probed(probe, (), None, replicated=True, resident=resident)
+            if whole is not None:
+                found.append(whole)
+        return sorted(found, key=lambda e: (e.cycles, e.traffic, e.bytes))
+
+    def fused(
+        self, ops: tuple[TiledOp, ...], exported: dict[str, bool], limit: int
+    ) -> list[Estimate]:
+        """Estimates of ways to run several operators depth-first within a scratchpad's bytes."""
+        final = [name for name, used in exported.items() if not used]
+        shapes = [self.graph.types[name].shape for name in final]
+        if len({len(shape) for shape in shapes}) != 1:
+            return []
+        extents = [min(shape[axis] for shape in shapes) for axis in range(len(shapes[0]))]
+        search = _Fused(self, Probe(self.costs, ops, exported), limit)
+        if self.cores == 1:
+            search.tried((), None)
+        axes: list[int] = []
+        joined = _joined_axes(ops)
+        for axis, extent in enumerate(extents):
+            if axis in joined:
+                continue  # tiles hold different inputs: none stands for the others
+            parts = self._parts(extent, PARTS, self.cores)
+            if parts and search.along((), axis, parts, core_split=0):
+                axes.append(axis)
+        if search.found and search.sorted()[0].halo < LITTLE_HALO:
+            return search.sorted()
+        for outer in axes:
+            for parts in self._parts(extents[outer], (1, 4), self.cores):
+                for inner in axes:
+                    others = self._parts(extents[inner], PARTS, 1)
+                    if inner != outer and others:
+                        search.along((Split(outer, parts),), inner, others, core_split=0)
+        return search.sorted()
+
+    def exported(self, nodes: Sequence[int]) -> dict[str, bool]:
+        """Values of nodes that something outside reads -> whether the nodes read them too."""
+        return exports(self.graph, nodes)
+
+
+def _joined_axes(ops: Sequence[TiledOp]) -> set[int]:
+    """Axes along which some operator joins its inputs."""
+    return {
+        rule.axis
+        for tiled in ops
+        for rules in tiled.access[0].inputs
+        for rule in rules or ()
+        if isinstance(rule, Shifted)
+    }
+
+
+class _Fused:
+    """Tries ways to cut one group."""
+
+    def __init__(self, tiler: Tiler, probe: Probe, limit: int) -> None:
+        self.tiler, self.probe, self.limit = tiler, probe, limit
+        self.found: list[Estimate] = []
+
+    def tried(self, splits: tuple[Split, ...], core_split: int | None) -> Estimate | None:
+        """One way; None where the group cannot be cut so."""
+        estimate = self.tiler.probed(self.probe, splits, core_split)
+        if estimate is not None and estimate.bytes <= self.limit:
+            self.found.append(estimate)
+        return estimate
+
+    def along(
+        self, outer: tuple[Split, ...], axis: int, parts: Sequence[int], core_split: int
+    ) -> bool:
+        """The coarsest cuts along an axis that fit; whether it can be cut at all."""
+        low, high = 0, len(parts) - 1
+        finest = self.tried((*outer, Split(axis, parts[high])), core_split)
+        if finest is None or finest.halo > MOST_HALO:
+            return False
+        if finest.bytes > self.limit:
+            return True
+        while low < high:
+            middle = (low + high) // 2
+            estimate = self.tried((*outer, Split(axis, parts[middle])), core_split)
+            if estimate is None or estimate.bytes > self.limit:
+                low = middle + 1
+            else:
+                high = middle
+        for finer in parts[low + 1 : low + AFTER_FIRST_FIT]:
+            self.tried((*outer, Split(axis, finer)), core_split)
+        return True
+
+    def sorted(self) -> list[Estimate]:
+        """The best first."""
+        return sorted(dict.fromkeys(self.found), key=lambda e: (e.cycles, e.traffic, e.bytes))
+
+
+def _work(cut: Cutting, tiles: int, turns: int) -> tuple[float, float, float, float]:
+    """Cycles of a tile on matrix and vector engines, energy of all tiles, and the tile's cycles
+    that no other tile repeats."""
+    matrix = vector = energy = useful = 0.0
+    probe = cut.probe
+    for node, outputs, tile in zip(probe.nodes, probe.outputs, cut.tiles, strict=True):
+        if tile.empty:
+            continue
+        cycles = 0 if node.folds and matrix else tile.cycles
+        once = tiles > 1 and not any(_driven(cut.needs[value]) for value in outputs)
+        times = 1 / turns if once else 1.0
+        if tile.kind == "matrix":
+            matrix += cycles * times
+        else:
+            vector += cycles * times
+        energy += tile.energy * tiles * times
+        share = min([size / max(1, part * tiles) for size, part in tile.sizes], default=1.0)
+        useful += cycles * times * min(1.0, share)
+    return matrix, vector, energy, useful
+
+
+def _driven(region: Region | None) -> bool:
+    return region is not None and any(dim is not None for dim in region[0])

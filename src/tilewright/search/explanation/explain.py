@@ -1,0 +1,355 @@
+"""Why each boundary of a plan is where it is, and what binds each group.
+
+A boundary is a tensor between two groups: through the main memory, or kept in the scratchpads,
+which makes it a boundary of tiles only. Every reason is backed by forced trials.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import count
+
+from tilewright.errors import TilewrightError
+from tilewright.graph.graph import Graph
+from tilewright.graph.ops import runs_whole
+from tilewright.machine.machine import Machine
+from tilewright.plan.plan import GroupPlan, Place, Plan
+from tilewright.program.account import engine_names, main_bytes_per_cycle, traffic
+from tilewright.program.place import Placed
+from tilewright.program.program import Transfer
+from tilewright.search.explanation.trials import Forced, How, Kind, Shortage, Trials, on_cores
+from tilewright.search.progress import Tell, silent
+from tilewright.tiling.cutting import cut_group
+from tilewright.tiling.group import exports
+
+TIE = 0.005  # trials within half a percent of the plan are no gain unless they move fewer bytes
+MOST_BOUNDARIES = 40
+_AXES = {4: "NCHW", 3: "NSC", 2: "SC"}
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A tensor between two groups of a plan, by number; `via` are nodes of views between them."""
+
+    tensor: str
+    before: int
+    after: int
+    via: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """An edge with its reason. `bytes` is the tensor as it lies in memory, `resident` whether it
+    stays in the scratchpads; `saved_dma` are the cycles 2 x tensor / bandwidth, where it moves."""
+
+    edge: Edge
+    bytes: int
+    resident: bool
+    saved_dma: float
+    kind: Kind
+    text: str
+    trials: tuple[Forced, ...] = ()
+
+    @property
+    def trial(self) -> Forced | None:
+        """The fastest trial that could be simulated."""
+        ran = [trial for trial in self.trials if trial.cycles is not None]
+        return min(ran, key=lambda trial: trial.cycles or 0, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFacts:
+    """A group as it runs: its grid in words, the share of its work that more than one tile does,
+    the engine or link it keeps busiest and for how many cycles, bytes of the main memory."""
+
+    number: int
+    label: str
+    place: Place
+    grid: str
+    tiles: int
+    halo_share: float
+    binding: str
+    binding_cycles: int
+    start: int
+    end: int
+    read_bytes: int
+    written_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """All boundaries and groups. `cycles` and `dram_bytes` are the plan's, simulated as its trials
+    are: addresses are searched less than for the plan that is reported."""
+
+    cycles: int
+    dram_bytes: int
+    bandwidth: float
+    boundaries: tuple[Boundary, ...]
+    groups: tuple[GroupFacts, ...]
+    left_out: int
+    simulated: int
+
+
+def explain(
+    graph: Graph,
+    machine: Machine,
+    plan: Plan,
+    placed: Placed,
+    *,
+    without: frozenset[str] = frozenset(),
+    apart: Mapping[tuple[str, str], str] | None = None,
+    limit: int | None = MOST_BOUNDARIES,
+    tell: Tell = silent,
+) -> Explanation:
+    """Try to take every boundary away, the largest tensors first and at most `limit` of them.
+
+    `apart` are pairs of nodes that a pattern of the user keeps apart, with its name.
+    """
+    facts = group_facts(graph, machine, plan, placed)
+    trials = Trials(graph, machine, plan, without)
+    explainer = _Explainer(trials, apart or {})
+    edges = sorted(edges_of(graph, plan), key=lambda e: (-explainer.bytes(e.tensor), e.tensor))
+    tried = [edge for edge in edges if explainer.can_be_tried(edge)]
+    chosen = set(tried if limit is None else tried[:limit])
+    done = count(1)
+    found: dict[Edge, Boundary] = {}
+    for edge in edges:
+        if edge in chosen:
+            number = next(done)
+            tell(f"fusing across boundary {number} of {len(chosen)}", (number - 1) / len(chosen))
+        found[edge] = explainer.boundary(edge, forced=edge in chosen)
+    base = trials.base if chosen else placed
+    return Explanation(
+        base.schedule.makespan,
+        sum(traffic(base.program, machine.main_memory.name)),
+        explainer.bandwidth,
+        tuple(found[edge] for edge in sorted(found, key=lambda e: (e.before, e.after, e.tensor))),
+        facts,
+        len(tried) - len(chosen),
+        trials.simulated,
+    )
+
+
+def edges_of(graph: Graph, plan: Plan) -> Iterator[Edge]:
+    """Every tensor between two groups that do work; views are followed to who reads them."""
+    home = {name: i for i, group in enumerate(plan.groups) for name in group.nodes}
+    for number, group in enumerate(plan.groups):
+        if group.place is Place.VIEW:
+            continue
+        for name in exports(graph, (graph.index[node] for node in group.nodes)):
+            seen: set[int] = set()
+            todo: list[tuple[str, tuple[str, ...]]] = [(name, ())]
+            while todo:
+                value, via = todo.pop(0)
+                for reader in graph.consumers.get(value, ()):
+                    node = graph.nodes[reader]
+                    other = home[node.name]
+                    if plan.groups[other].place is Place.VIEW:
+                        todo += [(result, (*via, node.name)) for result in node.writes]
+                    elif other != number and other not in seen:
+                        seen.add(other)
+                        yield Edge(name, number, other, via)
+
+
+class _Explainer:
+    """Reasons for the boundaries of one plan."""
+
+    def __init__(self, trials: Trials, apart: Mapping[tuple[str, str], str]) -> None:
+        self.trials, self.apart = trials, apart
+        self.graph, self.plan = trials.graph, trials.plan
+        self.bandwidth = main_bytes_per_cycle(trials.machine)
+
+    def bytes(self, name: str) -> int:
+        """A tensor as it lies in memory."""
+        shape = self.graph.types[name].shape
+        return self.trials.network.layouts.bytes(name, shape, aligned=True)
+
+    def can_be_tried(self, edge: Edge) -> bool:
+        """Whether both sides run on the cores, with no view between them."""
+        groups = self.plan.groups
+        return not edge.via and on_cores(groups[edge.before]) and on_cores(groups[edge.after])
+
+    def boundary(self, edge: Edge, *, forced: bool) -> Boundary:
+        """The reason for one boundary."""
+        resident = edge.tensor in self.plan.resident
+        size = self.bytes(edge.tensor)
+        saved = 0.0 if resident else 2 * size / self.bandwidth
+        blank = Boundary(edge, size, resident, saved, Kind.NOT_TRIED, "")
+        if not self.can_be_tried(edge):
+            return replace(blank, kind=Kind.NOT_TILEABLE, text=self._untileable(edge))
+        if not forced:
+            return replace(blank, text="its tensor is smaller than those that were tried")
+        trials = [self.trials.together(edge.before, edge.after)]
+        if not resident:
+            trials.append(self.trials.kept(edge.tensor))
+        verdicts = [(trial, *self.verdict(trial, blank)) for trial in trials]
+        verdicts.sort(key=_rank)
+        text = "; ".join(f"{trial.how}: {words}" for trial, _, words in verdicts)
+        kind = verdicts[0][1]
+        pattern = self._pattern(edge)
+        if pattern is not None:
+            kind, text = Kind.KEPT_APART, f"pattern '{pattern}' keeps them apart ({text})"
+        return replace(blank, kind=kind, text=text, trials=tuple(v[0] for v in verdicts))
+
+    def verdict(self, trial: Forced, boundary: Boundary) -> tuple[Kind, str]:
+        """What a trial says about a boundary, against the plan as it is."""
+        base, base_bytes = self.trials.base.schedule.makespan, self.trials.base_bytes
+        short = "" if trial.shortage is None else _short(trial.shortage)
+        if trial.cycles is None or trial.dram_bytes is None:
+            kind, text = trial.obstacle or (Kind.NOT_TILEABLE, "")
+            return kind, text or short
+        figures = (
+            f"{trial.cycles:,} cycles instead of {base:,}, "
+            f"{trial.dram_bytes:,} bytes instead of {base_bytes:,}"
+        )
+        rule = self._rule(trial, boundary)
+        faster = trial.cycles < base * (1 - TIE)
+        if faster or (trial.cycles <= base and trial.dram_bytes < base_bytes):
+            return Kind.MISSED, f"{figures}: joined is better{rule}"
+        if trial.cycles <= base:
+            return Kind.NO_GAIN, f"{figures}: less than half a percent{rule}"
+        if trial.shortage is not None:
+            return Kind.MEMORY, f"{short}; {figures}{rule}"
+        if trial.limit:
+            return Kind.LIMIT, f"{trial.limit}; {figures}{rule}"
+        if trial.compute is not None:
+            fused, unfused = trial.compute
+            extra = fused - unfused - boundary.saved_dma
+            if extra > 0 and extra * 2 >= trial.cycles - base:  # most of what is lost
+                return Kind.HALO, f"{figures}{rule}"
+        return Kind.NO_GAIN, f"{figures}{rule}"
+
+    def _rule(self, trial: Forced, boundary: Boundary) -> str:
+        """The classic rule, with its numbers."""
+        if trial.compute is None:
+            return ""
+        fused, unfused = trial.compute
+        saved = "saved DMA = 0 cycles (the tensor stays in the scratchpads)"
+        if not boundary.resident:
+            saved = (
+                f"saved DMA = 2 x {boundary.bytes:,} B / {self.bandwidth:.4g} B/cycle "
+                f"= {boundary.saved_dma:,.0f} cycles"
+            )
+        return (
+            f"; extra compute = {fused:,.0f} - {unfused:,.0f} = {fused - unfused:,.0f} cycles, "
+            f"{saved}"
+        )
+
+    def _untileable(self, edge: Edge) -> str:
+        for number in (edge.before, edge.after):
+            group = self.plan.groups[number]
+            if on_cores(group):
+                continue
+            node = self.graph.nodes[self.graph.index[group.nodes[0]]]
+            if runs_whole(self.graph, node):
+                return f"'{node.name}' ({node.kind}) runs whole"
+            return f"'{node.name}' ({node.kind}) is copies within the main memory"
+        node = self.graph.nodes[self.graph.index[edge.via[0]]]
+        return (
+            f"'{node.name}' ({node.kind}) lies between, a view: the tensor has to be complete in "
+            "the main memory first"
+        )
+
+    def _pattern(self, edge: Edge) -> str | None:
+        before, after = (self.plan.groups[n].nodes for n in (edge.before, edge.after))
+        pairs = ((one, other) for one in before for other in after)
+        return next((self.apart[pair] for pair in pairs if pair in self.apart), None)
+
+
+def _rank(verdict: tuple[Forced, Kind, str]) -> tuple[bool, int, int]:
+    """Trials that ran first, fast ones before slow ones; then those that nearly could."""
+    trial, kind, _ = verdict
+    order = (Kind.MEMORY, Kind.LIMIT, Kind.HALO, Kind.NOT_CONVEX, Kind.NOT_TILEABLE)
+    hardness = order.index(kind) if kind in order else 0
+    return trial.cycles is None, trial.cycles or 0, hardness
+
+
+def _short(shortage: Shortage) -> str:
+    text = (
+        f"{shortage.memory} is short by {shortage.short_by:,} bytes "
+        f"({shortage.needed:,} needed, {shortage.there:,} there)"
+    )
+    return f"{text}, {shortage.remedy}" if shortage.remedy else text
+
+
+def group_facts(
+    graph: Graph, machine: Machine, plan: Plan, placed: Placed
+) -> tuple[GroupFacts, ...]:
+    """Every group as the placed program has it."""
+    names = engine_names(machine)
+    number_of = {name: i for i, name in enumerate(names)}
+    program, main = placed.program, machine.main_memory.name
+    inside = [buffer.memory == main for buffer in program.buffers]
+    starts, ends = placed.schedule.start.tolist(), placed.schedule.end.tolist()
+    busy = [[0] * len(names) for _ in plan.groups]
+    moved = [[0, 0] for _ in plan.groups]
+    spans: list[tuple[int, int]] = [(0, 0)] * len(plan.groups)
+    tiles: list[set[int]] = [set() for _ in plan.groups]
+    for task, start, end in zip(program.tasks, starts, ends, strict=True):
+        group = task.group
+        busy[group][number_of[task.engine]] += end - start
+        moved[group][0] += sum(view.bytes for view in task.reads if inside[view.buffer])
+        moved[group][1] += sum(view.bytes for view in task.writes if inside[view.buffer])
+        if not isinstance(task.work, Transfer) or not on_cores(plan.groups[group]):
+            low, high = spans[group] if tiles[group] else (start, end)
+            spans[group] = (min(low, start), max(high, end))
+            tiles[group].add(task.tile)
+    facts: list[GroupFacts] = []
+    for number, group in enumerate(plan.groups):
+        most = max(range(len(names)), key=lambda i: busy[number][i])
+        facts.append(
+            GroupFacts(
+                number,
+                label_of(group),
+                group.place,
+                grid_words(graph, group, len(machine.cores)),
+                len(tiles[number]),
+                _halo_share(graph, group),
+                names[most] if busy[number][most] else "",
+                busy[number][most],
+                *spans[number],
+                *moved[number],
+            )
+        )
+    return tuple(facts)
+
+
+def label_of(group: GroupPlan) -> str:
+    """A group by its first and last operator."""
+    first, last = group.nodes[0], group.nodes[-1]
+    return first if len(group.nodes) == 1 else f"{first} .. {last}"
+
+
+def grid_words(graph: Graph, group: GroupPlan, cores: int) -> str:
+    """How a group is cut, for a person."""
+    if group.place is Place.VIEW:
+        return "a view"
+    if group.place is Place.MAIN:
+        return "in the main memory"
+    if not group.splits:
+        return "in one piece" + (" on every core" if group.replicated else "")
+    outputs = exports(graph, (graph.index[name] for name in group.nodes))
+    final = next((name for name, used in outputs.items() if not used), next(iter(outputs)))
+    shape = graph.types[final].shape
+    axes = _AXES.get(len(shape), "")
+    words: list[str] = []
+    for dim, split in enumerate(group.splits):
+        axis = axes[split.axis] if split.axis < len(axes) else f"axis {split.axis}"
+        each = -(-shape[split.axis] // split.parts)
+        kept = ", halo kept" if split.halo.value == "cache" else ""
+        over = f" over {cores} cores" if dim == group.core_split and cores > 1 else ""
+        words.append(f"{axis} {shape[split.axis]} in {split.parts} of {each}{over}{kept}")
+    return " x ".join(words) + (" on every core" if group.replicated else "")
+
+
+def _halo_share(graph: Graph, group: GroupPlan) -> float:
+    if not on_cores(group) or not group.splits:
+        return 0.0
+    try:
+        tiles = cut_group(graph, (graph.index[name] for name in group.nodes), group.splits)
+    except TilewrightError:
+        return 0.0
+    ratio = max(0.0, tiles.recompute_ratio)
+    return ratio / (1 + ratio)
+
+
+__all__ = ["Boundary", "Edge", "Explanation", "Forced", "GroupFacts", "How", "Kind", "explain"]

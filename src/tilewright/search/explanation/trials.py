@@ -1,0 +1,291 @@
+"""Forced trials: a plan with one boundary taken away, lowered and simulated as a whole.
+
+Two ways to take it away: both groups as one, depth-first, cut as the search would cut it; or the
+tensor between them kept in the scratchpads. Everything else stays as it is.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cached_property
+
+from tilewright.cost.base import CostError
+from tilewright.cost.limits import broken_limit
+from tilewright.errors import TilewrightError, TilingError
+from tilewright.graph.graph import Graph
+from tilewright.machine.machine import Machine
+from tilewright.plan.order import order_with
+from tilewright.plan.plan import GroupPlan, Place, Plan
+from tilewright.program.account import traffic
+from tilewright.program.lower import lowered
+from tilewright.program.lowering import Lowering
+from tilewright.program.pipeline import LESS_AT_ONCE
+from tilewright.program.place import DoesNotFitError, Placed
+from tilewright.program.program import Compute, Program
+from tilewright.program.timed import Short
+from tilewright.search.candidates.forced import forced_cuts, least_bytes
+from tilewright.search.candidates.network import Network
+from tilewright.search.candidates.tiles import Estimate, Tiler
+from tilewright.tiling.group import TiledOp, exports, typed_group
+
+CUTS = 2  # ways to cut two groups as one that are simulated
+VAST = 1 << 40  # bytes
+
+
+class Kind(StrEnum):
+    """Why a boundary is there."""
+
+    MEMORY = "memory"
+    HALO = "halo"
+    NOT_TILEABLE = "not tileable"
+    LIMIT = "limit"
+    NOT_CONVEX = "not convex"
+    NO_GAIN = "no gain"
+    KEPT_APART = "kept apart"
+    MISSED = "better joined"
+    NOT_LOWERED = "cannot be lowered"
+    NOT_TRIED = "not tried"
+
+
+class How(StrEnum):
+    """How a trial takes a boundary away."""
+
+    TOGETHER = "tiled together"
+    KEPT = "kept in the scratchpads"
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """A memory that is too small: bytes needed at once, and there. `remedy` is what made the trial
+    fit all the same, if anything did."""
+
+    memory: str
+    needed: int
+    there: int
+    remedy: str = ""
+
+    @property
+    def short_by(self) -> int:
+        """Bytes that are missing."""
+        return self.needed - self.there
+
+
+@dataclass(frozen=True, slots=True)
+class Forced:
+    """A trial. Without cycles it could not be simulated, and `obstacle` says why; `compute` are the
+    cycles per core that the groups compute, in one and apart."""
+
+    how: How
+    cycles: int | None = None
+    dram_bytes: int | None = None
+    obstacle: tuple[Kind, str] | None = None
+    shortage: Shortage | None = None
+    compute: tuple[float, float] | None = None
+    limit: str = ""
+    cut: GroupPlan | None = None
+    plan: Plan | None = None  # the plan that was simulated
+
+
+class Trials:
+    """Forced trials of one plan."""
+
+    def __init__(
+        self, graph: Graph, machine: Machine, plan: Plan, without: frozenset[str] = frozenset()
+    ) -> None:
+        self.graph, self.machine, self.plan, self.without = graph, machine, plan, without
+        self.network = Network(graph, machine, plan.dtype)
+        self.lowering = Lowering(graph, machine, plan.dtype, without)
+        self.tiler = Tiler(self.network)
+        self.tiler.pipelines = "pipelining" not in without
+        self.tiler.costs.reshapes = "implicit-reshape" not in without
+        self.simulated = 0
+
+    @cached_property
+    def base(self) -> Placed:
+        """The plan as it is, lowered as its trials are."""
+        return lowered(self.graph, self.machine, self.plan, lowering=self.lowering)
+
+    @cached_property
+    def base_bytes(self) -> int:
+        """Main-memory traffic of the plan as it is."""
+        return sum(traffic(self.base.program, self.machine.main_memory.name))
+
+    def kept(self, name: str) -> Forced:
+        """A tensor stays in the scratchpads."""
+        if not self.network.keepable(name):
+            text = f"'{name}' is not made and read by operators on cores alone"
+            return Forced(How.KEPT, obstacle=(Kind.NOT_TILEABLE, text))
+        resident = tuple(dict.fromkeys((*self.plan.resident, name)))
+        reloaded = tuple(row for row in self.plan.reloaded if row[0] != name)
+        changed = replace(self.plan, resident=resident, reloaded=reloaded)
+        return self._run(How.KEPT, changed)
+
+    def together(self, first: int, second: int) -> Forced:
+        """Two groups as one: the faster of the cuts that are tried."""
+        pair = (first, second)
+        order = order_with(self.graph, self.plan.groups, pair)
+        if order is None:
+            between = self._between(pair)
+            text = f"a path leaves the group and returns through '{between}'"
+            return Forced(How.TOGETHER, obstacle=(Kind.NOT_CONVEX, text))
+        names = [name for number in pair for name in self.plan.groups[number].nodes]
+        nodes = sorted(self.graph.index[name] for name in names)
+        exported = exports(self.graph, nodes)
+        try:
+            ops = typed_group(self.graph, nodes)
+            options = forced_cuts(self.tiler, ops, exported)
+        except TilingError as error:
+            return Forced(How.TOGETHER, obstacle=(Kind.NOT_TILEABLE, str(error)))
+        except CostError as error:
+            return Forced(How.TOGETHER, obstacle=(Kind.LIMIT, str(error)))
+        if not options:
+            return self._no_cut(ops, exported)
+        found = [self._cut(pair, order, nodes, option) for option in options[:CUTS]]
+        return min(found, key=lambda forced: (forced.cycles is None, forced.cycles or 0))
+
+    def _cut(
+        self, pair: tuple[int, int], order: Sequence[int], nodes: list[int], option: Estimate
+    ) -> Forced:
+        """Two groups as one in a given cut. `order` has the second group's place left out."""
+        joined = option.plan(self.network.names(nodes))
+        groups = [joined if number == pair[0] else self.plan.groups[number] for number in order]
+        outside = set(exports(self.graph, nodes))
+        inner = {name for index in nodes for name in self.graph.nodes[index].writes} - outside
+        resident = tuple(name for name in self.plan.resident if name not in inner)
+        reloaded = tuple(row for row in self.plan.reloaded if row[0] in resident)
+        changed = replace(self.plan, groups=tuple(groups), resident=resident, reloaded=reloaded)
+        forced = self._run(How.TOGETHER, changed, (order.index(pair[0]), pair))
+        return replace(forced, cut=joined)
+
+    def _run(
+        self, how: How, plan: Plan, joined: tuple[int, tuple[int, int]] | None = None
+    ) -> Forced:
+        self.simulated += 1
+        try:
+            placed = lowered(self.graph, self.machine, plan, lowering=self.lowering)
+        except DoesNotFitError as error:
+            short = _shortage(error)
+            return Forced(how, obstacle=(Kind.MEMORY, ""), shortage=short)
+        except CostError as error:
+            return Forced(how, obstacle=(Kind.LIMIT, str(error)))
+        except TilingError as error:
+            return Forced(how, obstacle=(Kind.NOT_TILEABLE, str(error)))
+        except TilewrightError as error:
+            short = self._with_all_bytes(plan)
+            if short is not None:
+                return Forced(how, obstacle=(Kind.MEMORY, ""), shortage=short)
+            return Forced(how, obstacle=(Kind.NOT_LOWERED, str(error)))
+        main = self.machine.main_memory.name
+        forced = Forced(
+            how,
+            placed.schedule.makespan,
+            sum(traffic(placed.program, main)),
+            shortage=self._made_to_fit(plan, placed),
+            plan=plan,
+        )
+        if joined is None:
+            return forced
+        number, pair = joined
+        return replace(
+            forced,
+            compute=(
+                self._compute(placed.program, (number,)),
+                self._compute(self.base.program, pair),
+            ),
+            limit=self._new_limit(placed.program, number, pair),
+        )
+
+    def _with_all_bytes(self, plan: Plan) -> Shortage | None:
+        """What is short where even a single buffer is too large: the most bytes that are live at
+        once on a machine that holds everything."""
+        vast = self.machine.with_memory(VAST)
+        without = self.without | frozenset(LESS_AT_ONCE)
+        try:
+            placed = lowered(self.graph, vast, plan, without)
+        except TilewrightError:
+            return None
+        rows = [
+            Shortage(memory, live, self.machine.memory(memory).usable)
+            for memory, live in placed.most_live
+            if memory != self.machine.main_memory.name
+        ]
+        worst = max(rows, key=lambda short: short.short_by)
+        return worst if worst.short_by > 0 else None
+
+    def _made_to_fit(self, plan: Plan, placed: Placed) -> Shortage | None:
+        """What was short, where the trial fits only with spills or with passes left out."""
+        short = self.lowering.timed(plan)
+        if not isinstance(short, Short):
+            return None
+        spilled = sum(spill.moved for spill in placed.spills)
+        before = sum(spill.moved for spill in self.base.spills)
+        remedy = f"{spilled - before:,} bytes spilled" if spilled > before else "less overlap"
+        needed = short.misfit.capacity + short.misfit.short_by
+        memory = self.machine.memories[short.memory].name
+        return Shortage(memory, needed, short.misfit.capacity, remedy)
+
+    def _compute(self, program: Program, groups: Iterable[int]) -> float:
+        """Cycles per core that groups compute."""
+        wanted = set(groups)
+        total = sum(
+            task.cycles
+            for task in program.tasks
+            if task.group in wanted and isinstance(task.work, Compute)
+        )
+        return total / len(self.machine.cores)
+
+    def _new_limit(self, program: Program, number: int, pair: tuple[int, int]) -> str:
+        """A limit of the arrays that a tile of the joined group breaks, and neither group alone."""
+        limits = self.machine.limits
+
+        def broken(program: Program, groups: Iterable[int]) -> dict[str, str]:
+            wanted = set(groups)
+            found: dict[str, str] = {}
+            for task in program.tasks:
+                if task.group in wanted and isinstance(task.work, Compute):
+                    text = broken_limit(task.work.workload, limits)
+                    if text:
+                        found.setdefault(task.node, text)
+            return found
+
+        before = broken(self.base.program, pair)
+        new = {n: t for n, t in broken(program, (number,)).items() if n not in before}
+        return next((f"'{node}': {text}" for node, text in new.items()), "")
+
+    def _no_cut(self, ops: tuple[TiledOp, ...], exported: dict[str, bool]) -> Forced:
+        """Why no cut of a group is possible: it cannot be cut, or its finest tiles are too big."""
+        least = least_bytes(self.tiler, ops, exported)
+        if isinstance(least, str):
+            return Forced(How.TOGETHER, obstacle=(Kind.NOT_TILEABLE, least))
+        memory = min(self.machine.cores, key=lambda core: core.memory.usable).memory
+        short = Shortage(memory.name, least, memory.usable)
+        return Forced(How.TOGETHER, obstacle=(Kind.MEMORY, ""), shortage=short)
+
+    def _between(self, pair: tuple[int, int]) -> str:
+        """A node on a path from one group to the other that lies in neither."""
+        home = {name: i for i, group in enumerate(self.plan.groups) for name in group.nodes}
+        inside = set(pair)
+        todo = [self.graph.index[name] for name in self.plan.groups[pair[0]].nodes]
+        seen: set[int] = set()
+        while todo:
+            for index in sorted(self.graph.successors(todo.pop())):
+                number = home[self.graph.nodes[index].name]
+                if number in inside or number in seen:
+                    continue
+                seen.add(number)
+                members = [self.graph.index[n] for n in self.plan.groups[number].nodes]
+                reached = self.graph.reachable(members, forward=True)
+                if any(home[self.graph.nodes[i].name] == pair[1] for i in reached):
+                    return self.graph.nodes[index].name
+                todo += members
+        return self.plan.groups[pair[1]].nodes[0]
+
+
+def on_cores(group: GroupPlan) -> bool:
+    """Whether a group runs on the cores."""
+    return group.place is Place.CORES
+
+
+def _shortage(error: DoesNotFitError) -> Shortage:
+    misfit = error.misfit
+    return Shortage(error.memory, misfit.capacity + misfit.short_by, misfit.capacity)

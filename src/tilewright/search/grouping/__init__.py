@@ -1,0 +1,1 @@
+"""How units are divided into groups: downsets, dynamic programming, greedy merging, patterns."""

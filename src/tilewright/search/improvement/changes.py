@@ -1,0 +1,332 @@
+"""What moves make of a plan, at one place or at several that look alike, the most promising first.
+Nothing is decided here: whether a plan fits and what it costs, the simulator says."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+
+from tilewright.plan.order import order_of
+from tilewright.plan.plan import GroupPlan, Place, Plan
+from tilewright.search.improvement.cuts import Cuts, cutting_of, sane
+from tilewright.search.improvement.shape import Kind, Shape, Site
+from tilewright.tiling.group import exports
+
+PARTINGS = 6  # places at which a group is parted, at most
+
+
+class Changes:
+    """What the moves of one network make. `may_stay` says which tensors may be resident at all."""
+
+    def __init__(self, cuts: Cuts, may_stay: Callable[[str], bool]) -> None:
+        self.cuts, self.graph, self.network = cuts, cuts.graph, cuts.network
+        self.may_stay = may_stay
+        self.made: Mapping[Kind, Callable[[Shape, Site], Iterator[Plan]]] = {
+            Kind.MERGE: self._merged,
+            Kind.PART: self._parted,
+            Kind.SHIFT: self._shifted,
+            Kind.RECUT: self._recut,
+            Kind.PLACE: self._placed,
+            Kind.ORDER: self._reordered,
+            Kind.KEEP: self._kept,
+            Kind.DROP: self._dropped,
+            Kind.RELOAD: self._reloaded,
+        }
+
+    def plans(self, shape: Shape, site: Site) -> Iterator[Plan]:
+        """The plans of a move, the most promising first."""
+        return self.made[site.kind](shape, site)
+
+    def usual(self, node: int) -> Place:
+        """Where a node runs if nothing else is decided."""
+        unit = self.network.units[self.network.home[node]]
+        return Place.VIEW if node in unit.views else unit.place
+
+    def keepable(self, shape: Shape, name: str) -> bool:
+        """Whether a group on cores makes a tensor, and another reads it."""
+        groups, maker = shape.plan.groups, self.graph.producer.get(name)
+        if maker is None or groups[shape.home[maker]].place is not Place.CORES:
+            return False
+        homes = {shape.home[reader] for reader in self.graph.consumers.get(name, ())}
+        others = homes - {shape.home[maker]}
+        return any(groups[n].place is Place.CORES for n in others) and self.may_stay(name)
+
+    def _recut(self, shape: Shape, site: Site) -> Iterator[Plan]:
+        first = site.places[0][0]
+        group, members = shape.plan.groups[first], shape.members[first]
+        near, staying = self.cuts.near(group), self._staying(shape, first)
+        cuttings = (*near, *self.cuts.estimated(members, staying), *self.cuts.crossed(members))
+        for cutting in dict.fromkeys((*cuttings, *self.cuts.further(group))):
+            if cutting != cutting_of(group) and sane(cutting):
+                groups = list(shape.plan.groups)
+                for (number,) in site.places:
+                    groups[number] = replace(cutting, nodes=groups[number].nodes)
+                yield replace(shape.plan, groups=tuple(groups))
+
+    def _staying(self, shape: Shape, number: int) -> frozenset[str]:
+        """Tensors of a group that stay, and that it does not reload."""
+        here = {self.graph.nodes[node].name for node in shape.members[number]}
+        fetched = {name for name, readers in shape.plan.reloaded if here & set(readers)}
+        names = self.cuts.signatures.group(shape.members[number]).names
+        return frozenset(n for n in names if n in shape.kept and n not in fetched)
+
+    def _merged(self, shape: Shape, site: Site) -> Iterator[Plan]:
+        places = self._same_joined(shape, site.places)
+        groups = [shape.plan.groups[number] for number in places[0]]
+        members = self._joined(shape, places[0])
+        for cutting in self._joined_cuttings(members, groups, shape.kept):
+            plan = self._with_joined(shape, places, cutting) if sane(cutting) else None
+            if plan is not None:
+                yield plan
+        yield from self._beside(shape, site.places)
+
+    def _beside(self, shape: Shape, places: tuple[tuple[int, ...], ...]) -> Iterator[Plan]:
+        """Two groups that do not wait for each other side by side, on half of the cores each."""
+        names = [core.name for core in self.network.machine.cores]
+        half = len(names) // 2
+        if half == 0 or len(places[0]) != 2 or shape.related(*places[0]):
+            return
+        groups = list(shape.plan.groups)
+        for place in places:
+            for number, cores in zip(place, (names[:half], names[half:]), strict=True):
+                if groups[number].place is not Place.CORES:
+                    return
+                groups[number] = replace(groups[number], cores=tuple(cores))
+        yield replace(shape.plan, groups=tuple(groups))
+
+    def _shifted(self, shape: Shape, site: Site) -> Iterator[Plan]:
+        """The last operators of a group go over to one that reads from it, or the first of that
+        one to the group before; what is passed between them then is kept or not."""
+        for forward in (True, False):
+            for whole in (True, False):
+                groups = list(shape.plan.groups)
+                added: list[str] = []
+                for first, second in site.places:
+                    rows = self._with_shifted(shape, first, second, forward, whole)
+                    if rows is None:
+                        break
+                    for number, row in zip((first, second), rows, strict=True):
+                        groups[number] = replace(groups[number], nodes=self.network.names(row))
+                    added += self._between(*rows)
+                else:
+                    kept = tuple(dict.fromkeys((*shape.plan.resident, *added)))
+                    for resident in dict.fromkeys((kept, shape.plan.resident)):
+                        plan = self._ordered(replace(shape.plan, resident=resident), groups)
+                        if plan is not None:
+                            yield plan
+
+    def _with_shifted(
+        self, shape: Shape, first: int, second: int, forward: bool, whole: bool
+    ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+        """The nodes of two groups after a unit, or a single node of one, went over."""
+        home = self.network.home
+        before, behind = shape.members[first], shape.members[second]
+        source, node = (before, before[-1]) if forward else (behind, behind[0])
+        unit = tuple(n for n in source if home[n] == home[node])
+        moved = unit if whole else (node,)
+        left = tuple(n for n in source if n not in moved)
+        if not left or (not whole and len(unit) == 1):
+            return None
+        return (left, (*moved, *behind)) if forward else ((*before, *moved), left)
+
+    def _between(self, first: Sequence[int], second: Sequence[int]) -> list[str]:
+        """Tensors that one set of nodes hands to another, and that may stay."""
+        read = {name for node in second for name in self.graph.nodes[node].inputs}
+        passed = (name for name in exports(self.graph, first) if name in read)
+        return [name for name in passed if self.may_stay(name)]
+
+    def _reordered(self, shape: Shape, site: Site) -> Iterator[Plan]:
+        """A group as early or as late as it can run, or one place earlier or later."""
+        ((number,),) = site.places
+        groups = shape.plan.groups
+        earliest, latest = shape.span(number)
+        for place in dict.fromkeys((earliest, latest, number - 1, number + 1)):
+            if earliest <= place <= latest and place != number:
+                rest = [*groups[:number], *groups[number + 1 :]]
+                order = (*rest[:place], groups[number], *rest[place:])
+                yield replace(shape.plan, groups=order)
+
+    def _joined_cuttings(
+        self, members: tuple[int, ...], groups: Sequence[GroupPlan], kept: frozenset[str]
+    ) -> Iterator[GroupPlan]:
+        """Ways to cut groups as one; estimates are made only when it comes to them."""
+        best = self.cuts.estimated(members, kept)
+        yield from best[:1]
+        yield from self.cuts.like(groups)
+        yield from self.cuts.crossed(members)
+        yield from best[1:]
+
+    def _joined(self, shape: Shape, numbers: Sequence[int]) -> tuple[int, ...]:
+        return tuple(sorted(node for number in numbers for node in shape.members[number]))
+
+    def _same_joined(
+        self, shape: Shape, places: tuple[tuple[int, ...], ...]
+    ) -> tuple[tuple[int, ...], ...]:
+        """The places that look alike when they are merged, too."""
+        signatures = self.cuts.signatures
+        keys = [signatures.group(self._joined(shape, place)).key for place in places]
+        return tuple(p for p, key in zip(places, keys, strict=True) if key == keys[0])
+
+    def _with_joined(
+        self, shape: Shape, places: tuple[tuple[int, ...], ...], cutting: GroupPlan
+    ) -> Plan | None:
+        """The plan with groups joined; None where they would wait for each other."""
+        first = {number: place[0] for place in places for number in place}
+        rows: dict[int, list[GroupPlan]] = {}
+        for number, group in enumerate(shape.plan.groups):
+            if number not in first:
+                rows[number] = [group]
+            elif number == first[number]:
+                place = next(row for row in places if row[0] == number)
+                names = self.network.names(self._joined(shape, place))
+                rows[number] = [replace(cutting, nodes=names)]
+        return self._ordered(shape.plan, [group for row in rows.values() for group in row])
+
+    def _ordered(self, plan: Plan, groups: Sequence[GroupPlan]) -> Plan | None:
+        """Groups in an order that runs, and only those tensors kept that pass between them."""
+        home = {name: number for number, group in enumerate(groups) for name in group.nodes}
+        order = order_of(self.graph, home, len(groups))
+        if order is None:
+            return None
+        passed = {
+            name
+            for group in groups
+            if group.place is Place.CORES
+            for name in exports(self.graph, [self.graph.index[node] for node in group.nodes])
+        }
+        resident = tuple(name for name in plan.resident if name in passed)
+        reloaded = tuple(row for row in plan.reloaded if row[0] in passed)
+        ordered = tuple(groups[number] for number in order)
+        return replace(plan, groups=ordered, resident=resident, reloaded=reloaded)
+
+    def _parted(self, shape: Shape, site: Site) -> Iterator[Plan]:
+        members = shape.members[site.places[0][0]]
+        home = self.network.home
+        positions = range(1, len(members))
+        apart = [p for p in positions if home[members[p - 1]] != home[members[p]]]
+        points = dict.fromkeys((*apart, *positions))
+        for position in islice(points, PARTINGS):
+            for prefix in (0, 1):
+                for keeps in (True, False):
+                    plan = self._with_parts(shape, site, position, prefix, keeps)
+                    if plan is not None:
+                        yield plan
+
+    def _with_parts(
+        self, shape: Shape, site: Site, position: int, prefix: int, keeps: bool
+    ) -> Plan | None:
+        """Groups parted behind some of their nodes: the second part is cut as before, the first as
+        before or as it would be by itself."""
+        groups = list(shape.plan.groups)
+        added: list[str] = []
+        made: list[GroupPlan] = []
+        chosen = {number for (number,) in site.places}
+        for number, group in enumerate(groups):
+            if number not in chosen:
+                made.append(group)
+                continue
+            row = shape.members[number]
+            own = cutting_of(group)
+            parts = (row[:position], row[position:])
+            cuttings = (
+                (self.cuts.estimated(parts[0], shape.kept)[:1] or (own,)) if prefix else (own,)
+            )
+            for part, cutting in zip(parts, (cuttings[0], own), strict=True):
+                made.append(self._part(part, cutting))
+            if keeps and all(group.place is Place.CORES for group in made[-2:]):
+                added += self._between(*parts)
+        if keeps and not added:
+            return None
+        kept = tuple(dict.fromkeys((*shape.plan.resident, *added)))
+        return self._ordered(replace(shape.plan, resident=kept), made)
+
+    def _part(self, nodes: tuple[int, ...], cutting: GroupPlan) -> GroupPlan:
+        names = self.network.names(nodes)
+        if len(nodes) == 1 and self.usual(nodes[0]) is not Place.CORES:
+            return GroupPlan(names, (), None, self.usual(nodes[0]))
+        return replace(cutting, nodes=names)
+
+    def _placed(self, shape: Shape, site: Site) -> Iterator[Plan]:
+        """Data movement on the cores, what it reads and makes kept or not; or back."""
+        first = site.places[0][0]
+        groups = shape.plan.groups
+        numbers = [number for (number,) in site.places]
+        if groups[first].place is Place.CORES:
+            back = [
+                self._part(shape.members[n], group) if n in numbers else group
+                for n, group in enumerate(groups)
+            ]
+            plan = self._ordered(shape.plan, back)
+            if plan is not None:
+                yield plan
+            return
+        neighbours = [groups[n] for n in (*shape.before[first], *shape.after[first])]
+        cuttings = (
+            *self.cuts.estimated(shape.members[first], frozenset()),
+            *self.cuts.like(neighbours),
+        )
+        for cutting in filter(sane, dict.fromkeys(cuttings)):
+            changed = list(groups)
+            for number in numbers:
+                changed[number] = replace(cutting, nodes=groups[number].nodes)
+            plan = replace(shape.plan, groups=tuple(changed))
+            around = self._around(Shape(self.graph, plan), numbers)
+            if around:
+                yield _keeping(plan, around)
+            yield plan
+
+    def _around(self, shape: Shape, numbers: Sequence[int]) -> list[str]:
+        """Tensors that groups read and make, and that can stay."""
+        nodes = [self.graph.nodes[node] for n in numbers for node in shape.members[n]]
+        names = dict.fromkeys(name for node in nodes for name in (*node.reads, *node.writes))
+        return [name for name in names if self.keepable(shape, name)]
+
+    def _kept(self, shape: Shape, site: Site) -> Iterator[Plan]:
+        plan = _keeping(shape.plan, site.names)
+        yield plan
+        makers = [number for (number,) in site.places]
+        readers = [
+            number
+            for name in site.names
+            for number in sorted({shape.home[r] for r in self.graph.consumers.get(name, ())})
+        ]
+        for numbers in (readers, makers, (*makers, *readers)):
+            finer = self._finer(plan, numbers)
+            if finer != plan:
+                yield finer
+
+    def _finer(self, plan: Plan, numbers: Sequence[int]) -> Plan:
+        """The plan with groups cut twice as finely."""
+        groups = list(plan.groups)
+        for number in dict.fromkeys(numbers):
+            splits = groups[number].splits
+            if groups[number].place is Place.CORES and splits:
+                last = replace(splits[-1], parts=2 * splits[-1].parts)
+                groups[number] = replace(groups[number], splits=(*splits[:-1], last))
+        return replace(plan, groups=tuple(groups))
+
+    def _dropped(self, shape: Shape, site: Site) -> Iterator[Plan]:
+        plan, gone = shape.plan, set(site.names)
+        resident = tuple(name for name in plan.resident if name not in gone)
+        reloaded = tuple(row for row in plan.reloaded if row[0] not in gone)
+        yield replace(plan, resident=resident, reloaded=reloaded)
+
+    def _reloaded(self, shape: Shape, site: Site) -> Iterator[Plan]:
+        """Tensors read again from the main memory by the last group, or by all but the first."""
+        for last in (slice(-1, None), slice(1, None)):
+            rows = dict(shape.plan.reloaded)
+            for name in site.names:
+                nodes = self.graph.consumers.get(name, ())
+                groups = sorted({shape.home[node] for node in nodes})
+                if len(groups) > 1:
+                    later = set(groups[last])
+                    again = [node for node in nodes if shape.home[node] in later]
+                    rows[name] = self.network.names(again)
+            plan = replace(shape.plan, reloaded=tuple(rows.items()))
+            if plan != shape.plan:
+                yield plan
+
+
+def _keeping(plan: Plan, names: Sequence[str]) -> Plan:
+    """The plan with tensors kept for all who read them."""
+    reloaded = tuple(row for row in plan.reloaded if row[0] not in names)
+    return replace(plan, resident=tuple(dict.fromkeys((*plan.resident, *names))), reloaded=reloaded)

@@ -1,0 +1,172 @@
+"""The moves of the improvement: each makes other plans from a plan, at one place or at all that
+look alike. A move decides nothing: whether a plan fits and what it costs, the simulator says."""
+
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from itertools import pairwise
+
+from tilewright.plan.plan import Place, Plan
+from tilewright.search.improvement.changes import Changes
+from tilewright.search.improvement.cuts import Cuts, cutting_of
+from tilewright.search.improvement.shape import Kind, Shape, Site
+from tilewright.tiling.group import exports
+
+MOST_GROUPS = 6  # that become one in a single move
+MOST_NODES = 40  # of a group that is merged
+CHAIN = 4  # groups of a path that become one
+
+
+class Moves:
+    """The moves of one network. `joins`: whether groups may be merged and parted; `may_stay` says
+    which tensors may be resident at all."""
+
+    def __init__(self, cuts: Cuts, may_stay: Callable[[str], bool], *, joins: bool = True) -> None:
+        self.cuts, self.graph, self.network = cuts, cuts.graph, cuts.network
+        self.may_stay, self.joins = may_stay, joins
+        self._signatures: dict[Hashable, int] = {}
+        self.changes = Changes(cuts, may_stay)
+
+    def plans(self, shape: Shape, site: Site) -> Iterator[Plan]:
+        """The plans of a move, the most promising first."""
+        return self.changes.plans(shape, site)
+
+    def sites(self, shape: Shape, around: Collection[int] | None = None) -> Iterator[Site]:
+        """Every place for every move (or those that touch some groups); places that look alike
+        together too."""
+        found: dict[tuple[Kind, Hashable], list[tuple[int, ...]]] = {}
+        signatures = _Signatures(self, shape)
+        for kind, groups in self._group_places(shape, around):
+            signature = tuple(signatures[number] for number in groups)
+            found.setdefault((kind, signature), []).append(groups)
+        for (kind, _), places in found.items():
+            apart = _disjoint(places)
+            if len(apart) > 1 and kind is not Kind.ORDER:
+                yield self._site(shape, kind, apart)
+            for place in places:
+                yield self._site(shape, kind, (place,))
+        named: dict[tuple[Kind, Hashable], list[str]] = {}
+        for kind, name in self._tensors(shape):
+            if around is not None and not self._touched(shape, name, around):
+                continue
+            named.setdefault((kind, self._tensor_signature(shape, signatures, name)), []).append(
+                name
+            )
+        for (kind, _), names in named.items():
+            if len(names) > 1:
+                yield self._named(shape, kind, tuple(names))
+            for name in names:
+                yield self._named(shape, kind, (name,))
+
+    def _site(self, shape: Shape, kind: Kind, places: tuple[tuple[int, ...], ...]) -> Site:
+        groups = shape.plan.groups
+        return Site(kind, places, (), (kind, tuple(groups[n] for row in places for n in row)))
+
+    def _named(self, shape: Shape, kind: Kind, names: tuple[str, ...]) -> Site:
+        homes = tuple((shape.home[self.graph.producer[name]],) for name in names)
+        around = tuple(shape.plan.groups[n] for (n,) in homes)
+        return Site(kind, homes, names, (kind, names, around))
+
+    def signature(self, shape: Shape, number: int) -> int:
+        """The number of groups that look alike and are cut alike."""
+        group = shape.plan.groups[number]
+        key = self.cuts.signatures.group(shape.members[number]).key
+        return self._signatures.setdefault(
+            (key, cutting_of(group), group.place), len(self._signatures)
+        )
+
+    def _tensor_signature(self, shape: Shape, signatures: "_Signatures", name: str) -> Hashable:
+        maker = shape.home[self.graph.producer[name]]
+        names = self.cuts.signatures.group(shape.members[maker]).names
+        readers = sorted({shape.home[r] for r in self.graph.consumers.get(name, ())})
+        return (names.index(name), tuple(signatures[number] for number in (maker, *readers)))
+
+    def _group_places(
+        self, shape: Shape, around: Collection[int] | None
+    ) -> Iterator[tuple[Kind, tuple[int, ...]]]:
+        plan = shape.plan
+        numbers = range(len(plan.groups)) if around is None else sorted(around)
+        for number in numbers:
+            group = plan.groups[number]
+            if group.place is Place.CORES:
+                yield Kind.RECUT, (number,)
+            if not self.joins:
+                continue
+            if group.place is Place.CORES and len(group.nodes) > 1:
+                yield Kind.PART, (number,)
+            if self._cuttable(shape, number) and self._movement(shape, number):
+                yield Kind.PLACE, (number,)
+            if group.place is not Place.VIEW and len(set(shape.span(number))) > 1:
+                yield Kind.ORDER, (number,)
+            for other in shape.after[number]:
+                pair = number, other
+                if all(plan.groups[n].place is Place.CORES for n in pair):
+                    yield Kind.SHIFT, pair
+        for groups in self._joined(shape, numbers) if self.joins else ():
+            nodes = sum(len(plan.groups[number].nodes) for number in groups)
+            if len(groups) <= MOST_GROUPS and nodes <= MOST_NODES:
+                cores = any(plan.groups[n].place is Place.CORES for n in groups)
+                if cores and all(self._cuttable(shape, number) for number in groups):
+                    yield Kind.MERGE, groups
+
+    def _joined(self, shape: Shape, numbers: Sequence[int]) -> dict[tuple[int, ...], None]:
+        """Groups that can become one: those of paths, and pairs that read the same."""
+        found: dict[tuple[int, ...], None] = {}
+        for number in numbers:
+            if self._cuttable(shape, number):
+                for path in shape.paths(number, CHAIN):
+                    found.setdefault(shape.closed(path))
+            for maker in shape.before[number]:
+                for pair in pairwise(shape.after[maker]):
+                    if number in pair and not shape.related(*pair):
+                        found.setdefault(pair)
+        return found
+
+    def _cuttable(self, shape: Shape, number: int) -> bool:
+        return all(self.cuts.cuttable(node) for node in shape.members[number])
+
+    def _movement(self, shape: Shape, number: int) -> bool:
+        """Whether a group only moves data, and may do so on the cores or elsewhere."""
+        row = shape.members[number]
+        return len(row) == 1 and self.changes.usual(row[0]) is not Place.CORES
+
+    def _touched(self, shape: Shape, name: str, around: Collection[int]) -> bool:
+        """Whether a tensor is made or read by some groups."""
+        nodes = (self.graph.producer[name], *self.graph.consumers.get(name, ()))
+        return any(shape.home[node] in around for node in nodes)
+
+    def _tensors(self, shape: Shape) -> Iterator[tuple[Kind, str]]:
+        partly = {name for name, _ in shape.plan.reloaded}
+        for number, row in enumerate(shape.members):
+            if shape.plan.groups[number].place is not Place.CORES:
+                continue
+            for name in exports(self.graph, row):
+                if name in shape.kept:
+                    yield Kind.DROP, name
+                    if self.may_stay(name):  # else some have to reload it
+                        yield Kind.RELOAD, name
+                if (name not in shape.kept or name in partly) and self.changes.keepable(
+                    shape, name
+                ):
+                    yield Kind.KEEP, name
+
+
+class _Signatures(dict[int, int]):
+    """The looks of a plan's groups, found when they are asked for."""
+
+    def __init__(self, moves: Moves, shape: Shape) -> None:
+        super().__init__()
+        self.moves, self.shape = moves, shape
+
+    def __missing__(self, number: int) -> int:
+        self[number] = self.moves.signature(self.shape, number)
+        return self[number]
+
+
+def _disjoint(places: Sequence[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
+    """Places of which no two share a group, the first of each."""
+    taken: set[int] = set()
+    found: list[tuple[int, ...]] = []
+    for place in places:
+        if taken.isdisjoint(place):
+            taken.update(place)
+            found.append(place)
+    return tuple(found)
