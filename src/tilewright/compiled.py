@@ -1,9 +1,10 @@
 """njit: the one place that touches numba, so that compiled functions keep their Python types."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
+from numba.core import types
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -17,4 +18,20 @@ def njit(
 
     Self-recursive functions must not be compiled: their cached code crashes when it is loaded.
     """
-    return cast(Any, numba).njit(cache=cache)
+
+    def lazily(function: Function[Parameters, Result]) -> Function[Parameters, Result]:
+        dispatcher = cast(Any, numba).njit(cache=cache)(function)
+        found = dispatcher.get_call_template
+
+        # A constant argument is a type of its own: without this, a function that is called with 0
+        # here and with 1 there would be compiled twice, and so would all that it hands them to.
+        def template(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+            plain = cast(Any, types).unliteral
+            return found(
+                tuple(plain(arg) for arg in args), {k: plain(arg) for k, arg in kwargs.items()}
+            )
+
+        dispatcher.get_call_template = template
+        return dispatcher
+
+    return lazily

@@ -18,10 +18,10 @@ from tilewright.execute.runtime import run
 from tilewright.execute.vm import VirtualMachine
 from tilewright.frontend.save import serialize
 from tilewright.manycore.bounds import bounds_of
+from tilewright.manycore.copies import Copies, peaks_of
 from tilewright.manycore.evaluate import Evaluator, Timed
 from tilewright.manycore.lower import NoAddressesError, lower
 from tilewright.manycore.search import Search
-from tilewright.manycore.state import AVOID
 from tilewright.program.verify import verify_placed, verify_program
 
 
@@ -32,11 +32,24 @@ def _drawn(evaluator: Evaluator, seed: int) -> tuple[int, ...]:
     )
 
 
+def _peaks(evaluator: Evaluator, copies: Copies) -> list[int]:
+    """The most that each memory holds, added up at every moment at which a copy begins."""
+    size = evaluator.graph.piece_size.tolist()
+    found = [0] * len(evaluator.fabric.places)
+    for place in range(1, len(found)):
+        held = [copy for copy in copies.all if copy.place == place]
+        for now in {copy.birth for copy in held}:
+            there = sum(size[copy.piece] for copy in held if copy.birth <= now < copy.death)
+            found[place] = max(found[place], there)
+    return found
+
+
 @given(st.integers(0, 10_000), st.integers(0, 10_000))
 @settings(max_examples=400 if SOAK else 40)
 def test_evaluator_and_program_agree_and_run(seed: int, drawn: int) -> None:
     evaluator = random_evaluator(seed)
-    timed = evaluator.timed(_drawn(evaluator, drawn), policy=AVOID * (drawn % 2))
+    rules = evaluator.rules
+    timed = evaluator.timed(_drawn(evaluator, drawn), rule=rules[drawn % len(rules)])
     assume(isinstance(timed, Timed))
     assert isinstance(timed, Timed)
     graph = evaluator.graph.workload.graph
@@ -46,6 +59,7 @@ def test_evaluator_and_program_agree_and_run(seed: int, drawn: int) -> None:
         assume(False)
         return
     assert lowered.placed.schedule.makespan == timed.latency
+    assert _peaks(evaluator, lowered.copies) == peaks_of(evaluator, timed).tolist()
     verify_program(lowered.placed.program, lowered.machine)
     verify_placed(lowered.placed, lowered.machine)
     feeds = feeds_of(graph)
@@ -69,22 +83,21 @@ def test_nothing_is_faster_than_the_bound(seed: int, drawn: int) -> None:
     assert bounds.of_loads(core_of) <= timed.latency
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(70 if SOAK else 21))
 def test_search_equals_enumeration(seed: int) -> None:
-    evaluator = random_evaluator(seed, layers=3 + seed % 4, cores=2 + seed % 3)
+    evaluator = random_evaluator(seed, layers=3 + seed % 4, cores=2 + seed % 7)
     parts, cores = evaluator.graph.parts, len(evaluator.fabric.cores)
-    choices = tuple(range(cores))
-    free = 0
+    random, space = Random(seed), 1
     allowed: list[tuple[int, ...]] = []
-    for _ in range(parts):  # at most a few hundred allocations
-        free = free * cores if free else cores
-        allowed.append(choices if free <= 300 else (0,))
-    search = Search(evaluator, tuple(allowed))
-    found = search.run(counted=10**6)
+    for _ in range(parts):  # a few hundred allocations, over all cores
+        most = max(1, min(cores, 300 // space))
+        allowed.append(tuple(sorted(random.sample(range(cores), random.randint(1, most)))))
+        space *= len(allowed[-1])
+    found = Search(evaluator, tuple(allowed)).run()
     best: int | None = None
     for core_of in product(*allowed):
-        for policy in search.policies:
-            timed = evaluator.timed(core_of, policy=policy)
+        for rule in evaluator.rules:
+            timed = evaluator.timed(core_of, rule=rule)
             if isinstance(timed, Timed):
                 best = timed.latency if best is None else min(best, timed.latency)
     assert (None if found is None else found.best.latency) == best

@@ -92,7 +92,7 @@ def test_a_point_is_what_the_planner_gives(swept_folder: Path, command: Any) -> 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("nowhere.yaml", "--out", "x"), "cannot read 'nowhere.yaml'"),
+        (("nowhere.yaml", "--out", "x"), "nowhere.yaml: cannot be read"),
         (("nowhere.yaml",), "--out DIR"),
         (("--out", "x"), "say what to sweep"),
         (("--out", "x", "--resume"), "holds no sweep"),
@@ -197,7 +197,7 @@ def test_a_sweep_without_any_plan_says_so(command: Any, tmp_path: Path) -> None:
     assert err.splitlines()[-1] == "tilewright: no point has a plan: there is nothing to answer"
     path.write_text(path.read_text().replace("-1", "64 KiB") + "require: [pad > 1e9]\n")
     code, _, err = command("sweep", path, "--out", tmp_path / "out")
-    assert code == 2 and "none of 1 points meets all of 'require'" in err
+    assert code == 2 and "none of the points tried meets all of 'require'" in err
 
 
 def run_folder(path: Path, groups: list[dict[str, Any]], cycles: list[int]) -> str:

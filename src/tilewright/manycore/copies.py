@@ -85,18 +85,50 @@ def copies_of(evaluator: Evaluator, timed: Timed) -> Copies:
     return Copies(tuple(found), tuple(reads), tuple(makes))
 
 
-def peaks_of(evaluator: Evaluator, copies: Copies) -> Quantities:
-    """The most units that each memory holds at once."""
-    places = len(evaluator.fabric.places)
-    size = evaluator.graph.piece_size
+def peaks_of(evaluator: Evaluator, timed: Timed) -> Quantities:
+    """The most units that each memory of a core holds at once: what `copies_of` says, without a
+    step per task."""
+    graph, places = evaluator.graph, len(evaluator.fabric.places)
+    roles = np.array(evaluator.fabric.roles, np.int64)
+    sources = np.array([way.source for way in evaluator.ways], np.int64)
+    runs = np.flatnonzero(timed.kind == COMPUTE)
+    moves = np.flatnonzero(timed.kind != COMPUTE)
+    tiles, cores = timed.item[runs], timed.engine[runs]
+    write, written = _spans(graph.write_start, tiles)
+    read, reading = _spans(graph.read_start, tiles)
+    brought = np.repeat(np.arange(timed.kind.size), np.diff(timed.target_start))
+    pieces = graph.reads[read]
+    task = np.concatenate((brought, runs[written], moves, runs[reading]))
+    piece = np.concatenate((timed.item[brought], graph.writes[write], timed.item[moves], pieces))
+    role = np.where(graph.piece_weight[pieces], 1, 0)
+    place = np.concatenate(
+        (
+            timed.targets,
+            roles[cores[written], 2],
+            sources[timed.way[moves]],
+            roles[cores[reading], role],
+        )
+    )
+    makes = np.arange(task.size) < brought.size + written.size
+    order = np.lexsort((task, piece, place))
+    order = order[place[order] > 0]
+    first = np.flatnonzero(makes[order])  # a copy lasts from its making to its last use
+    held = order[first]
+    birth = timed.start[task[held]]
+    death = np.maximum.reduceat(timed.end[task[order]], first) if first.size else birth
+    size = graph.piece_size[piece[held]]
+    where = np.tile(place[held], 2)
+    change, time = np.concatenate((size, -size)), np.concatenate((birth, death))
+    order = np.lexsort((change, time, where))  # at one time bytes are given back first
     peaks = np.zeros(places, np.int64)
-    for place in range(1, places):
-        held = [copy for copy in copies.all if copy.place == place]
-        if not held:
-            continue
-        sizes = size[[copy.piece for copy in held]]
-        times = np.array([[copy.birth for copy in held], [copy.death for copy in held]]).reshape(-1)
-        changes = np.concatenate((sizes, -sizes))
-        order = np.lexsort((changes, times))  # at one time bytes are given back first
-        peaks[place] = int(np.cumsum(changes[order]).max())
+    np.maximum.at(peaks, where[order], np.cumsum(change[order]))
     return peaks
+
+
+def _spans(starts: Quantities, rows: Quantities) -> tuple[Quantities, Quantities]:
+    """Of lists in one array: the positions of all entries of some lists, and for each entry which
+    of these lists it is in."""
+    counts = starts[rows + 1] - starts[rows]
+    owner = np.repeat(np.arange(rows.size), counts)
+    begin = np.repeat(starts[rows] - np.cumsum(counts) + counts, counts)
+    return begin + np.arange(owner.size), owner

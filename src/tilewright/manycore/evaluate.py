@@ -12,6 +12,8 @@ from tilewright.manycore.kernel import run
 from tilewright.manycore.tiles import TileGraph
 
 Columns = npt.NDArray[np.int64]
+WINDOWS = (4, 2, 1)
+"""Tiles of each part, on average, that a window holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,20 @@ class Costs:
 
     cycles: npt.NDArray[np.int64]
     energy: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How tiles and ways are chosen. Only so many tiles ahead of the first that is not done, in
+    depth-first order, are looked at (None: all), so that early layers do not fill carriers and
+    memories that deep ones need. `avoid`: pieces pass between cores on carriers that do not lead
+    outside, where there are such."""
+
+    window: int | None = None
+    avoid: bool = False
+
+
+EARLIEST = Rule()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +57,7 @@ class Timed:
     need_start: Columns
     needs: Columns
     spills: int
-    policy: int = 0
+    rule: Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +100,14 @@ class Evaluator:
         self.evaluations = 0
 
     def timed(
-        self, core_of: Sequence[int], *, limit: int = s.NEVER, policy: int = 0
+        self, core_of: Sequence[int], *, rule: Rule = EARLIEST, limit: int = s.NEVER
     ) -> Timed | Unfit:
-        """The tasks of an allocation (part -> core) and their times; given up where it takes
-        longer than `limit`."""
+        """The tasks of an allocation (part -> core) and their times by a rule; given up where it
+        takes longer than `limit`."""
         self.evaluations += 1
         cores = np.asarray(core_of, np.int64)
         while True:
-            st = self._run(cores, limit, policy)
+            st = self._run(cores, limit, rule)
             if st[self.at[s.FAULT]] != s.FULL:
                 break
             self.room *= 2
@@ -101,9 +117,9 @@ class Evaluator:
         if fault:
             tile, place = int(st[at[s.FAULT_TILE]]), int(st[at[s.FAULT_PLACE]])
             return Unfit(tuple(core_of), tile if fault == s.TOO_SMALL else -1, place)
-        return self._record(st, tuple(cores.tolist()), policy)
+        return self._record(st, tuple(cores.tolist()), rule)
 
-    def _record(self, st: Columns, core_of: tuple[int, ...], policy: int) -> Timed:
+    def _record(self, st: Columns, core_of: tuple[int, ...], rule: Rule) -> Timed:
         at = self.at
         tasks = int(st[at[s.TASKS]])
 
@@ -131,12 +147,13 @@ class Evaluator:
             column(s.NEED_START, tasks + 1),
             column(s.NEED_LIST, int(st[at[s.NEEDS]])),
             int(st[at[s.SPILLS]]),
-            policy,
+            rule,
         )
 
-    def _run(self, core_of: Columns, limit: int, policy: int) -> Columns:
+    def _run(self, core_of: Columns, limit: int, rule: Rule) -> Columns:
         at = self.at
-        at[s.LIMIT], at[s.POLICY] = limit, policy
+        at[s.LIMIT], at[s.AVOID] = limit, rule.avoid
+        at[s.WINDOW] = len(self.graph.tiles) if rule.window is None else rule.window
         st = self._st  # used again: fresh pages would take a tenth of the time
         st[: self.fresh.size] = self.fresh
         st[at[s.CORE_OF] : at[s.CORE_OF] + core_of.size] = core_of
@@ -147,6 +164,18 @@ class Evaluator:
         run(self.net, st, at)
         return st
 
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """Rules worth a try: all tiles, a few of each part; carriers between cores, if any."""
+        windows = (None, *(tiles * self.graph.parts for tiles in WINDOWS))
+        found = [Rule(window) for window in windows]
+        if len({way.carrier for way in self.ways}) > len(self._outward()):
+            found += [Rule(window, avoid=True) for window in windows[:2]]
+        return tuple(found)
+
+    def _outward(self) -> set[int]:
+        return {way.carrier for way in self.ways if 0 in (way.source, way.target)}
+
     def _net(self) -> Columns:
         """Everything that is read, behind each other; `at` says where."""
         graph, fabric, at = self.graph, self.fabric, self.at
@@ -154,7 +183,7 @@ class Evaluator:
         at[s.PARTS], at[s.TILES] = graph.parts, len(graph.tiles)
         at[s.PIECES], at[s.PLACES] = graph.piece_size.size, places
         at[s.CORES], at[s.CARRIERS] = len(fabric.cores), len(fabric.carriers)
-        at[s.UNIT], at[s.WRITE_FINAL] = graph.unit, self.write_final
+        at[s.WRITE_FINAL] = self.write_final
         start = np.zeros((places, places), np.int64)
         count = np.zeros((places, places), np.int64)
         for number, way in enumerate(self.ways):
@@ -162,12 +191,18 @@ class Evaluator:
                 start[way.source, way.target] = number
             count[way.source, way.target] += 1
         roles = np.array(fabric.roles, np.int64).reshape(-1, 3)
+        rates = sorted({way.bits for way in self.ways})
+        bits = graph.piece_size * graph.unit
+        lengths = np.array([np.maximum(1, -(-bits // rate)) for rate in rates], np.int64)
+        shortest = [1] * len(fabric.carriers)
+        for way in sorted(self.ways, key=lambda way: way.bits):
+            shortest[way.carrier] = int(lengths[rates.index(way.bits)].min())
         columns = {
             s.PART_FIRST: graph.part_first,
             s.PART_LAYER: graph.part_layer,
             s.TILE_SHAPE: graph.tile_shape,
             s.READ_START: graph.read_start,
-            s.READS: graph.reads,
+            s.READS: 2 * graph.reads + graph.piece_weight[graph.reads],
             s.WRITE_START: graph.write_start,
             s.WRITES: graph.writes,
             s.SIZE: graph.piece_size,
@@ -180,18 +215,20 @@ class Evaluator:
             s.USE_LAST: graph.use_last,
             s.USE_COUNT: graph.use_count,
             s.RANK: graph.rank,
+            s.BY_RANK: np.argsort(graph.rank),
             s.PLACE_CORE: [-1 if p.core is None else p.core for p in fabric.places],
-            s.INPUT_PLACE: roles[:, 0],
-            s.WEIGHT_PLACE: roles[:, 1],
+            s.INPUT_PLACE: roles[:, :2],
             s.OUTPUT_PLACE: roles[:, 2],
             s.WAY_START: start,
             s.WAY_COUNT: count,
             s.WAY_CARRIER: [way.carrier for way in self.ways],
-            s.WAY_BITS: [way.bits for way in self.ways],
+            s.WAY_LENGTHS: [rates.index(way.bits) * bits.size for way in self.ways],
             s.WAY_AVOIDED: self._avoided(),
             s.NEXT_HOP: fabric.next_hop,
             s.BUS: [carrier.bus for carrier in fabric.carriers],
             s.BUS_WAY: self._bus_ways(),
+            s.SHORTEST: shortest,
+            s.LENGTHS: lengths,
             s.CYCLES: self.costs.cycles,
         }
         flat = [np.asarray(column, np.int64).reshape(-1) for column in columns.values()]
@@ -202,7 +239,7 @@ class Evaluator:
 
     def _avoided(self) -> list[bool]:
         """Ways between cores whose carrier also leads to the memory outside."""
-        outward = {way.carrier for way in self.ways if 0 in (way.source, way.target)}
+        outward = self._outward()
         return [way.carrier in outward and 0 not in (way.source, way.target) for way in self.ways]
 
     def _bus_ways(self) -> Columns:
@@ -227,11 +264,10 @@ class Evaluator:
         sizes = dict.fromkeys(range(s.FAULT, s.TARGETS + 1), 1)
         sizes |= {s.CORE_FREE: int(at[s.CORES]), s.GAP_COUNT: int(at[s.CARRIERS])}
         sizes |= {s.POOL_COUNT: places, s.FREE: places, s.HELD_COUNT: places}
-        sizes |= dict.fromkeys(range(s.ARRIVE, s.PINNED + 1), copies)
-        sizes |= {s.WANTED: pieces, s.DONE: tiles}
+        sizes |= {s.COPIES: copies * s.RECORD, s.WANTED: pieces, s.DONE: tiles}
         sizes |= {s.READY: parts, s.WAITER: tiles, s.FETCHED: parts}
         sizes |= {s.POOL_TIME: pools, s.POOL_SIZE: pools, s.POOL_GATE: pools, s.FRESH: 0}
-        sizes |= {s.FOLLOWING: parts, s.CORE_OF: parts, s.HELD: copies, s.POSITION: copies}
+        sizes |= {s.FOLLOWING: parts, s.CORE_OF: parts, s.HELD: copies}
         sizes |= {s.NEXT_WAITER: parts, s.ACTIVE: parts}
         gaps = int(at[s.CARRIERS]) * room
         sizes |= {s.GAP_START: gaps, s.GAP_END: gaps}
@@ -246,8 +282,10 @@ class Evaluator:
         at[s.END] = where
         self._st = np.empty(at[s.END], np.int64)
         fresh = np.zeros(at[s.FRESH], np.int64)
-        for name in (s.ARRIVE, s.LAST_TASK, s.BRING, s.PINNED, s.READY, s.WAITER, s.POOL_GATE):
+        for name in (s.WAITER, s.POOL_GATE):
             fresh[at[name] : at[name] + sizes[name]] = -1
+        for field in (s.ARRIVE, s.LAST_TASK, s.BRING, s.PINNED):
+            fresh[at[s.COPIES] + field : at[s.COPIES + 1] : s.RECORD] = -1
         for name in (s.GAP_COUNT, s.POOL_COUNT):
             fresh[at[name] : at[name] + sizes[name]] = 1
         fresh[at[s.FREE] : at[s.FREE] + places] = self.capacity

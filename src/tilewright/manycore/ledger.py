@@ -6,6 +6,7 @@ from tilewright.manycore.state import (
     ARRIVE,
     BEYOND,
     BRING,
+    COPIES,
     END,
     FAULT,
     FREE,
@@ -30,7 +31,9 @@ from tilewright.manycore.state import (
     POOL_SIZE,
     POOL_TIME,
     POSITION,
+    RECORD,
     ROOM,
+    SHORTEST,
     SIZE,
     TARGET_LIST,
     TARGET_START,
@@ -54,9 +57,9 @@ def find_gap(st: Column, at: Column, carrier: int, time: int, length: int) -> in
     starts = at[GAP_START] + carrier * at[ROOM]
     ends = at[GAP_END] + carrier * at[ROOM]
     low, high = 0, st[at[GAP_COUNT] + carrier]
-    while low < high:  # the first gap that ends after `time`
+    while low < high:  # the first gap that ends late enough
         middle = (low + high) >> 1
-        if st[ends + middle] <= time:
+        if st[ends + middle] < time + length:
             low = middle + 1
         else:
             high = middle
@@ -68,10 +71,12 @@ def find_gap(st: Column, at: Column, carrier: int, time: int, length: int) -> in
 
 
 @njit(cache=True)
-def book_gap(st: Column, at: Column, carrier: int, start: int, length: int) -> None:
-    """Take a carrier for a time that `find_gap` found."""
+def book_gap(net: Column, st: Column, at: Column, carrier: int, start: int, length: int) -> None:
+    """Take a carrier for a time that `find_gap` found. What is left of a gap and too short for any
+    copy is no gap."""
     starts = at[GAP_START] + carrier * at[ROOM]
     ends = at[GAP_END] + carrier * at[ROOM]
+    least = net[at[SHORTEST] + carrier]
     count = st[at[GAP_COUNT] + carrier]
     low, high = 0, count
     while low < high:
@@ -80,7 +85,8 @@ def book_gap(st: Column, at: Column, carrier: int, start: int, length: int) -> N
             low = middle + 1
         else:
             high = middle
-    before, after = start > st[starts + low], start + length < st[ends + low]
+    before = start - st[starts + low] >= least
+    after = st[ends + low] - start - length >= least
     if before and after:
         for k in range(count, low, -1):
             st[starts + k] = st[starts + k - 1]
@@ -97,33 +103,6 @@ def book_gap(st: Column, at: Column, carrier: int, start: int, length: int) -> N
             st[starts + k] = st[starts + k + 1]
             st[ends + k] = st[ends + k + 1]
         st[at[GAP_COUNT] + carrier] = count - 1
-
-
-@njit(cache=True)
-def give_bytes(st: Column, at: Column, place: int, size: int, time: int, gate: int) -> None:
-    """Bytes of a memory that are free from a time on, by the end of a task."""
-    st[at[FREE] + place] += size
-    times = at[POOL_TIME] + place * (POOL + 1)
-    sizes = at[POOL_SIZE] + place * (POOL + 1)
-    gates = at[POOL_GATE] + place * (POOL + 1)
-    count = st[at[POOL_COUNT] + place]
-    if count == POOL:  # join the two oldest: they count as free when the younger is
-        st[sizes + 1] += st[sizes]
-        for k in range(count - 1):
-            st[times + k] = st[times + k + 1]
-            st[sizes + k] = st[sizes + k + 1]
-            st[gates + k] = st[gates + k + 1]
-        count -= 1
-    k = count
-    while k > 0 and st[times + k - 1] > time:
-        st[times + k] = st[times + k - 1]
-        st[sizes + k] = st[sizes + k - 1]
-        st[gates + k] = st[gates + k - 1]
-        k -= 1
-    st[times + k] = time
-    st[sizes + k] = size
-    st[gates + k] = gate
-    st[at[POOL_COUNT] + place] = count + 1
 
 
 @njit(cache=True)
@@ -145,22 +124,29 @@ def take_bytes(st: Column, at: Column, place: int, size: int, time: int) -> int:
     gates = at[POOL_GATE] + place * (POOL + 1)
     count = st[at[POOL_COUNT] + place]
     st[at[FREE] + place] -= size
-    k = count - 1
-    while st[times + k] > time:
-        k -= 1
+    low, high = 0, count
+    while low < high:  # the first that is released later
+        middle = (low + high) >> 1
+        if st[times + middle] <= time:
+            low = middle + 1
+        else:
+            high = middle
+    k, stop = low - 1, low
     gate = st[gates + k]
     while size > 0:
         used = min(size, st[sizes + k])
         st[sizes + k] -= used
         size -= used
-        if st[sizes + k] == 0:
-            for j in range(k, count - 1):
-                st[times + j] = st[times + j + 1]
-                st[sizes + j] = st[sizes + j + 1]
-                st[gates + j] = st[gates + j + 1]
-            count -= 1
         k -= 1
-    st[at[POOL_COUNT] + place] = count
+    # Portions that were used up lie between the one that is left and those that come later.
+    left = k + 1 + (st[sizes + k + 1] > 0)
+    if left < stop:
+        for j in range(stop, count):
+            st[times + left] = st[times + j]
+            st[sizes + left] = st[sizes + j]
+            st[gates + left] = st[gates + j]
+            left += 1
+        st[at[POOL_COUNT] + place] = left
     return gate
 
 
@@ -173,13 +159,6 @@ def note_need(st: Column, at: Column, task: int) -> None:
 
 
 @njit(cache=True)
-def note_target(st: Column, at: Column, place: int) -> None:
-    """The copy that is being recorded goes to a memory."""
-    st[at[TARGET_LIST] + st[at[TARGETS]]] = place
-    st[at[TARGETS]] += 1
-
-
-@njit(cache=True)
 def note_task(
     st: Column,
     at: Column,
@@ -189,8 +168,8 @@ def note_task(
     start: int,
     end: int,
     way: int,
-) -> int:
-    """Record a task whose needs and targets are recorded; its number."""
+) -> None:
+    """Record a task whose needs and targets are recorded."""
     task = st[at[TASKS]]
     st[at[TASK_KIND] + task] = kind
     st[at[TASK_ENGINE] + task] = engine
@@ -206,55 +185,85 @@ def note_task(
     full = task + 2 >= at[ROOM] or at[NEED_LIST] + st[at[NEEDS]] + at[PIECES] >= at[END]
     if full or at[TARGET_LIST] + st[at[TARGETS]] + at[PLACES] >= at[NEED_START]:
         st[at[FAULT]] = FULL
-    return task
+
+
+@njit(cache=True)
+def note_arrival(st: Column, at: Column, piece: int, place: int, time: int, task: int) -> None:
+    """A piece is in a memory from a time on, by a task."""
+    copy = at[COPIES] + (piece * at[PLACES] + place) * RECORD
+    if st[copy + ARRIVE] < 0:
+        if st[copy + USES] > 0:
+            st[at[WANTED] + piece] -= 1
+        count = st[at[HELD_COUNT] + place]
+        st[at[HELD] + place * at[PIECES] + count] = piece
+        st[copy + POSITION] = count
+        st[at[HELD_COUNT] + place] = count + 1
+    st[copy + ARRIVE] = time
+    st[copy + LAST] = time
+    st[copy + LAST_TASK] = task
+    st[copy + BRING] = task
+
+
+@njit(cache=True)
+def note_target(st: Column, at: Column, piece: int, place: int, time: int, task: int) -> None:
+    """The copy that is being recorded brings a piece to a memory."""
+    st[at[TARGET_LIST] + st[at[TARGETS]]] = place
+    st[at[TARGETS]] += 1
+    note_arrival(st, at, piece, place, time, task)
+
+
+@njit(cache=True)
+def note_use(st: Column, copy: int, time: int, task: int) -> None:
+    """A task that uses a copy ends at a time."""
+    if time >= st[copy + LAST]:
+        st[copy + LAST] = time
+        st[copy + LAST_TASK] = task
 
 
 @njit(cache=True)
 def drop_copy(net: Column, st: Column, at: Column, piece: int, place: int) -> None:
-    """Give the bytes of a copy back from its last use on."""
-    copy = piece * at[PLACES] + place
-    st[at[ARRIVE] + copy] = -1
+    """Give the bytes of a copy back from the end of its last use on."""
+    copies, places = at[COPIES], at[PLACES]
+    copy = copies + (piece * places + place) * RECORD
+    st[copy + ARRIVE] = -1
     held = at[HELD] + place * at[PIECES]
     count = st[at[HELD_COUNT] + place] - 1
     last = st[held + count]
-    st[held + st[at[POSITION] + copy]] = last
-    st[at[POSITION] + last * at[PLACES] + place] = st[at[POSITION] + copy]
+    st[held + st[copy + POSITION]] = last
+    st[copies + (last * places + place) * RECORD + POSITION] = st[copy + POSITION]
     st[at[HELD_COUNT] + place] = count
-    gate = st[at[LAST_TASK] + copy]
-    give_bytes(st, at, place, net[at[SIZE] + piece], st[at[LAST] + copy], gate)
+    size, time = net[at[SIZE] + piece], st[copy + LAST]
+    st[at[FREE] + place] += size
+    times = at[POOL_TIME] + place * (POOL + 1)
+    sizes = at[POOL_SIZE] + place * (POOL + 1)
+    gates = at[POOL_GATE] + place * (POOL + 1)
+    count = st[at[POOL_COUNT] + place]
+    if count == POOL:  # join the two oldest: they count as free when the younger is
+        st[sizes + 1] += st[sizes]
+        for k in range(count - 1):
+            st[times + k] = st[times + k + 1]
+            st[sizes + k] = st[sizes + k + 1]
+            st[gates + k] = st[gates + k + 1]
+        count -= 1
+    k = count
+    while k > 0 and st[times + k - 1] > time:
+        st[times + k] = st[times + k - 1]
+        st[sizes + k] = st[sizes + k - 1]
+        st[gates + k] = st[gates + k - 1]
+        k -= 1
+    st[times + k] = time
+    st[sizes + k] = size
+    st[gates + k] = st[copy + LAST_TASK]
+    st[at[POOL_COUNT] + place] = count + 1
 
 
 @njit(cache=True)
 def release_copy(net: Column, st: Column, at: Column, piece: int, place: int) -> None:
     """Give a copy's bytes back if nobody needs it any more."""
-    copy = piece * at[PLACES] + place
-    if place == 0 or st[at[ARRIVE] + copy] < 0 or st[at[USES] + copy] > 0:
+    first = at[COPIES] + piece * at[PLACES] * RECORD
+    copy = first + place * RECORD
+    if place == 0 or st[copy + ARRIVE] < 0 or st[copy + USES] > 0:
         return
-    if st[at[WANTED] + piece] > 0 and st[at[ARRIVE] + piece * at[PLACES]] < 0:
+    if st[at[WANTED] + piece] > 0 and st[first + ARRIVE] < 0:
         return
     drop_copy(net, st, at, piece, place)
-
-
-@njit(cache=True)
-def note_arrival(st: Column, at: Column, piece: int, place: int, time: int, task: int) -> None:
-    """A piece is in a memory from now on."""
-    copy = piece * at[PLACES] + place
-    if st[at[USES] + copy] > 0 and st[at[ARRIVE] + copy] < 0:
-        st[at[WANTED] + piece] -= 1
-    if st[at[ARRIVE] + copy] < 0:
-        count = st[at[HELD_COUNT] + place]
-        st[at[HELD] + place * at[PIECES] + count] = piece
-        st[at[POSITION] + copy] = count
-        st[at[HELD_COUNT] + place] = count + 1
-    st[at[ARRIVE] + copy] = time
-    st[at[LAST] + copy] = time
-    st[at[LAST_TASK] + copy] = task
-    st[at[BRING] + copy] = task
-
-
-@njit(cache=True)
-def note_use(st: Column, at: Column, copy: int, time: int, task: int) -> None:
-    """A task that uses a copy ends at a time."""
-    if time >= st[at[LAST] + copy]:
-        st[at[LAST] + copy] = time
-        st[at[LAST_TASK] + copy] = task

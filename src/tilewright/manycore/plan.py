@@ -186,7 +186,7 @@ def _lowered(
     evaluator: Evaluator, found: Found, graph: Graph
 ) -> tuple[Evaluator, Found, Lowered, float]:
     """The program, with a smaller share of the memories where addresses are not found."""
-    core_of, policy = found.best.core_of, found.best.policy
+    core_of, rule = found.best.core_of, found.best.rule
     for share in SHARES:
         again = evaluator
         if share < 1.0:
@@ -197,11 +197,11 @@ def _lowered(
                 write_final=evaluator.write_final,
                 share=share,
             )
-        timed = again.timed(core_of, policy=policy)
+        timed = again.timed(core_of, rule=rule)
         writing = again
         if not again.write_final:
             writing = Evaluator(again.graph, again.fabric, again.costs, share=share)
-        program = timed if writing is again else writing.timed(core_of, policy=policy)
+        program = timed if writing is again else writing.timed(core_of, rule=rule)
         if not isinstance(timed, Timed) or not isinstance(program, Timed):
             break
         try:

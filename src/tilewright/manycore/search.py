@@ -1,6 +1,6 @@
 """The best allocation of parts to cores: all where they can be counted, else a seeded climb.
 
-An allocation is timed by the evaluator under every policy; the better counts. Exact means: no
+An allocation is timed by the evaluator under several rules; the best counts. Exact means: no
 allowed allocation is better under the same scheduler. The bound holds for every schedule.
 """
 
@@ -10,15 +10,14 @@ from math import prod
 from random import Random
 
 from tilewright.manycore.bounds import Allowed, Bounds, bounds_of
-from tilewright.manycore.copies import copies_of, peaks_of
-from tilewright.manycore.evaluate import Evaluator, Timed
-from tilewright.manycore.state import AVOID, NEVER
+from tilewright.manycore.copies import peaks_of
+from tilewright.manycore.evaluate import Evaluator, Rule, Timed
+from tilewright.manycore.state import NEVER
 
 COUNTED = 20_000
 """Allocations that are looked at one by one; more are climbed."""
 CLIMB = 1_500
 """Evaluations of a climb."""
-POLICIES = (0, AVOID)
 STUCK = 60  # moves without gain before a kick
 KICK = 3  # parts that a kick moves
 
@@ -39,7 +38,7 @@ class Point:
     latency: int
     energy: float
     memory: int
-    policy: int
+    rule: Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +79,6 @@ class Search:
         self.best: Timed | None = None
         self.score = float(NEVER)
         self.points: list[Point] = []
-        carriers = {way.carrier for way in evaluator.ways if 0 in (way.source, way.target)}
-        others = {way.carrier for way in evaluator.ways} - carriers
-        self.policies = POLICIES if others else POLICIES[:1]
 
     def run(self, *, counted: int = COUNTED, climb: int = CLIMB) -> Found | None:
         """The best allocation; None where none fits."""
@@ -99,32 +95,38 @@ class Search:
         evaluations = len(self.known)
         return Found(self.best, self.bounds, exact, space, evaluations, self._front())
 
-    def evaluate(self, core_of: Sequence[int]) -> float:
-        """The score of an allocation; it is remembered."""
+    def evaluate(self, core_of: Sequence[int], *, rules: Sequence[Rule] = ()) -> float:
+        """The score of an allocation by the best of some rules; of all where none are given, or
+        where one of them makes it the best so far. It is remembered."""
         key = tuple(core_of)
-        if key in self.known:
-            return self.known[key]
-        score = float(NEVER)
+        if key not in self.known:
+            before = self.score
+            first = rules or self.evaluator.rules
+            score = min(self._timed(key, rule) for rule in first)
+            if score < before:
+                others = [rule for rule in self.evaluator.rules if rule not in first]
+                score = min([score, *(self._timed(key, rule) for rule in others)])
+            self.known[key] = score
+        return self.known[key]
+
+    def _timed(self, core_of: tuple[int, ...], rule: Rule) -> float:
         # Where only time counts, what takes longer than the best need not be timed to its end.
         limit = int(self.score) if self.objective == "latency" and len(self.known) > 100 else NEVER
-        for policy in self.policies:
-            timed = self.evaluator.timed(key, limit=limit, policy=policy)
-            if not isinstance(timed, Timed):
-                continue
-            found = self._scored(timed)
-            score = min(score, found)
-            if found < self.score:
-                self.score, self.best = found, timed
-                gap = timed.latency / max(1, self.bounds.cycles)
-                self.tell(f"{timed.latency:,} cycles, {gap:.2f}x of the bound")
-        self.known[key] = score
+        timed = self.evaluator.timed(core_of, limit=limit, rule=rule)
+        if not isinstance(timed, Timed):
+            return float(NEVER)
+        score = self._scored(timed)
+        if score < self.score:
+            self.score, self.best = score, timed
+            gap = timed.latency / max(1, self.bounds.cycles)
+            self.tell(f"{timed.latency:,} cycles, {gap:.2f}x of the bound")
         return score
 
     def _scored(self, timed: Timed) -> float:
         memory = -1
         if self._notable(timed) or self.objective == "memory":
             memory = self._memory(timed)
-            point = Point(timed.core_of, timed.latency, timed.energy, memory, timed.policy)
+            point = Point(timed.core_of, timed.latency, timed.energy, memory, timed.rule)
             self.points.append(point)
         if self.objective == "energy":
             return timed.energy
@@ -140,7 +142,7 @@ class Search:
         )
 
     def _memory(self, timed: Timed) -> int:
-        peaks = peaks_of(self.evaluator, copies_of(self.evaluator, timed))
+        peaks = peaks_of(self.evaluator, timed)
         return int(peaks[1:].sum()) * self.evaluator.graph.unit
 
     def _front(self) -> tuple[Point, ...]:
@@ -207,7 +209,7 @@ class Search:
             for part in self._moved(free, moved):
                 others = [core for core in self.allowed[part] if core != moved[part]]
                 moved[part] = self.random.choice(others)
-            found = self.evaluate(moved)
+            found = self.evaluate(moved, rules=(self.best.rule,))
             if found <= score:
                 idle = 0 if found < score else idle + 1
                 here, score = moved, found
@@ -217,7 +219,7 @@ class Search:
                 here = list(self.best.core_of)
                 for part in self.random.sample(free, min(KICK, len(free))):
                     here[part] = self.random.choice(self.allowed[part])
-                score, idle = self.evaluate(here), 0
+                score, idle = self.evaluate(here, rules=(self.best.rule,)), 0
             if self.score <= self.bounds.cycles:
                 return
 

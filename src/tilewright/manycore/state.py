@@ -2,7 +2,8 @@
 
 Compiled code that passes many arrays about takes minutes to compile. So all that an evaluation
 reads is one array of integers (`net`), all that it changes another (`st`), and `at` says where in
-them each column begins; tables are stored row by row.
+them each column begins; tables are stored row by row. Copies of pieces are records of `RECORD`
+integers, so that what is asked of one lies together.
 """
 
 from typing import Any
@@ -11,105 +12,111 @@ Column = Any
 """An array of integers as compiled code sees it: its elements are plain integers."""
 
 NEVER = 2**60
-POOL = 96
+POOL = 256
 """Released bytes are remembered by time in so many portions a memory; older ones are joined."""
 
 FULL, TOO_SMALL, BEYOND = 1, 2, 3
 """Faults: the record is full; a tile does not fit in a memory; later than the limit."""
 
 COMPUTE, COPY = 0, 1
-AVOID = 1
-"""Policy: pieces pass between cores on carriers that do not lead outside, where there are such."""
+
+# Of a copy: when it is there (-1: not); when its last use so far is over, and the task that uses
+# it; the task that brought it; tiles of the memory's core that still read it; the tile that it was
+# last fetched for; where in the list of the memory's copies it stands.
+ARRIVE, LAST, LAST_TASK, BRING, USES, PINNED, POSITION, RECORD = range(8)
 
 # Positions in `at`: numbers.
-PARTS = 0
-TILES = 1
-PIECES = 2
-PLACES = 3
-CORES = 4
-CARRIERS = 5
-ROOM = 6  # tasks that can be recorded, and gaps of a carrier
-UNIT = 7  # bits
-WRITE_FINAL = 8
-POLICY = 9
-LIMIT = 10
+(
+    PARTS,
+    TILES,
+    PIECES,
+    PLACES,
+    CORES,
+    CARRIERS,
+    ROOM,  # tasks that can be recorded, and gaps of a carrier
+    WRITE_FINAL,
+    AVOID,  # pieces pass between cores on carriers that do not lead outside, where there are such
+    WINDOW,  # how many tiles of the depth-first order are looked at
+    LIMIT,
+) = range(11)
 
 # Positions in `at`: where columns of `net` begin.
-PART_FIRST = 11
-PART_LAYER = 12
-TILE_SHAPE = 13
-READ_START = 14
-READS = 15
-WRITE_START = 16
-WRITES = 17
-SIZE = 18
-MAKER = 19
-WEIGHT = 20
-FINAL = 21
-USE_START = 22
-USE_PART = 23
-USE_FIRST = 24
-USE_LAST = 25
-USE_COUNT = 26
-RANK = 27
-PLACE_CORE = 28
-INPUT_PLACE = 29
-WEIGHT_PLACE = 30
-OUTPUT_PLACE = 31
-WAY_START = 32  # [source, target]
-WAY_COUNT = 33
-WAY_CARRIER = 34
-WAY_BITS = 35
-WAY_AVOIDED = 36
-NEXT_HOP = 37  # [source, target]
-BUS = 38
-BUS_WAY = 39  # [way, target] -> way of the same carrier and source to that target, or -1
-CYCLES = 40  # [shape, core]
+(
+    PART_FIRST,
+    PART_LAYER,
+    TILE_SHAPE,
+    READ_START,
+    READS,  # twice the piece, and one more where it is of weights
+    WRITE_START,
+    WRITES,
+    SIZE,
+    MAKER,
+    WEIGHT,
+    FINAL,
+    USE_START,
+    USE_PART,
+    USE_FIRST,
+    USE_LAST,
+    USE_COUNT,
+    RANK,
+    BY_RANK,  # tiles in the order of their ranks
+    PLACE_CORE,
+    INPUT_PLACE,  # core -> memory of inputs, memory of weights
+    OUTPUT_PLACE,
+    WAY_START,  # [source, target]
+    WAY_COUNT,
+    WAY_CARRIER,
+    WAY_LENGTHS,  # way -> where in LENGTHS its cycles by piece begin
+    WAY_AVOIDED,
+    NEXT_HOP,  # [source, target]
+    BUS,
+    BUS_WAY,  # [way, target] -> way of the same carrier and source to that target, or -1
+    SHORTEST,  # carrier -> cycles of the shortest copy it can carry
+    LENGTHS,  # [rate, piece] -> cycles
+    CYCLES,  # [shape, core]
+) = range(11, 43)
 
 # Positions in `at`: where columns of `st` begin; those up to FRESH have values at the start.
-FAULT = 41
-FAULT_TILE = 42
-FAULT_PLACE = 43
-SPILLS = 44
-TASKS = 45
-NEEDS = 46
-TARGETS = 47
-CORE_FREE = 48
-GAP_COUNT = 49
-POOL_COUNT = 50
-FREE = 51
-HELD_COUNT = 52  # memory -> copies in it
-ARRIVE = 53  # [piece, memory] -> when it is there, -1: not
-LAST = 54  # when its last use so far is over
-LAST_TASK = 55
-BRING = 56  # the task that brought it
-USES = 57  # tiles of the memory's core that still read it
-PINNED = 58  # the tile that it was last fetched for
-WANTED = 59  # piece -> memories that need it and have it not
-DONE = 60  # tile
-READY = 61  # part -> when the inputs of its next tile can be there
-WAITER = 62  # tile -> the first of the parts that wait for it
-FETCHED = 63
-POOL_TIME = 64
-POOL_SIZE = 65
-POOL_GATE = 66
-FRESH = 67
-FOLLOWING = 68  # part -> its next tile
-CORE_OF = 69  # part -> core
-HELD = 70  # [memory, n] -> pieces with a copy in it
-POSITION = 71  # [piece, memory] -> where in that list
-NEXT_WAITER = 72  # part -> the next part that waits for the same tile
-ACTIVE = 73  # the parts that can go on
-GAP_START = 74
-GAP_END = 75
-TASK_KIND = 76
-TASK_ENGINE = 77
-TASK_ITEM = 78
-TASK_START = 79
-TASK_END = 80
-TASK_WAY = 81
-TARGET_START = 82
-TARGET_LIST = 83
-NEED_START = 84
-NEED_LIST = 85
-END = 86
+(
+    FAULT,
+    FAULT_TILE,
+    FAULT_PLACE,
+    SPILLS,
+    DROPS,  # copies that were let go though somebody needs them
+    TASKS,
+    NEEDS,
+    TARGETS,
+    CORE_FREE,
+    GAP_COUNT,
+    POOL_COUNT,
+    FREE,
+    HELD_COUNT,  # memory -> copies in it
+    COPIES,  # [piece, memory] -> record
+    WANTED,  # piece -> memories that need it and have it not
+    DONE,  # tile
+    READY,  # part -> when the inputs of its next tile can be there
+    WAITER,  # tile -> the first of the parts that wait for it
+    FETCHED,  # part -> DROPS when the inputs of its next tile were all there, -1: they are not
+    POOL_TIME,
+    POOL_SIZE,
+    POOL_GATE,
+    FRESH,
+    FOLLOWING,  # part -> its next tile
+    CORE_OF,  # part -> core
+    HELD,  # [memory, n] -> pieces with a copy in it
+    NEXT_WAITER,  # part -> the next part that waits for the same tile
+    ACTIVE,  # the parts that can go on
+    GAP_START,
+    GAP_END,
+    TASK_KIND,
+    TASK_ENGINE,
+    TASK_ITEM,
+    TASK_START,
+    TASK_END,
+    TASK_WAY,
+    TARGET_START,
+    TARGET_LIST,
+    NEED_START,
+    NEED_LIST,
+    END,
+) = range(43, 84)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from tilewright.manycore.copies import copies_of, peaks_of
+from tilewright.manycore.copies import peaks_of
 from tilewright.manycore.evaluate import Evaluator, Timed
 from tilewright.manycore.machine import core_name
 from tilewright.manycore.plan import CorePlan
@@ -59,7 +59,7 @@ def core_uses(plan: CorePlan) -> list[CoreUse]:
 def memory_uses(plan: CorePlan) -> list[MemoryUse]:
     """Peaks, and what twice the size would buy for memories that were nearly full."""
     evaluator, best = plan.evaluator, plan.best
-    peaks = peaks_of(evaluator, copies_of(evaluator, best))
+    peaks = peaks_of(evaluator, best)
     unit = evaluator.graph.unit
     found: list[MemoryUse] = []
     for number, place in enumerate(plan.fabric.places):
@@ -81,7 +81,7 @@ def _latency_with(evaluator: Evaluator, best: Timed, place: int) -> int | None:
         write_final=evaluator.write_final,
         larger=(place, MORE),
     )
-    timed = again.timed(best.core_of, policy=best.policy)
+    timed = again.timed(best.core_of, rule=best.rule)
     return timed.latency if isinstance(timed, Timed) else None
 
 
