@@ -75,7 +75,8 @@ _CONTRAST = """(() => {
     const style = getComputedStyle(e), svg = e.ownerSVGElement;
     if (style.display === "none" || [...function* () { for (let at = e; at; at = at.parentElement) yield at; }()].some((at) => Number(getComputedStyle(at).opacity) < 1)) continue;
     const filter = filterOf(e);
-    const rect = svg ? e.parentElement.querySelector(":scope > rect") : null;
+    const spot = e.getBoundingClientRect(), inside = (r) => { const box = r.getBoundingClientRect(), x = spot.x + spot.width / 2, y = spot.y + spot.height / 2; return box.left < x && x < box.right && box.top < y && y < box.bottom; };
+    const rect = svg ? [...e.parentElement.querySelectorAll(":scope > rect")].filter((r) => inside(r) && parse(getComputedStyle(r).fill).alpha > 0 && getComputedStyle(r).fillOpacity > 0).at(-1) : null;
     let under = svg ? paper(svg.parentElement) : paper(e);
     if (rect) under = filtered(over(parse(getComputedStyle(rect).fill), [1, 1, 1]), filter);
     const ink = filtered(over(parse(svg ? style.fill : style.color), under), filter);
