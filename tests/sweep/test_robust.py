@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -259,33 +260,54 @@ def test_a_disk_without_room_for_a_file_is_one_line(space_file: Path, tmp_path: 
     assert results(tmp_path / "out").table.ok.all()
 
 
-@pytest.mark.parametrize("what", ["file", "folder"])
-def test_a_read_only_store_is_one_line(swept_folder: Path, what: str) -> None:
-    """Seen by a process without the rights; the superuser's would write all the same."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as place:
-        os.chmod(place, 0o755)
+def without_rights(folder: Path, file_mode: int, folder_mode: int, act: Callable[[], str]) -> str:
+    """What a process says that has no more rights to a store than these; the superuser's would
+    have more."""
+    os.chmod(folder / FILE, file_mode)
+    os.chmod(folder, folder_mode)
+    reads, writes = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            if os.getuid() == 0:
+                os.setuid(65534)
+            os.write(writes, act().encode())
+        except BaseException as error:
+            os.write(writes, f"{type(error).__name__}: {error}".encode())
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writes)
+    said = os.read(reads, 10_000).decode()
+    os.close(reads)
+    os.chmod(folder, 0o755)
+    return said
+
+
+@pytest.fixture
+def open_copy(swept_folder: Path) -> Iterator[Path]:
+    """A store in a folder with blanks and marks in its name that everybody may look into."""
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="a?b #1%20 ") as place:
         shutil.copy(swept_folder / FILE, place)
-        os.chmod(Path(place) / FILE, 0o444 if what == "file" else 0o666)
-        os.chmod(place, 0o555 if what == "folder" else 0o777)
-        reads, writes = os.pipe()
-        child = os.fork()
-        if child == 0:
-            try:
-                if os.getuid() == 0:
-                    os.setuid(65534)
-                Store(Path(place), create=True)
-                os.write(writes, b"opened")
-            except BaseException as error:
-                os.write(writes, f"{type(error).__name__}: {error}".encode())
-            finally:
-                os._exit(0)
-        os.waitpid(child, 0)
-        os.close(writes)
-        said = os.read(reads, 10_000).decode()
-        os.close(reads)
-        os.chmod(place, 0o755)
+        yield Path(place)
+
+
+@pytest.mark.parametrize(("file", "folder"), [(0o444, 0o777), (0o666, 0o555)])
+def test_a_read_only_store_is_one_line(open_copy: Path, file: int, folder: int) -> None:
+    def write() -> str:
+        Store(open_copy, create=True)
+        return "opened"
+
+    said = without_rights(open_copy, file, folder, write)
     assert said.startswith("StoreError: cannot write") and "read-only" in said
     assert "\n" not in said
+
+
+def test_a_read_only_store_can_be_read(open_copy: Path, undisturbed: Rows) -> None:
+    def read() -> str:
+        return str(rows_of(open_copy) == undisturbed)
+
+    assert without_rights(open_copy, 0o444, 0o555, read) == "True"
 
 
 def test_several_processes_may_write(copy: Path, undisturbed: Rows) -> None:

@@ -54,6 +54,14 @@ CREATE TABLE timings (
 """
 
 
+def _address(path: Path, create: bool) -> str:
+    """A store in a folder where nothing can be written, and whose log is folded into it, is read as
+    what cannot change: SQLite would have to write beside it otherwise."""
+    rests = not create and not os.access(path.parent, os.W_OK)
+    whole = rests and not os.path.lexists(f"{path}-wal")
+    return f"{path.absolute().as_uri()}{'?immutable=1' if whole else ''}"
+
+
 def _marks(count: int) -> str:
     return ", ".join("?" * count)
 
@@ -93,7 +101,11 @@ class Store:
             if create:
                 folder.mkdir(parents=True, exist_ok=True)
             self._database = sqlite3.connect(
-                self.path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
+                _address(self.path, create),
+                timeout=_PATIENCE,
+                isolation_level=None,
+                check_same_thread=False,
+                uri=True,
             )
             try:
                 self._check(there, create)
