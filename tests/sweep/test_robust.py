@@ -11,12 +11,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
+from tilewright.errors import TilewrightError
 from tilewright.sweep import local
-from tilewright.sweep.api import results, sweep
+from tilewright.sweep.api import find_point, results, sweep
 from tilewright.sweep.engine import Conditions
 from tilewright.sweep.errors import SpaceError, StoreError
 from tilewright.sweep.local import LocalEngine
@@ -196,6 +198,28 @@ def test_a_damaged_store_is_told_and_left_alone(copy: Path, space_file: Path) ->
     with pytest.raises(StoreError, match=r"damaged .*nothing was changed"):
         sweep(space_file, copy, resume=True)
     assert store.read_bytes() == bytes(content)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_damage_anywhere_is_one_line_or_does_not_matter(copy: Path, seed: int) -> None:
+    """A piece is lost, overwritten, or bits have flipped: whoever reads is told, or sees nothing of
+    it."""
+    store, chance = copy / FILE, Random(seed)
+    content = bytearray(store.read_bytes())
+    place = chance.randrange(len(content))
+    if seed % 3 == 0:
+        del content[place:]
+    elif seed % 3 == 1:
+        content[place : place + 4096] = chance.randbytes(len(content[place : place + 4096]))
+    else:
+        for _ in range(50):
+            content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+    store.write_bytes(content)
+    for act in (results, lambda folder: find_point(folder, "3"), lambda f: Store(f, create=True)):
+        try:
+            act(copy)
+        except TilewrightError as error:
+            assert "\n" not in str(error)
 
 
 def test_what_is_no_store_is_left_alone(space_file: Path, tmp_path: Path) -> None:

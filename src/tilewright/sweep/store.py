@@ -24,6 +24,7 @@ FILE = "sweep.sqlite"
 SCHEMA = 1
 APPLICATION = 0x54574654  # marks the file as ours
 _PATIENCE = 60.0  # seconds that a writer waits for another
+_MOST_TOLD = 120  # characters of what SQLite says
 _AT_ONCE = 500  # rows read with one question; older SQLite takes 999 keys
 _SQL = f"""
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -122,6 +123,11 @@ class Store:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def damaged(self, what: object) -> StoreError:
+        """The error for a file that does not hold what it should."""
+        text = " ".join(str(what).split())[:_MOST_TOLD]
+        return StoreError(f"'{self.path}' is damaged ({text}); nothing was changed")
 
     # ---- what there is
 
@@ -269,7 +275,7 @@ class Store:
         try:
             return json.loads(f"[{','.join(texts)}]")
         except ValueError as error:
-            raise self._damaged(error) from None
+            raise self.damaged(error) from None
 
     def _check(self, there: bool, create: bool) -> None:
         """Ours, and of a version we know; before anything is added, whole too (who only reads finds
@@ -282,7 +288,7 @@ class Store:
         if there:
             fault = database.execute("PRAGMA quick_check(1)").fetchone()[0]
             if fault != "ok":
-                raise self._damaged(fault)
+                raise self.damaged(fault)
             if not os.access(self.path, os.W_OK):
                 raise StoreError(f"cannot write '{self.path}': it is read-only")
         database.execute("PRAGMA journal_mode = WAL")
@@ -327,22 +333,20 @@ class Store:
             yield
         except sqlite3.DatabaseError as error:
             raise StoreError(self._complaint(error)) from None
+        except UnicodeDecodeError:
+            raise self.damaged("it holds text that is none") from None
         except OSError as error:
             raise StoreError(f"cannot write '{self.path}': {error.strerror or error}") from None
 
-    def _damaged(self, what: object) -> StoreError:
-        text = " ".join(str(what).split())
-        return StoreError(f"'{self.path}' is damaged ({text}); nothing was changed")
-
     def _complaint(self, error: sqlite3.DatabaseError) -> str:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF  # no text
         if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
             return (
                 f"cannot write '{self.path}': {error}; what it holds is kept, "
                 "run again with --resume when there is room"
             )
         if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-            return str(self._damaged(error))
+            return str(self.damaged(error))
         if code == sqlite3.SQLITE_READONLY:
             return f"cannot write '{self.path}': it is read-only"
         if code == sqlite3.SQLITE_BUSY:
