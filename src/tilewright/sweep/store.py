@@ -190,8 +190,16 @@ class Store:
 
     def folder_of_space(self) -> str | None:
         """The folder of the space that was swept last."""
+        return self._noted("folder")
+
+    def last_budget(self) -> int | None:
+        """The budget that was given last, if there was one."""
+        noted = self._noted("budget")
+        return None if noted is None else int(noted)
+
+    def _noted(self, name: str) -> str | None:
         with self._told():
-            found = self._database.execute("SELECT value FROM meta WHERE name = 'folder'")
+            found = self._database.execute("SELECT value FROM meta WHERE name = ?", (name,))
             row = found.fetchone()
         return None if row is None else row[0]
 
@@ -225,14 +233,15 @@ class Store:
 
     # ---- what is added
 
-    def begin(self, space: Space) -> None:
-        """Note the space, as the one that is swept last."""
+    def begin(self, space: Space, budget: int | None = None) -> None:
+        """Note the space, as the one that is swept last, and its budget if there is one."""
         with self._write() as database:
             database.execute(
                 "INSERT OR IGNORE INTO spaces VALUES (?, ?, ?)",
                 (space.id, space.name, json.dumps(space.document)),
             )
-            about = (("latest", space.id), ("folder", str(space.folder.absolute())))
+            about = [("latest", space.id), ("folder", str(space.folder.absolute()))]
+            about += [("budget", str(budget))] if budget is not None else []
             database.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", about)
 
     def enter(self, space: Space, members: Iterable[tuple[Candidate, str]]) -> None:
