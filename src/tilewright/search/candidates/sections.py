@@ -10,6 +10,7 @@ from copy import copy
 from dataclasses import dataclass
 
 from tilewright.geometry.box import Box
+from tilewright.graph.ops.spec import is_given
 from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.tiles import USABLE_SHARE, Estimate, Tiler
 from tilewright.tiling.grid import Split
@@ -267,7 +268,7 @@ class Sections:
                         graph.types.get(name),
                         name in graph.constants,
                         name in layouts.images,
-                        name in graph.inputs,
+                        is_given(graph, name),
                         None if view is None else view.strides,
                     ]
             self._signatures[number] = self._seen.setdefault(tuple(rows), len(self._seen))
