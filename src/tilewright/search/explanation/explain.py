@@ -18,7 +18,8 @@ from tilewright.program.place import Placed
 from tilewright.program.program import Transfer
 from tilewright.search.explanation.trials import Forced, How, Kind, Shortage, Trials, on_cores
 from tilewright.search.progress import Tell, silent
-from tilewright.tiling.group import cut_group, exports
+from tilewright.tiling.cutting import cut_group
+from tilewright.tiling.group import exports
 
 TIE = 0.005  # trials within half a percent of the plan are no gain unless they move fewer bytes
 MOST_BOUNDARIES = 40
