@@ -175,8 +175,7 @@ def test_a_run_that_was_tampered_with_and_sealed_anew_is_one_line(
     else:
         placed = folder / "run" / "placed.json"
         document = json.loads(placed.read_text())
-        document["program"]["tasks"] = document["program"]["tasks"][:1]
-        placed.write_text(json.dumps(document))
+        placed.write_text(json.dumps(dict.fromkeys(document)))
     summary = folder / "summary.json"
     figures = json.loads(summary.read_text())
     figures["parts"][0].pop("read_bytes")
