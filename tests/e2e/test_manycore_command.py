@@ -126,6 +126,14 @@ BAD = [
     ("three_cores.yaml", "bandwidth: 32", "bandwidth: 0", "core_connectivity[1].bandwidth"),
     ("cores/small.yaml", "size: 524288", "size: much", "memories.sram.size"),
     ("cores/small.yaml", "sizes: [8, 4]", "sizes: [8]", "operational_array.sizes"),
+    ("cores/small.yaml", "sizes: [8, 4]", "sizes: [8, -4]", "operational_array.sizes"),
+    ("cores/small.yaml", "size: 524288", "size: -1", "memories.sram.size"),
+    ("cores/small.yaml", "size: 524288", f"size: {10**30}", "memories.sram.size"),
+    ("cores/small.yaml", "D1: [", "D1: [[", "line 6: not YAML"),
+    ("three_cores.yaml", "cores: [1, 2]", "cores: [1, \u00b2]", "core_connectivity[1].cores"),
+    ("three_cores.yaml", "  0: cores", "  --5: cores", "cores.--5: cores are numbered"),
+    ("fused.yaml", "[0, 1, 2]", "three", "[0].core_allocation: has to be a list"),
+    ("fused.yaml", "OY, all", "OY, -1", "[0].intra_core_tiling[0]: '-1' is no count"),
 ]
 
 
