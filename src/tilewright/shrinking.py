@@ -25,8 +25,9 @@ from tilewright.shrink.measure import Measured
 from tilewright.shrink.measure import measure as measure_models
 from tilewright.shrink.shrink import Shrunk, shrink_graph
 from tilewright.tables import Cell, Shown, Table
+from tilewright.tiling.cutting import cut_group
 from tilewright.tiling.grid import AXES_BY_RANK
-from tilewright.tiling.group import GroupTiles, cut_group
+from tilewright.tiling.group import GroupTiles
 from tilewright.tiling.rewrite import tile_graph
 from tilewright.units import format_bytes, parse_bytes
 from tilewright.version import __version__

@@ -199,6 +199,12 @@ def _what(before: Sequence[Part], after: Sequence[Part]) -> Iterable[str]:
             yield f"{label}: {', '.join(names)}"
 
 
+def group_text(part: Part) -> str:
+    """How a group runs, in a line."""
+    kept = f"; stays resident: {', '.join(part.resident)}" if part.resident else ""
+    return f"{_cut(part.plan)}; {_cores(part.plan)}; {_place(part.plan)}{kept}"
+
+
 def _groups(groups: Sequence[tuple[str, ...]]) -> str:
     return f"{len(groups)} {noun(len(groups), 'group')}"
 

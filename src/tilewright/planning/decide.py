@@ -21,7 +21,8 @@ from tilewright.search.found import Found
 from tilewright.search.fusion import Fusion
 from tilewright.search.grouping.patterns import Pattern
 from tilewright.search.progress import Tell
-from tilewright.tiling.group import cut_group, exports, typed_group, whole_tile
+from tilewright.tiling.cutting import cut_group
+from tilewright.tiling.group import exports, typed_group, whole_tile
 from tilewright.tiling.images import by_image
 
 

@@ -10,8 +10,9 @@ from tilewright.geometry.box import Box
 from tilewright.graph.graph import Graph
 from tilewright.graph.ops.spec import Engine
 from tilewright.peak.predict import predict_peak
+from tilewright.tiling.cutting import cut_ops
 from tilewright.tiling.grid import Cut, Split
-from tilewright.tiling.group import GroupTiles, TiledOp, cut_ops, exports, typed_group
+from tilewright.tiling.group import GroupTiles, TiledOp, exports, typed_group
 from tilewright.tiling.rewrite import tile_body
 
 # Work in units of one multiply-accumulate of onnxruntime's convolutions: an element that is only

@@ -8,7 +8,8 @@ from tilewright.graph.graph import Graph
 from tilewright.graph.ops import macs_of
 from tilewright.peak.predict import Prediction, predict_peak
 from tilewright.shrink.choose import Chooser, Selection, silent
-from tilewright.tiling.group import GroupTiles, cut_group
+from tilewright.tiling.cutting import cut_group
+from tilewright.tiling.group import GroupTiles
 from tilewright.tiling.rewrite import tile_graph
 from tilewright.units import format_bytes
 

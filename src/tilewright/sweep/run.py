@@ -63,9 +63,12 @@ class Sweep:
         self._pace = Pace()
 
     def run(self, budget: int | None = None) -> Progress:
-        """Plan what is due, at most the first `budget` points of the space."""
-        self._store.begin(self._space)
+        """Plan what is due, at most the first `budget` points of the space. A guided search takes
+        the budget of the space, or the last one, where none is given."""
         guided = self._space.guided
+        if guided is not None and budget is None:
+            budget = guided.budget or self._store.last_budget()
+        self._store.begin(self._space, budget)
         if guided is None:
             due: dict[str, Job] = {}
             for chunk in _chunks(islice(self._space.grid(self._planner), budget)):
@@ -74,7 +77,7 @@ class Sweep:
             if due:
                 self._plan(due)
         else:
-            self._search(guided, budget if budget is not None else guided.budget)
+            self._search(guided, budget)
         if not self._total:
             raise SpaceError(
                 "none of the points tried meets all of 'require'; "

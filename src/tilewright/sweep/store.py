@@ -24,6 +24,7 @@ FILE = "sweep.sqlite"
 SCHEMA = 1
 APPLICATION = 0x54574654  # marks the file as ours
 _PATIENCE = 60.0  # seconds that a writer waits for another
+_MOST_TOLD = 120  # characters of what SQLite says
 _AT_ONCE = 500  # rows read with one question; older SQLite takes 999 keys
 _SQL = f"""
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -52,6 +53,14 @@ CREATE TABLE timings (
     finished REAL NOT NULL
 ) WITHOUT ROWID;
 """
+
+
+def _address(path: Path, create: bool) -> str:
+    """A store in a folder where nothing can be written, and whose log is folded into it, is read as
+    what cannot change: SQLite would have to write beside it otherwise."""
+    rests = not create and not os.access(path.parent, os.W_OK)
+    whole = rests and not os.path.lexists(f"{path}-wal")
+    return f"{path.absolute().as_uri()}{'?immutable=1' if whole else ''}"
 
 
 def _marks(count: int) -> str:
@@ -93,7 +102,11 @@ class Store:
             if create:
                 folder.mkdir(parents=True, exist_ok=True)
             self._database = sqlite3.connect(
-                self.path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
+                _address(self.path, create),
+                timeout=_PATIENCE,
+                isolation_level=None,
+                check_same_thread=False,
+                uri=True,
             )
             try:
                 self._check(there, create)
@@ -110,6 +123,11 @@ class Store:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def damaged(self, what: object) -> StoreError:
+        """The error for a file that does not hold what it should."""
+        text = " ".join(str(what).split())[:_MOST_TOLD]
+        return StoreError(f"'{self.path}' is damaged ({text}); nothing was changed")
 
     # ---- what there is
 
@@ -172,8 +190,16 @@ class Store:
 
     def folder_of_space(self) -> str | None:
         """The folder of the space that was swept last."""
+        return self._noted("folder")
+
+    def last_budget(self) -> int | None:
+        """The budget that was given last, if there was one."""
+        noted = self._noted("budget")
+        return None if noted is None else int(noted)
+
+    def _noted(self, name: str) -> str | None:
         with self._told():
-            found = self._database.execute("SELECT value FROM meta WHERE name = 'folder'")
+            found = self._database.execute("SELECT value FROM meta WHERE name = ?", (name,))
             row = found.fetchone()
         return None if row is None else row[0]
 
@@ -207,14 +233,15 @@ class Store:
 
     # ---- what is added
 
-    def begin(self, space: Space) -> None:
-        """Note the space, as the one that is swept last."""
+    def begin(self, space: Space, budget: int | None = None) -> None:
+        """Note the space, as the one that is swept last, and its budget if there is one."""
         with self._write() as database:
             database.execute(
                 "INSERT OR IGNORE INTO spaces VALUES (?, ?, ?)",
                 (space.id, space.name, json.dumps(space.document)),
             )
-            about = (("latest", space.id), ("folder", str(space.folder.absolute())))
+            about = [("latest", space.id), ("folder", str(space.folder.absolute()))]
+            about += [("budget", str(budget))] if budget is not None else []
             database.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", about)
 
     def enter(self, space: Space, members: Iterable[tuple[Candidate, str]]) -> None:
@@ -257,7 +284,7 @@ class Store:
         try:
             return json.loads(f"[{','.join(texts)}]")
         except ValueError as error:
-            raise self._damaged(error) from None
+            raise self.damaged(error) from None
 
     def _check(self, there: bool, create: bool) -> None:
         """Ours, and of a version we know; before anything is added, whole too (who only reads finds
@@ -270,7 +297,7 @@ class Store:
         if there:
             fault = database.execute("PRAGMA quick_check(1)").fetchone()[0]
             if fault != "ok":
-                raise self._damaged(fault)
+                raise self.damaged(fault)
             if not os.access(self.path, os.W_OK):
                 raise StoreError(f"cannot write '{self.path}': it is read-only")
         database.execute("PRAGMA journal_mode = WAL")
@@ -315,22 +342,20 @@ class Store:
             yield
         except sqlite3.DatabaseError as error:
             raise StoreError(self._complaint(error)) from None
+        except UnicodeDecodeError:
+            raise self.damaged("it holds text that is none") from None
         except OSError as error:
             raise StoreError(f"cannot write '{self.path}': {error.strerror or error}") from None
 
-    def _damaged(self, what: object) -> StoreError:
-        text = " ".join(str(what).split())
-        return StoreError(f"'{self.path}' is damaged ({text}); nothing was changed")
-
     def _complaint(self, error: sqlite3.DatabaseError) -> str:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF  # no text
         if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
             return (
                 f"cannot write '{self.path}': {error}; what it holds is kept, "
                 "run again with --resume when there is room"
             )
         if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-            return str(self._damaged(error))
+            return str(self.damaged(error))
         if code == sqlite3.SQLITE_READONLY:
             return f"cannot write '{self.path}': it is read-only"
         if code == sqlite3.SQLITE_BUSY:

@@ -79,12 +79,15 @@ def table_of(store: Store, space: Space) -> Table:
         keys += key
         ok += [each == Status.OK for each in status]
         reasons += reason
-        for name, place in at.items():
-            codes[name] += [place[each[name]] for each in values]
         for name, column in zip(METRICS, measured, strict=True):
             figures[name] += column
-        for name in derived:
-            figures[name] += [each.get(name) for each in known]
+        try:
+            for name, place in at.items():
+                codes[name] += [place[each[name]] for each in values]
+            for name in derived:
+                figures[name] += [each.get(name) for each in known]
+        except (KeyError, TypeError, AttributeError):
+            raise store.damaged("a point has values that its space has not") from None
     return Table(
         space.axes,
         space.workload,

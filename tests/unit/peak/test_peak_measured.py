@@ -15,8 +15,8 @@ from tilewright.frontend.weights import seeded
 from tilewright.graph.graph import Graph
 from tilewright.peak import predict_peak
 from tilewright.shrink.measure import measure_peak
+from tilewright.tiling.cutting import cut_group
 from tilewright.tiling.grid import Split
-from tilewright.tiling.group import cut_group
 from tilewright.tiling.rewrite import tile_graph
 
 WITHIN = 0.15

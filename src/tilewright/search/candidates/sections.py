@@ -13,8 +13,8 @@ from tilewright.geometry.box import Box
 from tilewright.graph.ops.spec import is_given
 from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.tiles import USABLE_SHARE, Estimate, Tiler
+from tilewright.tiling.cutting import cut_ops
 from tilewright.tiling.grid import Split
-from tilewright.tiling.group import cut_ops
 
 OPTIONS = 12  # ways to cut a unit that are kept for each way to divide it among the cores
 PRICE = (
