@@ -12,7 +12,6 @@ from tilewright.program.metrics import Objective
 from tilewright.search.effort import Effort
 from tilewright.search.found import Found, Trial
 
-
 PORTION = 0.5  # of the improvements of a whole search that each objective but the first gets
 
 
