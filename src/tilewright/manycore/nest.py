@@ -265,7 +265,8 @@ def best_order(
         for k in range(code.size):
             loops[k] = code[k] & 7
             factors[k] = code[k] >> 3
-        result[:] = 0.0
+        for k in range(4):
+            result[k] = 0.0
         duties[0, PORT] = 0.0
         for operand in range(3):
             if operand != WEIGHT or weighted:
@@ -292,6 +293,7 @@ def best_order(
             cycles += _waits(duties, total)
         if cycles < best[0] or (cycles == best[0] and result[1] < best[1]):
             best[0], best[1] = cycles, result[1]
-            order[: code.size] = code
+            for k in range(code.size):
+                order[k] = code[k]
         if not _following(code):
             return
