@@ -25,6 +25,7 @@ from tilewright.search.effort import Effort
 from tilewright.search.found import Found, Trial
 from tilewright.search.grouping.dp import best_groupings, greedy_merge
 from tilewright.search.grouping.patterns import Pattern, Space
+from tilewright.search.improvement.boundaries import Joins
 from tilewright.search.improvement.cuts import Cuts
 from tilewright.search.improvement.improve import EVALUATIONS, Improver
 from tilewright.search.improvement.moves import Moves
@@ -35,11 +36,7 @@ from tilewright.tiling.group import exports
 TIE = 0.005  # plans within half a percent count as equal: fewer bytes win
 KEPT = 3  # groupings of the additive model that are simulated
 GROUPS_PER_UNIT = 150  # groups per unit that the additive model may look at
-SHARES = (
-    USABLE_SHARE,
-    0.75,
-    0.6,
-)  # of the scratchpads that sections are planned with
+SHARES = (USABLE_SHARE, 0.75, 0.6)  # of the scratchpads that sections are planned with
 SWAPS = 4  # groups that are simulated tile by tile though keeping their values looks better
 LEANINGS = (1.0, 0.3)  # how much it is worth to hold fewer constants, tried one after the other
 REPAIRS = 6  # times that groups which do not fit are run one by one instead
@@ -49,6 +46,7 @@ REFINED = 30_000  # tasks that are simulated to cut groups in other ways
 PATIENCE = 20  # such changes without success, after which no more are tried
 PROMOTIONS = 8  # values that are tried as resident after the groups are chosen
 STARTS = 2  # plans that are improved for a while, before the best is
+JOIN_SHARE = 2  # evaluations of the improvement for each that takes a boundary away
 START_SHARE = 0.1  # of all evaluations that each of them gets
 WORSE = 1.5  # times the best's score that such a plan may have
 RIVALS = ("layer by layer", "greedy merge")
@@ -207,7 +205,7 @@ class Fusion:
             self.space.predecessors,
             self.score,
             keep=1 if low else KEPT,
-            may_grow=self._may_grow,
+            may_grow=lambda mask: self.space.candidate(mask) is not None,
             evaluations=(GROUPS_PER_UNIT // 15 if low else GROUPS_PER_UNIT) * units,
             progress=share,
         )
@@ -326,6 +324,13 @@ class Fusion:
         for start in starts if len(starts) > 1 else ():
             self._improved(improver, start, int(evaluations * START_SHARE))
         self._improved(improver, self.best(), evaluations - improver.evaluations)
+        self._join(evaluations // JOIN_SHARE if moves.joins else 0)
+
+    def _join(self, limit: int) -> None:
+        """Take away the boundaries that `explain` would call better joined."""
+        best, joins = self.best(), Joins(self.network, self.candidates.tiler)
+        for pair in joins.better(best.plan, best.metrics, self.evaluate, self.objective, limit):
+            self.trials.append(Trial("fused, joined", pair[0], best.groups, pair[1]))
 
     def _starts(self) -> list[Trial]:
         """The best plan, and others that are not much worse and of other groups."""
@@ -355,9 +360,6 @@ class Fusion:
         """The additive model's cost of a group."""
         candidate = self.space.candidate(mask)
         return None if candidate is None else candidate.score(self.objective)
-
-    def _may_grow(self, mask: int) -> bool:
-        return self.space.candidate(mask) is not None
 
     def crossing(self, plan: Plan) -> Iterator[str]:
         """Values that go through the main memory between groups on cores, largest first."""
