@@ -16,6 +16,7 @@ from tilewright.search.candidates.tiles import Estimate, Tiler
 from tilewright.tiling.group import exports, typed_group
 
 TIE = 0.005  # plans within half a percent of the best are no gain unless they move fewer bytes
+JOIN_SHARE = 2  # evaluations of the improvement for each that takes a boundary away
 CUTS = 2  # ways to cut groups as one that are simulated
 
 
