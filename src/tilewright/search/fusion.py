@@ -111,6 +111,7 @@ class Fusion:
             self.simulated,
             interrupted,
             self._left_out() if interrupted else "",
+            self.objective,
         )
 
     def improved(self, start: Trial, evaluations: int) -> Trial:
