@@ -25,6 +25,7 @@ from tilewright.search.effort import Effort
 from tilewright.search.found import Found, Trial
 from tilewright.search.grouping.dp import best_groupings, greedy_merge
 from tilewright.search.grouping.patterns import Pattern, Space
+from tilewright.search.improvement.boundaries import JOIN_SHARE, TIE, Joins
 from tilewright.search.improvement.cuts import Cuts
 from tilewright.search.improvement.improve import EVALUATIONS, Improver
 from tilewright.search.improvement.moves import Moves
@@ -34,7 +35,6 @@ from tilewright.search.progress import Tell, silent
 from tilewright.search.sharing import sharing_plans
 from tilewright.tiling.group import exports
 
-TIE = 0.005  # plans within half a percent count as equal: fewer bytes win
 KEPT = 3  # groupings of the additive model that are simulated
 GROUPS_PER_UNIT = 150  # groups per unit that the additive model may look at
 SHARES = (USABLE_SHARE, 0.75, 0.6)  # of the scratchpads that sections are planned with
@@ -315,7 +315,7 @@ class Fusion:
 
     def _improve(self, evaluations: int) -> None:
         """Make moves on plans, one after the other, as the simulator likes them: on the best of
-        different proposals for a while, then on the best of all."""
+        different proposals for a while, then on the best of all; boundaries are taken away last."""
         space = self.space
         cuts = Cuts(self.network, self.candidates.tiler, self.lowering.context.signatures)
         moves = Moves(cuts, space.may_stay, joins=not (space.forced or space.apart))
@@ -331,6 +331,10 @@ class Fusion:
         for start in starts if len(starts) > 1 else ():
             self._improved(improver, start, int(evaluations * START_SHARE))
         self._improved(improver, self.best(), evaluations - improver.evaluations)
+        best, limit = self.best(), evaluations // JOIN_SHARE if moves.joins else 0
+        joins = Joins(self.network, self.candidates.tiler)
+        for pair in joins.better(best.plan, best.metrics, self.evaluate, objective, limit):
+            self.trials.append(Trial("fused, joined", pair[0], best.groups, pair[1]))
 
     def _starts(self) -> list[Trial]:
         """The best plan, and others that are not much worse and of other groups."""
@@ -350,11 +354,9 @@ class Fusion:
             self.trials = [*others, trial]
 
     def _keep(self, title: str, trial: Trial, names: Sequence[str]) -> None:
-        plan = trial.plan
-        reloaded = tuple(row for row in plan.reloaded if row[0] not in names)
-        resident = tuple(dict.fromkeys((*plan.resident, *names)))
-        plan = replace(plan, resident=resident, reloaded=reloaded)
-        self._tried(title, plan, trial.groups)
+        reloaded = tuple(row for row in trial.plan.reloaded if row[0] not in names)
+        resident = tuple(dict.fromkeys((*trial.plan.resident, *names)))
+        self._tried(title, replace(trial.plan, resident=resident, reloaded=reloaded), trial.groups)
 
     def score(self, mask: int) -> float | None:
         """The additive model's cost of a group."""
@@ -373,8 +375,7 @@ class Fusion:
                 partly = any(name == row for row, _ in plan.reloaded)
                 if (partly or name not in plan.resident) and stays:
                     names.append(name)
-        types = self.graph.types
-        yield from sorted(names, key=lambda name: (-types[name].bytes, name))
+        yield from sorted(names, key=lambda name: (-self.graph.types[name].bytes, name))
 
     def attempt(self, name: str, groups: tuple[int, ...]) -> Trial | None:
         """Lower and simulate a grouping, without small groups that do not fit; None where it does
