@@ -109,6 +109,8 @@ def measured(
         found = evaluated(lowering, plan)
         scratch.append((time.process_time() - begin) * 1e3)
     tasks = lowering.linked(plan).columns.tasks
+    gc.collect()
+    gc.freeze()
     cut = [n for n, g in enumerate(plan.groups) if g.place is Place.CORES and g.splits]
     picked = [cut[k] for k in spread_over(len(cut), most)] if cut else []
     times = [changed_milliseconds(lowering, plan, number) for number in picked]
