@@ -1,6 +1,6 @@
 """From a mapping to decisions: how every layer is cut, and which cores its parts may use."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import ceil
@@ -28,6 +28,11 @@ class Choice:
     cuts: tuple[LayerCut, ...]
     allowed: tuple[tuple[tuple[int, ...], ...], ...]
     notes: tuple[str, ...] = ()
+
+    @property
+    def parts(self) -> tuple[tuple[int, ...], ...]:
+        """The cores that each part may use, layer after layer."""
+        return tuple(part for layer in self.allowed for part in layer)
 
 
 def choices_of(
@@ -253,13 +258,3 @@ def _fits(
         if any(need > fabric.places[place].bits for place, need in used.items()):
             return False
     return True
-
-
-def mapping_cores(allowed: Sequence[Sequence[Sequence[int]]]) -> Mapping[int, int]:
-    """How many parts each core may run."""
-    found: dict[int, int] = {}
-    for layer in allowed:
-        for part in layer:
-            for core in part:
-                found[core] = found.get(core, 0) + 1
-    return found
