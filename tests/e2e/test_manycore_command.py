@@ -190,7 +190,7 @@ def test_missing_files_and_options_that_do_not_go_together(command: Command, cop
     alone = command("plan", "four_convs", "--on", MACHINE)
     assert alone.code == 2 and "give --mapping too" in alone.err
     needs = command("plan", "four_convs", "--on", "mcu", "--no-final-write")
-    assert needs.code == 2 and "need --mapping" in needs.err
+    assert needs.code == 2 and "needs --mapping" in needs.err
 
 
 @peer

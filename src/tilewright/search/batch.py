@@ -137,7 +137,9 @@ class _Batch:
         assert way is not None
         if whole is None:
             rivals = tuple(self.rivals)
-            found = Found(way.trial, rivals, False, 0, self.simulated, interrupted, left)
+            found = Found(
+                way.trial, rivals, False, 0, self.simulated, interrupted, left, self.objective
+            )
         else:
             found = replace(
                 whole,

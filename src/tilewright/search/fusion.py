@@ -82,8 +82,7 @@ class Fusion:
         self.at_fault: frozenset[int] = frozenset()  # groups of the last plan that do not fit
         self.share, self.exact = SHARES[0], False
         self.simulated = self.looked_at = 0
-        self.given: tuple[Trial, ...] = ()  # what searches for other objectives found
-        self.portion = 1.0  # of the improvements of a whole search
+        self.given, self.portion = tuple[Trial, ...](), 1.0  # plans found before, of a whole search
         self.rivals: tuple[Trial, ...] = ()  # of the search for the fastest plan, if it ran
         self.done: list[str] = []
         self.improving = (0, 0)  # plans simulated, of how many
@@ -111,6 +110,7 @@ class Fusion:
             self.simulated,
             interrupted,
             self._left_out() if interrupted else "",
+            self.objective,
         )
 
     def improved(self, start: Trial, evaluations: int) -> Trial:
