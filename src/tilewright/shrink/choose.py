@@ -18,8 +18,8 @@ from tilewright.tiling.group import exports
 
 MOST_CUT_POINTS = 36
 NEAREST = 4  # cut points kept before and behind every stretch that is over the budget
-MOST_TRIALS = 400_000  # operators cut on trial in one search
-LONGEST_RUN = 200  # nodes in one group
+LONGEST_RUNS = (50, 200)  # nodes in one group; long ones only where short ones do not do
+MOST_TRIALS = 200_000  # operators cut on trial in one search, for short and for long runs each
 WORTHWHILE = 0.97  # more tiles have to save at least this much to look at still more
 SURPRISE = 1.02  # a full prediction so far above the estimate corrects it
 PRECISION = 0.02  # to which the smallest budget is found
@@ -48,7 +48,7 @@ class Chooser:
         self.original = original
         self.progress = progress
         self.levels = _node_levels(graph, original)
-        self.meter = Meter(MOST_TRIALS)
+        self._meters = {longest: Meter(MOST_TRIALS) for longest in LONGEST_RUNS}
         self._inner = _kernel_borders(graph, original)
         self._segments: dict[tuple[int, int], Segment | None] = {}
         self._patterns: dict[tuple[object, ...], Pattern] = {}
@@ -68,11 +68,16 @@ class Chooser:
             typed = [self.timeline.typed(index) for index in range(start, stop)]
             ops = tuple(op for op in typed if op is not None)
             outside = exports(self.timeline.graph, range(start, stop))
-            self._patterns[look] = Pattern(self.timeline.graph, ops, outside, self.meter)
+            meter = self._meters[next(n for n in LONGEST_RUNS if len(ops) <= n)]
+            self._patterns[look] = Pattern(self.timeline.graph, ops, outside, meter)
         return Segment(self.timeline, start, stop, self._patterns[look])
 
     def within(self, budget: int) -> Selection | None:
         """The least extra work that stays under the budget; None if nothing does."""
+        found = (self._within(budget, longest) for longest in LONGEST_RUNS)
+        return next(filter(None, found), None)
+
+    def _within(self, budget: int, longest: int) -> Selection | None:
         points = self._cut_points(budget)
         best: list[tuple[float, int, Choice | None]] = [(0.0, 0, None)]
         for position in range(1, len(points)):
@@ -85,7 +90,7 @@ class Chooser:
                 if max(self.levels[start:stop], default=0) <= budget:
                     options.append((best[before][0], before, None))
                     continue
-                if stop - start > LONGEST_RUN:
+                if stop - start > longest:
                     continue
                 choice = self._cheapest(self.segment(start, stop), budget)
                 if choice is not None:
