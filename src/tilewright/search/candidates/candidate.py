@@ -4,7 +4,6 @@ values stay in the scratchpads; and which of them an objective prefers."""
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass
-from math import prod
 
 from tilewright.errors import TilewrightError
 from tilewright.graph.ops import runs_whole
@@ -144,9 +143,7 @@ class Candidates:
             node = graph.nodes[index]
             whole = runs_whole(graph, node)
             names = (*node.reads, *node.writes) if whole else tuple(node.writes)
-            total += sum(
-                prod(graph.types[n].shape) * layouts.item(n) for n in names if n in graph.types
-            )
+            total += sum(layouts.moved(n, graph.types[n].size) for n in names if n in graph.types)
         return total
 
     def _together(self, mask: int) -> Candidate | None:
