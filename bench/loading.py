@@ -11,8 +11,8 @@ from pathlib import Path
 
 from tilewright import api
 from tilewright.errors import TilingError
+from tilewright.tiling.cutting import cut_group
 from tilewright.tiling.grid import Split
-from tilewright.tiling.group import cut_group
 
 BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data" / "models" / "sd15_unet.onnx"
 

@@ -21,7 +21,7 @@ from tilewright.graph.graph import Graph
 from tilewright.peak import predict_peak
 from tilewright.shrink.measure import measure_peak
 from tilewright.shrink.shrink import Shrunk, shrink_graph
-from tilewright.tiling.group import cut_group
+from tilewright.tiling.cutting import cut_group
 from tilewright.tiling.rewrite import tile_graph
 
 MODELS = (

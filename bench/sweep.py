@@ -4,6 +4,8 @@ python bench/sweep.py [--json PATH] [--only kills|speed|rows] [--kills 20] [--po
 """
 
 import argparse
+import hashlib
+import itertools
 import json
 import os
 import random
@@ -18,8 +20,10 @@ from typing import Any
 
 from tilewright.sweep.api import results, write_answers
 from tilewright.sweep.export import export
+from tilewright.sweep.point import METRICS, Planner, Point
+from tilewright.sweep.space import FACTS
 from tilewright.sweep.space_file import read_space
-from tilewright.sweep.store import FILE, METRICS, Store
+from tilewright.sweep.store import FILE, Store
 
 SPACE = """
 name: bench
@@ -230,31 +234,40 @@ def rows(folder: Path, wanted: int) -> dict[str, Any]:
 
 
 def _fill(out: Path, found: Any, wanted: int) -> None:
-    """Rows as a sweep writes them; the figures are random, the plan is of one length."""
+    """Rows as a sweep writes them: summaries and plans are as long as those of the network, every
+    plan is another, and the figures are random."""
     chance = random.Random(0)
+    planner = Planner(Path())
     with Store(out, create=True) as store:
         store.begin(found)
+    numbers = itertools.count()
     with sqlite3.connect(out / FILE) as database:
-        number = 0
         for model in found.axes[0].values:
-            for size in found.axes[1].values:
-                for rate in found.axes[2].values:
-                    for cores in found.axes[3].values:
-                        _row(database, found, chance, number, (model, size, rate, cores))
-                        number += 1
-    assert number == wanted
+            point = Point(model, "npu-2.7", effort="layers")
+            result = planner.plan(point)
+            texts = json.dumps(point.row()), json.dumps(result.summary), result.plan
+            for values in itertools.product(*(axis.values for axis in found.axes[1:])):
+                _row(database, found, chance, next(numbers), (model, *values), texts)
+    assert next(numbers) == wanted
 
 
-def _row(database: Any, found: Any, chance: Any, number: int, values: tuple[Any, ...]) -> None:
-    key = f"{number:064x}"
+def _row(
+    database: Any,
+    found: Any,
+    chance: random.Random,
+    number: int,
+    values: tuple[Any, ...],
+    texts: tuple[str, str, str],
+) -> None:
+    key = hashlib.sha256(str(number).encode()).hexdigest()
     axes = dict(zip((axis.name for axis in found.axes), values, strict=True))
-    derived = {"core_count": values[3], "cost": chance.uniform(1, 20)}
+    derived = {**dict.fromkeys(FACTS, 1.0), "core_count": values[3], "cost": chance.uniform(1, 20)}
     figures = [chance.uniform(1, 100) for _ in METRICS]
-    plan = f"model: made-up\ngroups: [{number}]\n" + "- nodes: [conv1, relu1]\n" * 30
+    point, summary, plan = texts
     marks = ", ".join("?" * (7 + len(METRICS)))
     database.execute(
         f"INSERT INTO points VALUES ({marks})",
-        (key, "ok", "", *figures, "{}", "{}", plan, "0"),
+        (key, "ok", "", *figures, point, summary, f"# {number}\n{plan}", "0"),
     )
     database.execute(
         "INSERT INTO members VALUES (?, ?, ?, ?, ?)",

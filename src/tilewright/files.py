@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from numpy.lib.format import write_array
 from numpy.lib.npyio import NpzFile
 
 from tilewright.errors import ModelError, OutputError
+from tilewright.execute.arrays import write_npz
 from tilewright.graph.graph import Array, Graph
 
 
@@ -94,12 +94,3 @@ def save_arrays(arrays: Mapping[str, Array], path: Path) -> None:
             os.replace(draft, path)
     except OSError as error:
         raise OutputError(f"cannot write '{path}': {error.strerror or error}") from None
-
-
-def write_npz(arrays: Mapping[str, Array], path: Path) -> None:
-    """As numpy.savez does, for arrays of any name (its parameters' names too)."""
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, array in arrays.items():
-            plain = array.astype(str) if array.dtype == object else array
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-                write_array(file, plain, allow_pickle=False)

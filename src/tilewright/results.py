@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, overload
 
 from tilewright.compare.differ import Difference
+from tilewright.compare.page import page as comparison_page
 from tilewright.compare.told import difference_json
-from tilewright.compare.told import page as comparison_page
 from tilewright.files import write_text
 from tilewright.machine.machine import Machine
 from tilewright.partition.mapping import Mapped
@@ -262,7 +262,7 @@ class Comparison(Shown, Sequence[Difference]):
 
     def save(self, path: str | Path) -> Path:
         """Write the page that shows the plans side by side."""
-        write_text(Path(path), comparison_page(self.differences))
+        write_text(Path(path), comparison_page(self.differences, Path(path).parent))
         return Path(path)
 
     def headline(self) -> Sequence[str]:

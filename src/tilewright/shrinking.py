@@ -13,20 +13,22 @@ from tilewright.errors import (
     TilewrightError,
     VerificationError,
 )
+from tilewright.execute.arrays import read_npz, write_npz
 from tilewright.execute.compare import Difference, compare
-from tilewright.execute.runtime import run, run_measured
-from tilewright.files import check_writable, load_inputs, save_arrays, write_npz
+from tilewright.execute.runtime import run
+from tilewright.files import check_writable, load_inputs, save_arrays
 from tilewright.frontend.save import save_onnx
 from tilewright.frontend.weights import seeded_inputs
 from tilewright.graph.graph import Array, Graph
 from tilewright.model import Model
 from tilewright.shrink.choose import silent
-from tilewright.shrink.measure import Measured
+from tilewright.shrink.measure import RESOLUTION, Measured, run_in_child
 from tilewright.shrink.measure import measure as measure_models
 from tilewright.shrink.shrink import Shrunk, shrink_graph
 from tilewright.tables import Cell, Shown, Table
+from tilewright.tiling.cutting import cut_group
 from tilewright.tiling.grid import AXES_BY_RANK
-from tilewright.tiling.group import GroupTiles, cut_group
+from tilewright.tiling.group import GroupTiles
 from tilewright.tiling.rewrite import tile_graph
 from tilewright.units import format_bytes, parse_bytes
 from tilewright.version import __version__
@@ -47,14 +49,16 @@ class ShrinkResult(Shown):
 
     @property
     def over_budget(self) -> float | None:
-        """How many times the budget was measured, where that is more than once."""
+        """How many times the budget was measured, where that is more than a measurement can be
+        wrong by."""
         if self.measured is None or self.budget is None:
             return None
         limit: float = self.budget
         if isinstance(self.budget, float):
             limit = self.budget * self.measured.original_peak_bytes
-        times = self.measured.peak_bytes / max(1.0, limit)
-        return times if times > 1.0 else None
+        if self.measured.peak_bytes <= limit + RESOLUTION:
+            return None  # no measurement can tell
+        return self.measured.peak_bytes / max(1.0, limit)
 
     @property
     def original_peak_bytes(self) -> int:
@@ -298,7 +302,11 @@ def run_model(
         raise ModelError(f"{label} cannot run: its weights are not there ({missing})")
     graph = model.graph
     feeds = seeded_inputs(graph, seed) if inputs is None else load_inputs(inputs, graph)
-    outcome = run_measured(model.original, feeds, threads)
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        given, results = Path(folder) / "inputs.npz", Path(folder) / "outputs.npz"
+        write_npz(feeds, given)
+        done = run_in_child(_original(model, graph, Path(folder)), given, results, threads)
+        outputs = read_npz(results)
     if output is not None:
-        save_arrays(outcome.outputs, output)
-    return RunResult(outcome.outputs, outcome.peak_bytes, outcome.cpu_seconds)
+        save_arrays(outputs, output)
+    return RunResult(outputs, done.peak, done.seconds)

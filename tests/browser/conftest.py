@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from devtools import Browser, find_chromium
 
+from support.builder import GraphBuilder
 from tilewright import api
 from tilewright.frontend.normalize import normalize
 from tilewright.machine.load import load_machine
@@ -63,6 +64,29 @@ def report(planned: Planned, tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     path = tmp_path_factory.mktemp("report") / "report.html"
     write_report(planned, path, story, normalize(api.load("four_convs").graph))
+    return path
+
+
+@pytest.fixture(scope="session")
+def many_engines(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report of eight cores: two dozen engines and links."""
+    found = api.plan("four_convs@32x32", "eight-core-l2", layer_by_layer=True, verify=False)
+    path = tmp_path_factory.mktemp("many") / "report.html"
+    write_report(found.planned, path, None, found.planned.graph)
+    return path
+
+
+@pytest.fixture(scope="session")
+def long_names(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report whose nodes are called as exporters call them."""
+    net = GraphBuilder()
+    value = net.input(1, 8, 16, 16, name="images")
+    for number in range(6):
+        name = f"/model.22/detection_head.{number}/branch.0/conv"
+        value = net.add("Conv", value, net.weight(8, 8, 3, 3), name=name, pads=[1, 1, 1, 1])
+    found = api.plan(net.graph(), "mcu", layer_by_layer=True, verify=False)
+    path = tmp_path_factory.mktemp("long") / "report.html"
+    write_report(found.planned, path, None, found.planned.graph)
     return path
 
 

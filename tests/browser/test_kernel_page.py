@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from access import faults_light_and_dark
 from devtools import Browser
 
 import tilewright
@@ -56,3 +57,7 @@ def test_the_timeline_zooms_and_returns(opened: Browser) -> None:
     assert 0 < opened.run(drawn) < many
     opened.run("document.getElementById('time-reset').click()")
     assert (opened.run(shown), opened.run(drawn)) == (whole, many)
+
+
+def test_the_page_is_accessible(opened: Browser) -> None:
+    assert faults_light_and_dark(opened) == {}

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from access import faults_light_and_dark
 from devtools import Browser
 
 from tilewright import api
@@ -98,3 +99,7 @@ def test_columns_sort(kernels: Browser) -> None:
         " kernels[Number(r.dataset.group)].bytes_external)"
     )
     assert order == sorted(order, reverse=True)
+
+
+def test_the_page_is_accessible(kernels: Browser) -> None:
+    assert faults_light_and_dark(kernels) == {}

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from access import faults, faults_light_and_dark, stops
 from devtools import Browser
 from matplotlib.image import imread
 
@@ -76,9 +77,9 @@ def middle_of_a_task(page: Browser) -> tuple[int, tuple[float, float]]:
         "const t = mine.reduce((a, b) => (tasks.end[b] - tasks.start[b] > tasks.end[a] -"
         "tasks.start[a] ? b : a)); return [t, (tasks.start[t] + tasks.end[t]) / 2 / makespan]; })()"
     )
-    width = page.run("document.getElementById('time-canvas').clientWidth")
+    width, room = page.run("[document.getElementById('time-canvas').clientWidth, gutter]")
     left, top = page.spot("#time-canvas", 0, 0)
-    return task, (left + 128 + x * (width - 136), top + 58)
+    return task, (left + room + x * (width - room - 8), top + 58)
 
 
 def test_hover_shows_a_task_and_click_opens_its_tile(page: Browser, planned: Planned) -> None:
@@ -201,30 +202,165 @@ def test_layers_are_found_sorted_and_downloaded(page: Browser, planned: Planned)
     assert page.run("document.querySelectorAll('#groups-table tbody tr').length") == 0
 
 
-def test_dark_mode_is_dark_and_readable(page: Browser) -> None:
-    """Text stands out from what is behind it, by the ratio that accessibility rules ask for."""
-    ratio = """(() => {
-      const light = (text) => { const [r, g, b] = text.match(/[0-9.]+/g).map(Number).map((c) => c / 255)
-        .map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
-      const behind = (e) => { for (let at = e; at; at = at.parentElement) { const c = getComputedStyle(at).backgroundColor;
-        if (!/, 0\\)|transparent/.test(c)) return c; } return "rgb(255, 255, 255)"; };
-      const worst = [1e9, ""];
-      for (const e of document.querySelectorAll("h1,h2,small,.verified,.card *,.panel td,.panel th button,.bar a,.tools button,.hint,label")) {
-        if (!e.innerText?.trim() || e.disabled || e.closest("svg")) continue;
-        const [a, b] = [light(getComputedStyle(e).color), light(behind(e))].sort((x, y) => y - x);
-        const found = (a + 0.05) / (b + 0.05);
-        if (found < worst[0]) worst.splice(0, 2, found, `${e.tagName}.${e.className} ${e.innerText.slice(0, 30)}`);
-      }
-      return [...worst, light(getComputedStyle(document.body).backgroundColor)];
-    })()"""  # noqa: E501
-    for scheme, dark in (("light", False), ("dark", True)):
-        media = [{"name": "prefers-color-scheme", "value": scheme}]
-        page.call("Emulation.setEmulatedMedia", features=media)
-        page.settle()
-        worst, where, paper = page.run(ratio)
-        assert worst >= 4.5, (scheme, worst, where)
-        assert (paper < 0.05) == dark
+def key(page: Browser, name: str) -> None:
+    for kind in ("keyDown", "keyUp"):
+        page.call("Input.dispatchKeyEvent", type=kind, key=name, code=name)
+    page.settle()
+
+
+def type_text(page: Browser, text: str) -> None:
+    page.call("Input.insertText", text=text)
+    page.settle()
+
+
+def test_a_node_is_found_by_the_keyboard_alone(page: Browser, planned: Planned) -> None:
+    page.run("document.getElementById('find').focus()")
+    type_text(page, "conv3")
+    listed = page.run("[...document.querySelectorAll('#find-list li')].map((e) => e.innerText)")
+    assert any(text.startswith("conv3") and "Conv, g1" in text for text in listed)
+    assert any("tensor" in text for text in listed) and any("weights" in text for text in listed)
+    key(page, "ArrowDown")
+    assert page.run("document.getElementById('find').getAttribute('aria-activedescendant')")
+    key(page, "Enter")
+    assert page.run("state.group") == 1
+    assert page.run("[...document.querySelectorAll('.box.found')].length") == 1
+    assert "conv3" in page.run("document.querySelector('.box.found').textContent")
+    assert text(page, "#found").startswith("conv3: Conv of g1")
+    assert page.run("document.getElementById('find-list').hidden")
+    page.click(page.spot("#unselect"))
+    assert page.run("document.querySelectorAll('.found').length") == 0
+
+
+def test_a_tensor_is_found_with_its_readers(page: Browser, planned: Planned) -> None:
+    tensor = planned.graph.nodes[1].outputs[0]
+    page.run("document.getElementById('find').focus()")
+    type_text(page, tensor)
+    listed = page.run("[...document.querySelectorAll('#find-list li')].map((e) => e.innerText)")
+    at = next(n for n, told in enumerate(listed) if "tensor" in told)
+    page.run(f"document.getElementById('find-{at}').dispatchEvent(new PointerEvent('pointerdown', "
+             "{bubbles: true, cancelable: true}))")  # fmt: skip
+    told = text(page, "#found")
+    assert told.startswith(f"{tensor}: tensor") and "kB" in told
+    assert "To conv3 (g1): goes through the main memory" in told
+    assert page.run("document.querySelectorAll('.edge.found').length") == 1
+    page.run("(() => { const b = document.getElementById('find'); b.value = 'no such'; "
+             "b.dispatchEvent(new Event('input')); })()")  # fmt: skip
+    assert "nothing is called" in text(page, "#found")
+
+
+def test_words_are_explained_where_they_stand(page: Browser) -> None:
+    page.hover(page.spot("#groups-table button[data-term='adds cycles']"))
+    assert "add up to the latency" in text(page, "#tip")
+    page.hover((5, 5))
+    assert page.run("document.getElementById('tip').hidden")
+    page.run("document.querySelector('#story button.term[data-term=traffic]').focus()")
+    page.settle()
+    assert "bytes that have to move" in text(page, "#tip")
+    key(page, "Escape")
+    assert page.run("document.getElementById('tip').hidden")
+    listed = text(page, "#words-list")
+    assert "suffix" in listed and "resident" in listed and "halo" in listed
+    told = page.run("[...document.querySelectorAll('[data-term]')].map((e) => e.dataset.term)")
+    assert set(told) <= set(page.run("Object.keys(data.terms)")) and len(set(told)) > 12
+
+
+def test_names_get_longer_as_the_graph_is_zoomed(browser: Browser, long_names: Path) -> None:
+    browser.open(long_names)
+    name = "Conv_/model.22/detection_head.2/branch.0/conv"
+    shown = "[...document.querySelectorAll('#graph-view .sub')].map((e) => e.textContent)"
+    assert name not in browser.run(shown) and any("…" in each for each in browser.run(shown))
+    number = browser.run(f"data.graph.name.indexOf({name!r})")
+    browser.run(f"drawing.lookAt([{number}])")
+    for _ in range(3):
+        browser.click(browser.spot("#graph-in"))
+    assert name in browser.run(shown)
+    fits = browser.run(
+        "[...document.querySelectorAll('.box')].every((b) =>"
+        " b.querySelector('.sub').getBBox().width <= b.querySelector('rect').getBBox().width)"
+    )
+    assert fits, "no name is wider than its box"
+    browser.call("Emulation.setDeviceMetricsOverride", width=420, height=800, deviceScaleFactor=1,
+                 mobile=False)  # fmt: skip
+    browser.settle()
+    assert browser.run("document.documentElement.scrollWidth") <= 420
+    browser.call("Emulation.clearDeviceMetricsOverride")
+
+
+def test_many_engines_are_summed_up(browser: Browser, many_engines: Path) -> None:
+    browser.open(many_engines)
+    engines = browser.run("machine.engines.length")
+    assert engines >= 16
+    panel = "[...document.querySelectorAll('#story .panel')]"
+    rows = browser.run(f"{panel}.map((p) => p.querySelectorAll(':scope > .bars .rod').length)")
+    assert max(rows) <= 9, "one row for engines that are alike"
+    told = text(browser, "#story")
+    assert "8 \N{MULTIPLICATION SIGN} core*.array" in told and f"Each of the {engines}" in told
+    room = browser.run(
+        f"{panel}.map((p) => p.clientHeight"
+        " - [...p.children].reduce((sum, e) => sum + e.offsetHeight, 0))"
+    )
+    assert max(room) < 150, "no card is mostly empty"
+    browser.run("document.getElementById('every-engine').open = true")
+    assert browser.run("document.querySelectorAll('#every-engine .rod').length") == engines
+
+
+def test_rows_are_chosen_with_the_keyboard(page: Browser) -> None:
+    page.run("document.querySelector('#groups-table tr.row').focus()")
+    stops = "document.querySelectorAll('#groups-table tr.row[tabindex=\"0\"]').length"
+    assert page.run(stops) == 1
+    key(page, "ArrowDown")
+    assert page.run("document.activeElement.dataset.group") == "1"
+    assert page.run(stops) == 1
+    key(page, "Enter")
+    assert page.run("state.group") == 1
+    assert (
+        page.run("document.querySelector('#groups-table tr[aria-selected=true]').dataset.group")
+        == "1"
+    )
+
+
+def test_the_page_is_accessible(page: Browser) -> None:
+    """In light and dark, with nothing and with a group chosen."""
+    assert faults_light_and_dark(page) == {}
+    page.run("select(0, 1)")
+    assert faults_light_and_dark(page) == {}
+    page.run("select(null)")
+    media = [{"name": "prefers-color-scheme", "value": "dark"}]
+    page.call("Emulation.setEmulatedMedia", features=media)
+    assert page.run("getComputedStyle(document.body).backgroundColor") == "rgb(18, 24, 31)"
     page.call("Emulation.setEmulatedMedia", features=[])
+
+
+def test_the_tab_key_goes_through_the_page_in_order(page: Browser) -> None:
+    found = stops(page)
+    places = [stop["order"] for stop in found]
+    assert places == sorted(places) and len(set(places)) == len(places)
+    assert [stop for stop in found if not stop["seen"]] == []
+    ids = {stop["id"] for stop in found}
+    assert {
+        "find",
+        "graph-view",
+        "time-canvas",
+        "memory-canvas",
+        "layers-csv",
+        "tiles-group",
+    } <= ids
+    assert sum(stop["tag"] == "TR" for stop in found) <= 4, "one stop for a table"
+
+
+def test_the_checker_sees_what_is_wrong(page: Browser) -> None:
+    page.run(
+        "document.querySelector('main').insertAdjacentHTML('beforeend', '<button type=button>"
+        '</button><p style="color:#ccc;background:#fff">pale</p><h4>deep</h4><i id=head></i>\')'
+    )
+    told = "; ".join(faults(page))
+    for fault in (
+        "a button has no name",
+        "'pale' (p.) has a contrast",
+        "skips a level",
+        "two elements",
+    ):
+        assert fault in told
 
 
 def test_a_narrow_screen_has_nothing_beyond_its_edge(page: Browser) -> None:

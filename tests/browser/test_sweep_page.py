@@ -7,7 +7,7 @@ import pytest
 from devtools import Browser
 
 from tilewright.compare import compare
-from tilewright.compare.told import page
+from tilewright.compare.page import page
 from tilewright.sweep.api import Swept, sweep, write_answers
 
 pytestmark = pytest.mark.browser

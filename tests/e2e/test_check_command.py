@@ -160,7 +160,7 @@ def test_spaces_nests_and_processors(succeeds, tmp_path: Path) -> None:
     assert f"{space}: space, no faults: two: 2 axes, 2 points before 'require'" in shown
     assert f"{nest}: nest, no faults: mine: image > out > block" in shown
     assert f"{processor}: processor, no faults: NVIDIA A100" in shown
-    assert "edge.yaml: space, no faults: edge NPU: 6 axes, 72 points" in shown
+    assert "edge.yaml: space, no faults: edge NPU: 6 axes, 48 points" in shown
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_a_name_of_a_model_cannot_change_the_page(succeeds: Command, tmp_path: P
     options = ("--on", MACHINE, "--mapping", FUSED, "--no-verify", "--out", folder)
     succeeds("plan", model, *options)
     page = (folder / "report.html").read_text()
-    assert "<title>DATA&lt;b&gt; on three_cores</title>" in page
+    assert "<title>DATA&lt;b&gt; on three_cores: Tilewright</title>" in page
     begin = page.index('id="data">') + len('id="data">')
     assert json.loads(page[begin : page.index("</script>", begin)])["full"]
 

@@ -170,3 +170,16 @@ def test_a_closed_pipe_is_no_error() -> None:
     command = f'{sys.executable} -c "{code}" show model resnet50 | head -1'
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
     assert "Traceback" not in done.stderr
+
+
+def test_run_and_measure_use_one_method(
+    succeeds: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both ask for the same thing in a fresh process, and find the same peak."""
+    small = tmp_path / "small.onnx"
+    arguments = ("shrink", "fsrcnn@240x320", "--memory", "40%", "-o", small, "--measure", "--json")
+    measured = succeeds(*arguments).json["measured_peak_bytes"]
+    peak = succeeds("run", small, "--json").json["peak_bytes"]
+    if peak is None:
+        pytest.skip("this system does not report peaks")
+    assert peak == pytest.approx(measured, rel=0.05)

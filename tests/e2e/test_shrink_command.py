@@ -27,6 +27,7 @@ FIELDS = {
     "recompute_ratio",
 }
 TINY = "fsrcnn@64x96"
+MB = 1000**2
 
 
 @pytest.fixture
@@ -203,7 +204,7 @@ def test_a_measured_miss_is_cut_again_tighter_and_told(
 
     def measured(original: Path, small: Path, inputs: Path, runs: int) -> Measured:
         rounds.append(small)
-        return Measured(900 if len(rounds) < 3 else 590, 1000, 1.0, 1.0)
+        return Measured(900 * MB if len(rounds) < 3 else 590 * MB, 1000 * MB, 1.0, 1.0)
 
     monkeypatch.setattr(shrinking, "measure_models", measured)
     arguments = ("shrink", "fsrcnn@64x64", "--memory", "60%", "--measure", "--json", "-o")
@@ -213,6 +214,8 @@ def test_a_measured_miss_is_cut_again_tighter_and_told(
         "shrink", "fsrcnn@64x64", "--memory", "60%", "-o", tmp_path / "x.onnx", "--json"
     )
     assert found["predicted_peak_bytes"] < first.json["predicted_peak_bytes"]
-    monkeypatch.setattr(shrinking, "measure_models", lambda *_: Measured(700, 1000, 1.0, 1.0))
+    monkeypatch.setattr(
+        shrinking, "measure_models", lambda *_: Measured(700 * MB, 1000 * MB, 1.0, 1.0)
+    )
     missed = succeeds(*arguments, tmp_path / "missed.onnx").json
     assert missed["measured_over_budget"] == pytest.approx(700 / 600)

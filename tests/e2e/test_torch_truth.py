@@ -14,8 +14,8 @@ from tilewright import api
 from tilewright.execute.runtime import run
 from tilewright.frontend.save import serialize
 from tilewright.graph.graph import Array, Graph
+from tilewright.tiling.cutting import cut_group
 from tilewright.tiling.grid import Halo, Split
-from tilewright.tiling.group import cut_group
 from tilewright.tiling.rewrite import tile_graph
 
 pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")

@@ -9,8 +9,8 @@ from support.builder import GraphBuilder
 from support.golden import check_golden
 from tilewright.graph.graph import Graph
 from tilewright.graph.text import print_graph
+from tilewright.tiling.cutting import cut_group
 from tilewright.tiling.grid import Halo, Split
-from tilewright.tiling.group import cut_group
 from tilewright.tiling.rewrite import tile_graph
 
 pytestmark = [pytest.mark.quick, pytest.mark.golden]

@@ -26,8 +26,9 @@ from support.strategies import (
 )
 from tilewright.errors import TilingError
 from tilewright.graph.graph import Graph
+from tilewright.tiling.cutting import cut_group
 from tilewright.tiling.grid import Halo, Split
-from tilewright.tiling.group import GroupTiles, cut_group
+from tilewright.tiling.group import GroupTiles
 
 MORE = int(os.environ.get("TILEWRIGHT_EXAMPLES", "1"))
 IMAGES = ((1, 4, 9, 8), (2, 3, 7, 6), (1, 2, 12, 5))

@@ -11,8 +11,9 @@ from tilewright.frontend.save import serialize
 from tilewright.graph.graph import Array, Graph
 from tilewright.graph.kernels import run_step
 from tilewright.graph.verify import verify
+from tilewright.tiling.cutting import cut_group
 from tilewright.tiling.grid import Halo, Split
-from tilewright.tiling.group import GroupTiles, cut_group
+from tilewright.tiling.group import GroupTiles
 from tilewright.tiling.rewrite import tile_graph
 
 TOLERANCE = 1e-5

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from support.builder import GraphBuilder
 from tilewright.errors import ModelError, TilingError
 from tilewright.graph.graph import Graph
+from tilewright.tiling.cutting import cut_group
 from tilewright.tiling.grid import Halo, Split
-from tilewright.tiling.group import GroupTiles, cut_group, exports, typed_group
+from tilewright.tiling.group import GroupTiles, exports, typed_group
 
 Draw = Callable[[st.SearchStrategy], object]
 Operator = Callable[[Draw, GraphBuilder, str], "str | None"]

@@ -80,3 +80,9 @@ def test_no_scheduler_is_one_line(
     monkeypatch.setattr(engine, "_CONNECT", 1.0)
     with pytest.raises(EngineError, match=r"no Dask scheduler at 'tcp://127.0.0.1:1'"):
         sweep(space_file, tmp_path / "out", engine="dask", scheduler="tcp://127.0.0.1:1")
+
+
+@pytest.mark.parametrize("address", ["nonsense", "http://head:80", "tcp://head", "tcp://[x:1"])
+def test_what_is_no_address_is_one_line(address: str, space_file: Path, tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match="is no address of a scheduler"):
+        sweep(space_file, tmp_path / "out", engine="dask", scheduler=address)

@@ -9,13 +9,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
+from tilewright.errors import TilewrightError
 from tilewright.sweep import local
-from tilewright.sweep.api import results, sweep
+from tilewright.sweep.api import find_point, results, sweep
 from tilewright.sweep.engine import Conditions
 from tilewright.sweep.errors import SpaceError, StoreError
 from tilewright.sweep.local import LocalEngine
@@ -197,6 +200,28 @@ def test_a_damaged_store_is_told_and_left_alone(copy: Path, space_file: Path) ->
     assert store.read_bytes() == bytes(content)
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_damage_anywhere_is_one_line_or_does_not_matter(copy: Path, seed: int) -> None:
+    """A piece is lost, overwritten, or bits have flipped: whoever reads is told, or sees nothing of
+    it."""
+    store, chance = copy / FILE, Random(seed)
+    content = bytearray(store.read_bytes())
+    place = chance.randrange(len(content))
+    if seed % 3 == 0:
+        del content[place:]
+    elif seed % 3 == 1:
+        content[place : place + 4096] = chance.randbytes(len(content[place : place + 4096]))
+    else:
+        for _ in range(50):
+            content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+    store.write_bytes(content)
+    for act in (results, lambda folder: find_point(folder, "3"), lambda f: Store(f, create=True)):
+        try:
+            act(copy)
+        except TilewrightError as error:
+            assert "\n" not in str(error)
+
+
 def test_what_is_no_store_is_left_alone(space_file: Path, tmp_path: Path) -> None:
     (tmp_path / FILE).write_text("my notes, which happen to have this name" * 200)
     before = (tmp_path / FILE).read_bytes()
@@ -259,33 +284,54 @@ def test_a_disk_without_room_for_a_file_is_one_line(space_file: Path, tmp_path: 
     assert results(tmp_path / "out").table.ok.all()
 
 
-@pytest.mark.parametrize("what", ["file", "folder"])
-def test_a_read_only_store_is_one_line(swept_folder: Path, what: str) -> None:
-    """Seen by a process without the rights; the superuser's would write all the same."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as place:
-        os.chmod(place, 0o755)
+def without_rights(folder: Path, file_mode: int, folder_mode: int, act: Callable[[], str]) -> str:
+    """What a process says that has no more rights to a store than these; the superuser's would
+    have more."""
+    os.chmod(folder / FILE, file_mode)
+    os.chmod(folder, folder_mode)
+    reads, writes = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            if os.getuid() == 0:
+                os.setuid(65534)
+            os.write(writes, act().encode())
+        except BaseException as error:
+            os.write(writes, f"{type(error).__name__}: {error}".encode())
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writes)
+    said = os.read(reads, 10_000).decode()
+    os.close(reads)
+    os.chmod(folder, 0o755)
+    return said
+
+
+@pytest.fixture
+def open_copy(swept_folder: Path) -> Iterator[Path]:
+    """A store in a folder with blanks and marks in its name that everybody may look into."""
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="a?b #1%20 ") as place:
         shutil.copy(swept_folder / FILE, place)
-        os.chmod(Path(place) / FILE, 0o444 if what == "file" else 0o666)
-        os.chmod(place, 0o555 if what == "folder" else 0o777)
-        reads, writes = os.pipe()
-        child = os.fork()
-        if child == 0:
-            try:
-                if os.getuid() == 0:
-                    os.setuid(65534)
-                Store(Path(place), create=True)
-                os.write(writes, b"opened")
-            except BaseException as error:
-                os.write(writes, f"{type(error).__name__}: {error}".encode())
-            finally:
-                os._exit(0)
-        os.waitpid(child, 0)
-        os.close(writes)
-        said = os.read(reads, 10_000).decode()
-        os.close(reads)
-        os.chmod(place, 0o755)
+        yield Path(place)
+
+
+@pytest.mark.parametrize(("file", "folder"), [(0o444, 0o777), (0o666, 0o555)])
+def test_a_read_only_store_is_one_line(open_copy: Path, file: int, folder: int) -> None:
+    def write() -> str:
+        Store(open_copy, create=True)
+        return "opened"
+
+    said = without_rights(open_copy, file, folder, write)
     assert said.startswith("StoreError: cannot write") and "read-only" in said
     assert "\n" not in said
+
+
+def test_a_read_only_store_can_be_read(open_copy: Path, undisturbed: Rows) -> None:
+    def read() -> str:
+        return str(rows_of(open_copy) == undisturbed)
+
+    assert without_rights(open_copy, 0o444, 0o555, read) == "True"
 
 
 def test_several_processes_may_write(copy: Path, undisturbed: Rows) -> None:

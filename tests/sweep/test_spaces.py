@@ -1,5 +1,6 @@
 """Space files: axes, links, requirements, and errors that name the key."""
 
+from math import inf, nan
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +177,14 @@ COUNT, QUEUES = "machine.cores.cluster.count", "machine.links.dma.count"
 LONG = {"from": 1, "to": 2000, "step": 1}
 
 
+def bomb() -> list[Any]:
+    """What a few lines of YAML with anchors become: a list that is far too long to write out."""
+    nested: list[Any] = ["x"] * 10
+    for _ in range(6):
+        nested = [nested] * 10
+    return nested
+
+
 @pytest.mark.parametrize(
     ("more", "complaint"),
     [
@@ -195,6 +204,20 @@ LONG = {"from": 1, "to": 2000, "step": 1}
         ({"require": ["__import__('os').getcwd() == 1"]}, "is not allowed"),
         ({"define": {"cost": "open('x')"}}, "define.cost"),
         ({"front": ["latency_ms"]}, "at least two columns"),
+        ({"front": ["latency_ms", "latency_ms"]}, "each once"),
+        ({"front": [["latency_ms"], "energy_pj"]}, "front: .* has to be text"),
+        ({"axes": {**ONE, "n": {"field": COUNT, "values": [1, 2, 1]}}}, "axes.n has 1 more than"),
+        ({"axes": {**ONE, "n": {"field": COUNT, "values": [1, nan]}}}, "nan is neither"),
+        ({"axes": {**ONE, "n": {"field": COUNT, "values": [inf]}}}, "inf is neither"),
+        ({"axes": {**ONE, "n": {"field": COUNT, "from": nan, "to": 2, "step": 1}}}, "numbers"),
+        ({"axes": {**ONE, "n": {"field": [COUNT], "values": [1]}}}, "axes.n.field: .* be text"),
+        ({"define": {"latency_ms": 1}}, "define.latency_ms: .* has a meaning already"),
+        ({"define": {"core_count": 1}}, "define.core_count: .* has a meaning already"),
+        ({"define": {"GB": 1}}, "define.GB: .* has a meaning already"),
+        ({"define": {"cost": bomb()}}, "define.cost: .* is no expression"),
+        ({"fixed": {"machine": "npu-2.7", "shape": {"x": bomb()}}}, "is no shape"),
+        ({"name": bomb()}, "name: .* has to be text"),
+        ({"under_ms": nan}, "under_ms: nan"),
         ({"front": ["latency_ms", "speed"]}, "no column 'speed'"),
         ({"under_ms": "fast"}, "under_ms"),
         ({"guided": {"generation": 1}}, "guided: generation"),
@@ -226,13 +249,15 @@ def test_wrong_spaces(more: dict[str, Any], complaint: str) -> None:
         "axes: [",
         "- 1",
         "just text",
+        "axes: {model: [four_convs], model: [resnet18]}\nfixed: {machine: npu-2.7}",
+        "a: &a [*a]",
         "{" * 2000,
     ],
 )
 def test_files_that_are_no_plain_mapping(text: str, tmp_path: Path) -> None:
     path = tmp_path / "space.yaml"
     path.write_text(text)
-    with pytest.raises(SpaceError, match=r"space\.yaml"):
+    with pytest.raises(TilewrightError, match=r"space\.yaml"):
         read_space(path)
     assert not Path("HACKED").exists()
 
@@ -245,3 +270,11 @@ def test_files_that_a_space_names_are_beside_it(tmp_path: Path) -> None:
     (each,) = found.grid(Planner(found.folder))
     assert each.derived["clock_hz"] == 650e6
     assert each.point.machine == "own.yaml", "rows hold no path of this computer"
+
+
+def test_an_expression_without_a_value_names_the_point() -> None:
+    found = space(
+        axes={**ONE, "n": {"field": COUNT, "values": [1, 2]}}, define={"cost": "1 / (n - 2)"}
+    )
+    with pytest.raises(SpaceError, match=r"divides by zero, where model is .*, n is 2"):
+        points(found)

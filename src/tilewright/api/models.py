@@ -13,8 +13,9 @@ from tilewright.report.tiles_on import OnMachine
 from tilewright.results import Tiles
 from tilewright.search.progress import silent
 from tilewright.shrinking import RunResult, ShrinkResult, parse_budget, run_model, shrink_model
+from tilewright.tiling.cutting import cut_group
 from tilewright.tiling.grid import parse_splits
-from tilewright.tiling.group import cut_group, exports, find_node, group_between
+from tilewright.tiling.group import exports, find_node, group_between
 
 
 def load(model: Any, shapes: Shapes | None = None, *, inputs: Any = None) -> Model:

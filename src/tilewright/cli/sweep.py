@@ -13,7 +13,6 @@ from rich.progress import (
     Progress,
     TextColumn,
     TimeElapsedColumn,
-    TimeRemainingColumn,
 )
 
 from tilewright.cli.common import JsonOption, err, note, out, print_json
@@ -187,33 +186,38 @@ def _progress() -> "Generator[Watch]":
     """A bar with rate and time left on a terminal; elsewhere a line now and then. Ctrl-C says how
     to go on."""
     columns = (
-        TextColumn("planning"),
+        TextColumn("{task.description}"),
         BarColumn(bar_width=30),
         MofNCompleteColumn(),
         TextColumn("{task.fields[rate]}"),
         TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
+        TextColumn("{task.fields[left]}"),
     )
-    began = said = time.monotonic()
+    said = time.monotonic()
     last: Done | None = None
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
-        task = bar.add_task("", total=None, rate="")
+        task = bar.add_task("", total=None, rate="", left="")
 
         def watch(done: "Done") -> None:
-            from tilewright.sweep.told import rate_text
+            from tilewright.sweep.told import rate_text, time_text
 
             nonlocal said, last
             last, now = done, time.monotonic()
-            rate = done.planned / max(1e-9, now - began)
-            bar.update(task, completed=done.done, total=done.total, rate=rate_text(rate))
-            if not err.is_terminal and now - said >= EVERY and rate > 0:
+            rate = "" if done.rate is None else rate_text(done.rate)
+            left = "" if done.seconds_left is None else f"about {time_text(done.seconds_left)} left"
+            bar.update(
+                task,
+                description=done.phase.value,
+                completed=done.done,
+                total=done.total,
+                rate=rate,
+                left=left,
+            )
+            if not err.is_terminal and now - said >= EVERY:
                 said = now
-                left = (done.total - done.done) / rate
-                note(
-                    f"{done.done} of {done.total} points, {rate_text(rate)}, "
-                    f"{done.without} without a plan, about {left:.0f} s left"
-                )
+                parts = [f"{done.phase}: {done.done} of {done.total} points", rate]
+                parts += [f"{done.without} without a plan" if done.without else "", left]
+                note(", ".join(filter(None, parts)))
 
         try:
             yield watch

@@ -8,6 +8,7 @@ from tilewright.compare.side import Part, Side
 from tilewright.plan.plan import GroupPlan, Place
 from tilewright.tables import Cell, Shown, Table
 from tilewright.tiling.grid import Halo
+from tilewright.units import noun
 
 FIGURES = (
     "latency_cycles",
@@ -180,7 +181,8 @@ def _what(before: Sequence[Part], after: Sequence[Part]) -> Iterable[str]:
         return
     old, new = [p.plan.nodes for p in before], [p.plan.nodes for p in after]
     if len(old) != len(new):
-        yield f"{'fused' if len(new) < len(old) else 'split'}: {_groups(old)} become {_groups(new)}"
+        how, verb = "fused" if len(new) < len(old) else "split", noun(len(old), "becomes", "become")
+        yield f"{how}: {_groups(old)} {verb} {_groups(new)}"
     elif old != new:
         yield f"grouped otherwise: {_groups(old)}"
     ways: tuple[tuple[str, Callable[[GroupPlan], str]], ...]
@@ -197,8 +199,14 @@ def _what(before: Sequence[Part], after: Sequence[Part]) -> Iterable[str]:
             yield f"{label}: {', '.join(names)}"
 
 
+def group_text(part: Part) -> str:
+    """How a group runs, in a line."""
+    kept = f"; stays resident: {', '.join(part.resident)}" if part.resident else ""
+    return f"{_cut(part.plan)}; {_cores(part.plan)}; {_place(part.plan)}{kept}"
+
+
 def _groups(groups: Sequence[tuple[str, ...]]) -> str:
-    return f"{len(groups)} group{'s' if len(groups) != 1 else ''}"
+    return f"{len(groups)} {noun(len(groups), 'group')}"
 
 
 def _texts(parts: Sequence[Part], describe: Callable[[GroupPlan], str]) -> str:

@@ -41,6 +41,7 @@ class Side:
     plan: Plan
     parts: tuple[Part, ...]
     asked: Mapping[str, str] = field(default_factory=dict[str, str])  # what a point's space set
+    folder: Path | None = None  # of a run
 
 
 def load_side(name: str) -> Side:
@@ -57,7 +58,7 @@ def load_side(name: str) -> Side:
         summary: Any = json.loads((where / _SUMMARY).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise CompareError(f"'{where / _SUMMARY}' cannot be read: {error}") from None
-    return side_of(name, summary, read_plan(where / _PLAN))
+    return replace(side_of(name, summary, read_plan(where / _PLAN)), folder=where)
 
 
 def _point(name: str, folder: str, point: str) -> Side:

@@ -1,20 +1,13 @@
-"""Comparisons as text, JSON and a page."""
+"""Comparisons as text and JSON."""
 
-import html
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from rich.table import Table
 
 from tilewright.compare.differ import Change, Difference, Region
-from tilewright.report.html.page import filled_page, shared_parts
 
 TOP = 12  # causes and engines told
-_STYLE = """
-.delta { display:inline-block; height:9px; border-radius:2px; vertical-align:middle; }
-.more { background:#d98e2b; } .less { background:#5aa865; }
-"""
-_READY = 'document.documentElement.dataset.ready = "yes";'
 
 
 def difference_json(found: Difference) -> dict[str, Any]:
@@ -81,9 +74,14 @@ def figures_table(found: Difference) -> Table:
     table = Table("figure")
     for name in ("before", "after", "ratio"):
         table.add_column(name, justify="right")
-    for change in (*found.figures, *_named(found)):
-        table.add_row(change.name, *_cells(change))
+    for row in figure_rows(found):
+        table.add_row(*row)
     return table
+
+
+def figure_rows(found: Difference) -> list[tuple[str, str, str, str]]:
+    """Name, before, after and ratio of every figure, and of engines and peaks that differ."""
+    return [(change.name, *_cells(change)) for change in (*found.figures, *_named(found))]
 
 
 def causes_table(found: Difference, top: int = TOP) -> Table:
@@ -95,53 +93,10 @@ def causes_table(found: Difference, top: int = TOP) -> Table:
     table.add_column("what is different")
     for region in found.regions[:top]:
         figures = (f"{region.cycles:+,}", f"{region.bytes:+,}") if found.told else ("", "")
-        table.add_row(_label(region), *figures, "; ".join(region.what) or "the same decisions")
+        table.add_row(label(region), *figures, "; ".join(region.what) or "the same decisions")
     if len(found.regions) > top:
         table.caption = f"and {len(found.regions) - top} more"
     return table
-
-
-def page(differences: Sequence[Difference]) -> str:
-    """All comparisons as one page."""
-    style, _ = shared_parts()
-    first = differences[0].before.name
-    title = f"{first} compared with {', '.join(d.after.name for d in differences)}"
-    body = "".join(map(_section, differences))
-    content = f"<header><h1>{html.escape(title)}</h1></header><main>{body}</main>"
-    return filled_page(content, title, style + _STYLE, {}, _READY)
-
-
-def _section(found: Difference) -> str:
-    escape = html.escape
-    most = max((abs(r.cycles) for r in found.regions), default=0) or 1
-    rows = "".join(
-        f"<tr><td>{escape(_label(region))}</td><td>{_bar(region.cycles, most)}</td>"
-        f'<td class="n">{region.cycles:+,}</td><td class="n">{region.bytes:+,}</td>'
-        f"<td>{escape('; '.join(region.what) or 'the same decisions')}</td></tr>"
-        for region in found.regions
-    )
-    figures = "".join(
-        f"<tr><td>{escape(c.name)}</td>"
-        + "".join(f'<td class="n">{escape(cell)}</td>' for cell in _cells(c))
-        + "</tr>"
-        for c in (*found.figures, *_named(found))
-    )
-    told = "".join(f"<li>{escape(text)}</li>" for text in notes(found))
-    return (
-        f'<section class="compared"><h2>{escape(headline(found))}</h2><ul>{told}</ul>'
-        '<div class="columns"><section><h2>Causes <small>largest first</small></h2>'
-        '<div class="panel scroll tall"><table class="causes"><thead><tr><th>part of the network'
-        '</th><th></th><th class="n">cycles</th><th class="n">bytes</th><th>what is different</th>'
-        f"</tr></thead><tbody>{rows}</tbody></table></div></section>"
-        '<section><h2>Figures</h2><div class="panel scroll tall"><table class="figures"><thead><tr>'
-        '<th>figure</th><th class="n">before</th><th class="n">after</th><th class="n">ratio</th>'
-        f"</tr></thead><tbody>{figures}</tbody></table></div></section></div></section>"
-    )
-
-
-def _bar(cycles: int, most: int) -> str:
-    wide = round(90 * abs(cycles) / most)
-    return f'<span class="delta {"more" if cycles > 0 else "less"}" style="width:{wide}px"></span>'
 
 
 def _named(found: Difference) -> Iterator[Change]:
@@ -162,6 +117,7 @@ def _text(number: float | None) -> str:
     return f"{int(number):,}" if number == int(number) else f"{number:,.6g}"
 
 
-def _label(region: Region) -> str:
+def label(region: Region) -> str:
+    """A region by its first and last node."""
     first, last = region.nodes[0], region.nodes[-1]
     return first if first == last else f"{first} .. {last} ({len(region.nodes)})"

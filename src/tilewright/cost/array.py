@@ -15,7 +15,7 @@ from math import inf, prod
 
 from tilewright.cost.base import Cost, CostError, WorkKind, Workload, whole_cycles
 from tilewright.cost.energy import EnergyFigures
-from tilewright.cost.steps import least_per_step, steps_of
+from tilewright.cost.steps import TileCosts, tile_costs
 from tilewright.machine.dtypes import element_bytes, nearest_class, runs_as
 from tilewright.machine.machine import Engine
 from tilewright.machine.parameters import (
@@ -157,6 +157,7 @@ class ArrayModel:
         self._modes = tuple(parameters.modes.values())
         self._dtypes = tuple(parameters.rates)
         self._known: dict[Workload, Cost] = {}
+        self._tiles: dict[Workload, TileCosts] = {}
 
     def supports(self, work: Workload) -> bool:
         """Convolutions in types that the array has or that fit into one it has; channelwise work
@@ -173,8 +174,28 @@ class ArrayModel:
         return found
 
     def floor(self, work: Workload) -> float:
-        """One call per image, every input element once, and whole steps of the array where all
-        modes have the same (docs/bounds.md has the proof); halos are not counted."""
+        """One call per image, every input element once, and whole tiles where all modes have the
+        same steps (docs/bounds.md has the proof); halos are not counted."""
+        costs = self._tile_costs(work)
+        return self._least(work, costs.cover() if costs is not None else 0.0)
+
+    def even_floor(self, work: Workload) -> float:
+        """A floor of which parts of the work keep their share: by whole steps, not whole tiles."""
+        costs = self._tile_costs(work)
+        return self._least(work, prod(costs.steps) * costs.per_step if costs is not None else 0.0)
+
+    def makespan(self, work: Workload, engines: int) -> float:
+        """One of the engines has at least an even share of the whole steps, in whole tiles."""
+        if not work.dense:
+            form = self._channelwise(work.kind, self._rate(work))
+            call = 0.0 if form is None else form.overhead * self._scale
+            return call + (self.floor(work) - work.batch * call) / engines
+        costs = self._tile_costs(work)
+        each = self._overhead(work) if costs is None else costs.share(engines)
+        return max(self.floor(work) / engines, each * self._scale)
+
+    def _least(self, work: Workload, steps: float) -> float:
+        """The floor, given that of one image's whole steps."""
         rate = self._rate(work)
         work = replace(
             work,
@@ -186,13 +207,15 @@ class ArrayModel:
         if not work.dense:
             return work.batch * self._cycles(work, exact=False) * self._scale
         bare = replace(work, in_height=0, in_width=0)
-        forms = (rate.conv, rate.first_conv or rate.conv)
-        volume = min(form.overhead for form in forms)
-        volume += self._cycles(bare, exact=True)
-        cycles = volume if work.groups > 1 else max(volume, self._least_steps(work, rate))
+        volume = self._overhead(work) + self._cycles(bare, exact=True)
+        cycles = max(volume, steps)
         if work.groups == 1:
             cycles += self._input_cycles(work, rate)
         return work.batch * cycles * self._scale
+
+    def _overhead(self, work: Workload) -> float:
+        rate = self._rate(work)
+        return min(form.overhead for form in (rate.conv, rate.first_conv or rate.conv))
 
     def evenness(self, work: Workload) -> float:
         """The share of the work's elements over which its floor can be spread evenly, so that
@@ -230,19 +253,19 @@ class ArrayModel:
             for form, seen in self._forms(work, rate)
         )
 
-    def _least_steps(self, work: Workload, rate: ArrayRate) -> float:
-        """Cycles of one image by its whole steps alone. Tiles may mix modes, so nothing is
-        known where the modes' steps differ in size."""
+    def _tile_costs(self, work: Workload) -> TileCosts | None:
+        """The costs of tiles of one image by their whole steps. Tiles may mix modes, so nothing is
+        known where the modes' steps differ in size; nor of groups, which may be joined."""
         sizes = {(m.unroll.width, m.unroll.height, m.unroll.out_channels) for m in self._modes}
-        if len(sizes) > 1:
-            return 0.0
-        known = self._parameters
-        least = min(
-            least_per_step(seen, mode, rate, form, known.least_positions, known.sharpness)
-            for form, seen in self._forms(work, rate)
-            for mode in self._modes
-        )
-        return prod(steps_of(work, self._modes[0])) * least
+        if not work.dense or work.groups > 1 or len(sizes) > 1:
+            return None
+        shape = replace(work, in_height=0, in_width=0, pads=(0, 0, 0, 0), batch=1, rest=0)
+        if shape not in self._tiles:
+            rate, known = self._rate(shape), self._parameters
+            forms = tuple(self._forms(shape, rate))
+            least, sharpness = known.least_positions, known.sharpness
+            self._tiles[shape] = tile_costs(shape, forms, self._modes, rate, least, sharpness)
+        return self._tiles[shape]
 
     def peak_macs(self, dtype: str) -> float:
         """Multiply-accumulates per cycle of the reference clock, by the array's size."""

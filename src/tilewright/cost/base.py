@@ -182,6 +182,10 @@ class CostModel(Protocol):
         """Cycles no tiling of the work can undercut."""
         ...
 
+    def makespan(self, work: Workload, engines: int) -> float:
+        """Cycles in which so many of these engines can have done the work at best."""
+        ...
+
 
 MOST_CYCLES = 1 << 53  # beyond it floats do not count one by one
 

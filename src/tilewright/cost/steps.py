@@ -1,18 +1,20 @@
-"""The least that a step of a spatial array costs, over all tiles that work can be cut into.
+"""What tiles of a spatial array cost by their steps, and the least that any cover of work costs.
 
-A tile of some steps costs at least as much as the smallest extents that take these steps; divided
-by its steps, and over all numbers of steps the work has room for, the least is what no cover of the
-work undercuts (docs/bounds.md).
+A tile of some steps costs at least as much as the smallest extents that take these steps. So the
+costs of all numbers of steps that the work has room for say what no cover undercuts: by the
+cheapest step, and by whole tiles, as an axis takes a whole number of them (docs/bounds.md).
 """
 
-from math import ceil, inf
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, inf, prod
 
 import numpy as np
 import numpy.typing as npt
 
 from tilewright.cost.base import WorkKind, Workload
 from tilewright.machine.dtypes import element_bytes
-from tilewright.machine.parameters import ArrayMode, ArrayRate, DenseForm
+from tilewright.machine.parameters import ArrayMode, ArrayRate, DenseForm, Extent
 
 Floats = npt.NDArray[np.float64]
 
@@ -22,30 +24,150 @@ WIDER = (
 )
 
 
-def steps_of(work: Workload, mode: ArrayMode) -> tuple[int, int, int]:
-    """Steps of the whole work along rows, columns and filters; positions of pointwise work lie in
-    one row."""
-    unroll = mode.unroll
+@dataclass(frozen=True, slots=True)
+class TileCosts:
+    """The least cycles of tiles by their steps, reading their input left out: a row for each number
+    of steps in space, a column for each number of steps of filters. `rows`, `columns` and
+    `positions` are the most that tiles of a row hold, `filters` those of a column."""
+
+    cycles: Floats
+    rows: Floats
+    columns: Floats
+    positions: Floats
+    filters: Floats
+    steps: tuple[int, int, int]  # of the whole work: rows, columns, filters
+    all_positions: int
+
+    @property
+    def per_step(self) -> float:
+        """The fewest cycles per step of any tile."""
+        return float((self.cycles / self._held).min())
+
+    def cover(self) -> float:
+        """Cycles of the cheapest cover: by its steps, and by whole tiles along the rows and along
+        the filters."""
+        rows, columns, filters = self.steps
+        by_row = (self.cycles / (self.columns[:, None] * self.filters)).min(axis=1)
+        by_filter = (self.cycles / self.positions[:, None]).min(axis=0)
+        return max(
+            prod(self.steps) * self.per_step,
+            columns * filters * _whole_tiles(self.rows, by_row, rows),
+            self.all_positions * _whole_tiles(self.filters, by_filter, filters),
+        )
+
+    def share(self, parts: int) -> float:
+        """Cycles of the cheapest tiles that hold an even share of all steps."""
+        wanted = ceil(prod(self.steps) / parts)
+        return float((self.cycles * np.maximum(1.0, wanted / self._held)).min())
+
+    @property
+    def _held(self) -> Floats:
+        return (self.rows * self.columns)[:, None] * self.filters
+
+
+def steps_of(work: Workload, unroll: Extent) -> tuple[int, int, int]:
+    """Steps of the whole work along rows, columns and filters; positions of pointwise work are one
+    column."""
     filters = ceil(work.out_channels / unroll.out_channels)
     if work.pointwise:
         area = unroll.width * unroll.height
-        return 1, ceil(work.out_height * work.out_width / area), filters
-    return (
-        ceil(work.out_height / unroll.height),
-        ceil(work.out_width / unroll.width),
-        filters,
+        return ceil(work.out_height * work.out_width / area), 1, filters
+    return ceil(work.out_height / unroll.height), ceil(work.out_width / unroll.width), filters
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Numbers of steps in space: the steps taken, the least positions that take them, and the
+    heights and widths of these where they are rectangles."""
+
+    steps: Floats
+    least: Floats
+    extents: tuple[Floats, Floats] | None
+
+    def blocks(self, block: Extent) -> Floats:
+        """Blocks of accumulators that the positions take at least."""
+        if self.extents is None:
+            return np.ceil(self.least / (block.width * block.height))
+        high, wide = self.extents
+        return np.ceil(high / block.height) * np.ceil(wide / block.width)
+
+
+def tile_costs(
+    work: Workload,
+    forms: Sequence[tuple[DenseForm, Workload]],
+    modes: Sequence[ArrayMode],
+    rate: ArrayRate,
+    least_positions: int,
+    sharpness: float,
+) -> TileCosts:
+    """The costs of tiles of a convolution, each in the cheapest of its forms and of modes whose
+    steps have the same size."""
+    unroll = modes[0].unroll
+    steps = steps_of(work, unroll)
+    rows, columns, positions, places = _space(work, unroll, steps)
+    filters, most_filters = _counts(steps[2])
+    cycles = np.minimum.reduce(
+        [
+            _cycles(seen, mode, rate, form, places, filters, least_positions, sharpness)
+            for form, seen in forms
+            for mode in modes
+        ]
     )
+    all_positions = work.out_height * work.out_width
+    held = np.minimum(positions, float(all_positions))
+    return TileCosts(cycles, rows, columns, held, most_filters, steps, all_positions)
 
 
-def least_per_step(
+def _space(
+    work: Workload, unroll: Extent, steps: tuple[int, int, int]
+) -> tuple[Floats, Floats, Floats, _Places]:
+    """Tiles in space: rows, columns and positions that they hold at most, and what they take."""
+    area = float(unroll.width * unroll.height)
+    if not work.pointwise:
+        (down, most_down), (along, most_along) = _counts(steps[0]), _counts(steps[1])
+        high, wide = (axis.ravel() for axis in np.meshgrid(down, along, indexing="ij"))
+        rows, columns = (x.ravel() for x in np.meshgrid(most_down, most_along, indexing="ij"))
+        extents = (high - 1) * unroll.height + 1, (wide - 1) * unroll.width + 1
+        places = _Places(high * wide, extents[0] * extents[1], extents)
+        return rows, columns, rows * columns * area, places
+    if steps[0] > EXACT:
+        down, most = _counts(steps[0])
+        places = _Places(down, (down - 1) * area + 1, None)
+    else:
+        places, most = _rectangles(work.out_height * work.out_width, steps[0], unroll)
+    return most, np.ones(len(most)), most * area, places
+
+
+def _rectangles(positions: int, steps: int, unroll: Extent) -> tuple[_Places, Floats]:
+    """Positions of pointwise work in rectangles of any shape, and the steps that they hold at most:
+    all of the rectangle's, or at least one less where it has no more positions than these."""
+    pairs = [(a, b) for a in range(1, steps + 1) for b in range(1, -(-steps // a) + 1)]
+    high, wide = np.array(pairs, dtype=np.float64).T
+    extents = (high - 1) * unroll.height + 1, (wide - 1) * unroll.width + 1
+    taken, least = high * wide, extents[0] * extents[1]
+    full = np.maximum(least, (taken - 1) * (unroll.width * unroll.height) + 1)
+    both = np.concatenate((full, least))
+    held = np.concatenate((taken, taken - 1))
+    fits = (both <= positions) & (held > 0)
+    places = _Places(
+        np.tile(taken, 2)[fits],
+        both[fits],
+        (np.tile(extents[0], 2)[fits], np.tile(extents[1], 2)[fits]),
+    )
+    return places, np.minimum(held[fits], float(steps))
+
+
+def _cycles(
     work: Workload,
     mode: ArrayMode,
     rate: ArrayRate,
     form: DenseForm,
+    places: _Places,
+    filters: Floats,
     least_positions: int,
     sharpness: float,
-) -> float:
-    """The fewest cycles per step of any tile of a convolution, reading its input left out."""
+) -> Floats:
+    """Cycles of tiles in one form and mode, over places in space and steps of filters."""
     unroll, block = mode.unroll, mode.block or mode.unroll
     size = element_bytes(work.dtype)
     least = 1 if work.kind is WorkKind.FIRST_CONV else rate.least_channels
@@ -55,40 +177,40 @@ def least_per_step(
     taps = ceil(work.kernel_width / unroll.kernel_width)
     taps *= ceil(work.kernel_height / unroll.kernel_height)
     field = work.taps * channels * size
-
-    row, column, filters = steps_of(work, mode)
-    rows, most_rows = _counts(row)
-    columns, most_columns = _counts(column)
-    filters, most_filters = _counts(filters)
+    spatial = places.blocks(block)[:, None]
+    patches = np.maximum(places.steps, least_positions)[:, None]
+    made = (filters - 1) * unroll.out_channels + 1
+    kernels = np.ceil(made / block.out_channels)
     area = unroll.width * unroll.height
-    if work.pointwise:
-        positions = (columns - 1) * area + 1
-        places = np.ones(1)[:, None] * positions[None, :]
-        spatial = np.ceil(places / (block.width * block.height))
-    else:
-        high, wide = (rows - 1) * unroll.height + 1, (columns - 1) * unroll.width + 1
-        places = high[:, None] * wide[None, :]
-        spatial = np.ceil(high / block.height)[:, None] * np.ceil(wide / block.width)[None, :]
-    patches = np.maximum(rows[:, None] * columns[None, :], least_positions)
-    most = most_rows[:, None] * most_columns[None, :]
-    best = inf
-    for count, most_count in zip(filters.tolist(), most_filters.tolist(), strict=True):
-        made = (count - 1) * unroll.out_channels + 1
-        kernels = ceil(made / block.out_channels)
-        limits = (
-            patches * (count * taps * depth * form.compute),
-            patches * (area * field * kernels / (form.activation_bytes_per_cycle or inf)),
-            spatial * (count * unroll.out_channels * field / (form.weight_bytes_per_cycle or inf)),
-            places * (made * size / (form.output_bytes_per_cycle or inf)),
+    limits = (
+        patches * (filters * (taps * depth * form.compute)),
+        patches * (kernels * (area * field / (form.activation_bytes_per_cycle or inf))),
+        spatial * (filters * (unroll.out_channels * field / (form.weight_bytes_per_cycle or inf))),
+        places.least[:, None] * (made * (size / (form.output_bytes_per_cycle or inf))),
+    )
+    return (
+        form.overhead
+        + spatial * (kernels * form.per_block)
+        + patches * (filters * form.per_step)
+        + _norm(limits, sharpness)
+    )
+
+
+def _whole_tiles(held: Floats, cycles: Floats, wanted: int) -> float:
+    """The cheapest tiles that hold so many steps together, of tiles that hold some at a price; as
+    little as nothing where there are too many steps to be looked at."""
+    if wanted > EXACT:
+        return 0.0
+    price = np.full(wanted + 1, inf)
+    np.minimum.at(price, np.minimum(held, wanted).astype(np.int64), cycles)
+    least = np.zeros(wanted + 1)
+    for count in range(1, wanted + 1):
+        # Tiles of more steps than are left do for these too.
+        more = float(price[count:].min())
+        least[count] = min(
+            more, float((price[1:count] + least[count - 1 : 0 : -1]).min(initial=inf))
         )
-        cycles = (
-            form.overhead
-            + spatial * (kernels * form.per_block)
-            + patches * (count * form.per_step)
-            + _norm(limits, sharpness)
-        )
-        best = min(best, float((cycles / (most * most_count)).min()))
-    return best
+    return float(least[wanted])
 
 
 def _counts(most: int) -> tuple[Floats, Floats]:
@@ -101,6 +223,6 @@ def _counts(most: int) -> tuple[Floats, Floats]:
 
 
 def _norm(values: tuple[Floats, ...], sharpness: float) -> Floats:
-    largest = np.maximum.reduce(values)
+    largest = np.maximum.reduce(np.broadcast_arrays(*values))
     share = sum((value / largest) ** sharpness for value in values)
     return np.asarray(largest * share ** (1 / sharpness))

@@ -39,6 +39,12 @@ class TableModel:
             return 0.0
         return self._array.floor(work)
 
+    def makespan(self, work: Workload, engines: int) -> float:
+        """As the floor: nothing where there are rows."""
+        if self._array is None or self._rows:
+            return 0.0
+        return self._array.makespan(work, engines)
+
     def _compute(self, work: Workload) -> Cost:
         row = self._row(work)
         if row is None:

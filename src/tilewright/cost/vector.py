@@ -45,6 +45,11 @@ class VectorModel:
         busy = share * rate.per_element * self._factor(work)
         return (busy + self._call(rate)) * self._scale
 
+    def makespan(self, work: Workload, engines: int) -> float:
+        """One of the engines has at least an even share of the elements, and a call."""
+        call = self._call(self._rate_or_error(work)) * self._scale
+        return call + (self.floor(work) - call) / engines
+
     def _compute(self, work: Workload) -> Cost:
         rate = self._rate_or_error(work)
         elements = elements_of(work)

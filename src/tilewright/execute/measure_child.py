@@ -6,25 +6,27 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from tilewright.errors import TilewrightError
+from tilewright.execute.arrays import read_npz, write_npz
 from tilewright.execute.runtime import run_measured, session
 
 
-def _peak(model: Path, inputs: dict[str, Any]) -> dict[str, int]:
-    peak = run_measured(model, inputs, warm=True).peak_bytes
-    if peak is None:
-        raise SystemExit("this system does not report a process's peak memory")
-    return {"peak": peak}
+def _run(request: dict[str, Any], inputs: dict[str, Any]) -> dict[str, Any]:
+    """One run with its peak; its outputs go to a file, where one is named."""
+    model, outputs = Path(request["models"][0]), request.get("outputs")
+    done = run_measured(model, inputs, int(request.get("threads", 1)))
+    if outputs is not None:
+        write_npz(done.outputs, Path(outputs))
+    return {"peak": done.peak_bytes, "seconds": done.cpu_seconds}
 
 
-def _cpu(models: list[Path], inputs: dict[str, Any], runs: int) -> dict[str, list[float]]:
+def _cpu(request: dict[str, Any], inputs: dict[str, Any]) -> dict[str, list[float]]:
     """Runs take turns, so that a slow phase of the machine hits all models; the best counts."""
-    sessions = [session(model, arena=True) for model in models]
+    sessions = [session(Path(model), arena=True) for model in request["models"]]
     for active in sessions:
         active.run(None, inputs)
     best = [float("inf")] * len(sessions)
-    for _ in range(runs):
+    for _ in range(int(request["runs"])):
         for position, active in enumerate(sessions):
             start = time.process_time()
             active.run(None, inputs)
@@ -35,13 +37,12 @@ def _cpu(models: list[Path], inputs: dict[str, Any], runs: int) -> dict[str, lis
 def main() -> None:
     """Serve the request."""
     request = json.loads(sys.stdin.read())
-    with np.load(request["inputs"]) as stored:
-        inputs = {name: stored[name] for name in stored.files}
-    models = [Path(model) for model in request["models"]]
-    if request["job"] == "peak":
-        print(json.dumps(_peak(models[0], inputs)))
-    else:
-        print(json.dumps(_cpu(models, inputs, int(request["runs"]))))
+    inputs = read_npz(Path(request["inputs"]))
+    job = _run if request["job"] == "run" else _cpu
+    try:
+        print(json.dumps(job(request, inputs)))
+    except TilewrightError as error:
+        print(json.dumps({"error": str(error)}))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # glibc's mallopt parameters
-THRESHOLD = 64 * 1024
+THRESHOLD = 4096  # a page: tiles of small networks are small too
 
 
 def _libc() -> ctypes.CDLL | None:
@@ -20,7 +20,7 @@ def _libc() -> ctypes.CDLL | None:
 
 
 def return_freed_memory() -> bool:
-    """Give blocks from 64 KiB back to the system as soon as they are freed.
+    """Give blocks from a page on back to the system as soon as they are freed.
 
     glibc otherwise raises that limit to the largest block freed so far (up to 32 MB) and keeps
     the tiles' buffers. True where the C library has the setting.

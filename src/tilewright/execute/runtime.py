@@ -110,18 +110,16 @@ class MeasuredRun:
     cpu_seconds: float
 
 
-def run_measured(
-    model: bytes | Path, feeds: Feeds, threads: int = 1, *, warm: bool = False
-) -> MeasuredRun:
+def run_measured(model: bytes | Path, feeds: Feeds, threads: int = 1) -> MeasuredRun:
     """Run with the settings under which freed tiles leave the process, and watch the memory.
 
-    `warm` runs once before, so that what is set up only once is there already.
+    It runs once before, so that what is set up only once is there already. Meant for a process of
+    its own: memory that others have left free there would be used, and not seen.
     """
     return_freed_memory()
     active = session(model, arena=False, threads=threads)
     names = [output.name for output in active.get_outputs()]
-    if warm:
-        _outputs(active, names, feeds)
+    _outputs(active, names, feeds)
     trim()
     before = resident()
     reset = high_water_mark(reset=True) is not None

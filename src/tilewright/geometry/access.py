@@ -8,12 +8,12 @@ axis by axis, never tile by tile.
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
+from typing import NamedTuple
 
 from tilewright.geometry.interval import Interval
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
+class Reach(NamedTuple):
     """What an output interval needs along one input axis: the part that exists, and the padding on
     either side that takes the place of what does not."""
 
@@ -111,9 +111,11 @@ class Window:
 
     def reach(self, out: Interval) -> Reach:
         """Rows the window covers; what lies outside the input is this tile's own padding."""
-        start = out.start * self.stride - self.pad_before
-        stop = (out.stop - 1) * self.stride + (self.kernel - 1) * self.dilation + 1
+        start = out[0] * self.stride - self.pad_before
+        stop = (out[1] - 1) * self.stride + (self.kernel - 1) * self.dilation + 1
         stop -= self.pad_before
+        if start >= 0 and start < stop <= self.extent:
+            return Reach(Interval(start, stop))
         inside = Interval(start, stop).clip(self.extent)
         if inside.empty:
             return Reach(inside)

@@ -1,11 +1,10 @@
 """Interval: half-open ranges of one axis."""
 
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Interval:
+class Interval(NamedTuple):
     """Positions start, start+1, ..., stop-1 of one axis: half-open, everywhere in Tilewright."""
 
     start: int

@@ -103,6 +103,12 @@ class Graph:
         """Node name -> its index."""
         return {node.name: i for i, node in enumerate(self.nodes)}
 
+    @cached_property
+    def known(self) -> dict[tuple[str, int], tuple[Node, Any]]:
+        """Room for facts about its nodes that others work out once: what, the node's identity ->
+        the node, the fact."""
+        return {}
+
     @property
     def weightless(self) -> bool:
         """Whether any weight's numbers are missing."""

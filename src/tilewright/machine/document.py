@@ -16,8 +16,8 @@ _Loader = cast("type[yaml.SafeLoader]", getattr(yaml, "CSafeLoader", yaml.SafeLo
 class Document:
     """A file whose top is a mapping: its `tree`, and the lines of its keys."""
 
-    def __init__(self, file: Path | Traversable) -> None:
-        self.file = file
+    def __init__(self, file: Path | Traversable, what: str = "a machine file") -> None:
+        self.file, self._what = file, what
         self.label = str(file) if isinstance(file, Path) else file.name
         self._root, self.tree = self._read()
 
@@ -53,7 +53,7 @@ class Document:
         except ValueError as error:  # no UTF-8, or a date or number that is none
             raise self.error(f"not YAML: {error}") from None
         if not isinstance(tree, dict) or node is None:
-            raise self.error("a machine file is a mapping of keys")
+            raise self.error(f"{self._what} is a mapping of keys")
         return node, cast(Tree, tree)
 
     def _check_once(self, root: yaml.Node | None) -> None:

@@ -7,7 +7,7 @@ Memories form a hierarchy by their routes alone: the main memory holds the netwo
 memories lie on the chip, each core has its own. `path` is the way between any two of them.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
@@ -338,6 +338,19 @@ class Machine:
         if usable <= 0 or not hit:
             raise TilewrightError(f"machine {self.name}: cannot set memory {memory} to {usable} B")
         return replace(self, cores=cores, shared=shared)
+
+    def with_cores(self, names: Collection[str]) -> "Machine":
+        """The same machine with some of its cores only, and what leads to them."""
+        cores = tuple(core for core in self.cores if core.name in names)
+        gone = {m.name for core in self.cores if core not in cores for m in core.memories}
+        links = (
+            replace(
+                link,
+                routes=tuple(r for r in link.routes if not gone & {r.source, r.destination}),
+            )
+            for link in self.links
+        )
+        return replace(self, cores=cores, links=tuple(link for link in links if link.routes))
 
     def with_bandwidth(self, group: str, bytes_per_second: float) -> "Machine":
         """The same machine with another shared bandwidth (a shared memory's name is its group)."""

@@ -5,11 +5,10 @@ be unrolled over an array dimension if each operand's innermost memory can feed 
 units below it need in a cycle. Costs depend on shapes alone and are kept by shape.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
-from math import ceil, prod
+from math import ceil
 
 import numpy as np
 
@@ -27,6 +26,12 @@ _RELEVANT = {
     "I2": {"K", "G", "C", "FX", "FY"},
     "O": {"B", "K", "G", "OX", "OY"},
 }
+_MOVES = [
+    np.array([[n in _RELEVANT["O" if pointwise else op] for n in LOOPS] for op in OPERANDS])
+    for pointwise in (False, True)
+]
+"""Whether a loop changes what it touches of an operand: by operand and loop; for pointwise work."""
+_OUTERMOST = {"G": 1, "B": 2}
 _WAYS = ("tl", "fh", "fl", "th")
 
 Unrolling = tuple[tuple[str, str, int], ...]
@@ -48,18 +53,26 @@ class TileCost:
 def tile_cost(core: CoreFile, shape: Shape) -> TileCost | None:
     """The best way to run a tile on a core; None where no unrolling is legal."""
     best: TileCost | None = None
-    for unrolling in _candidates(core, shape):
-        found = _ordered(core, shape, unrolling)
+    seen: set[bytes] = set()
+    for steps, unrolling in _candidates(core, shape)[:TRIED]:
+        if best is not None and steps > best.cycles:
+            break  # nothing waiting, it would take longer: so would all that follow
+        inside, instances = _below(core, unrolling)
+        alike = inside.tobytes() + instances.tobytes()
+        if alike in seen:  # the same loops over other dimensions, to the same memories
+            continue
+        seen.add(alike)
+        found = _ordered(core, shape, unrolling, inside, instances)
         if best is None or (found.cycles, found.energy) < (best.cycles, best.energy):
             best = found
     return best
 
 
-def _candidates(core: CoreFile, shape: Shape) -> list[Unrolling]:
+def _candidates(core: CoreFile, shape: Shape) -> list[tuple[int, Unrolling]]:
+    """The unrolling of the file, or all legal ones, those first that need the fewest steps."""
     if core.dataflow is not None:
-        return [_given(core, shape)]
-    legal = sorted(_legal(core, shape), key=lambda u: (_steps(shape, u), u))
-    return legal[:TRIED]
+        return [(0, _given(core, shape))]
+    return sorted(_legal(core, shape))
 
 
 def _given(core: CoreFile, shape: Shape) -> Unrolling:
@@ -83,39 +96,45 @@ def _even(extent: int, most: int) -> int:
     return ceil(extent / ceil(extent / most))
 
 
-def _steps(shape: Shape, unrolling: Unrolling) -> int:
-    """Cycles of the array, nothing waiting."""
-    factors = dict.fromkeys(LOOPS, 1)
-    for _, loop, factor in unrolling:
-        factors[loop] *= factor
-    return prod(ceil(e / factors[n]) for n, e in zip(LOOPS, shape.extents, strict=True))
-
-
-def _legal(core: CoreFile, shape: Shape) -> Iterator[Unrolling]:
-    """One loop at most for each array dimension, each loop once, within what memories can feed."""
+def _legal(core: CoreFile, shape: Shape) -> list[tuple[int, Unrolling]]:
+    """One loop at most for each array dimension, each loop once, as far as every operand's
+    innermost memory can keep up with the units below it; with the steps that are left."""
     extents = dict(zip(LOOPS, shape.extents, strict=True))
-    choices = [
-        [None, *((name, loop, _even(extents[loop], size)) for loop in LOOPS if extents[loop] > 1)]
-        for name, size in core.dimensions
-    ]
-    for chosen in product(*choices):
-        used = tuple(entry for entry in chosen if entry is not None and entry[2] > 1)
-        if len({loop for _, loop, _ in used}) == len(used) and _fed(core, shape, used):
-            yield used
+    loops = [loop for loop in LOOPS if extents[loop] > 1]
+    begun: list[tuple[int, Unrolling, int, int, int]] = [(shape.macs, (), *_fed(core, shape))]
+    for dimension, size in core.dimensions:
+        fed = [dimension in core.levels[core.chain(operand)[0]].serves for operand in OPERANDS]
+        choices: list[tuple[str, int, int, int, int, int]] = []
+        for loop in loops:
+            factor = _even(extents[loop], size)
+            below = [
+                factor if there and loop in _RELEVANT[operand] else 1
+                for there, operand in zip(fed, OPERANDS, strict=True)
+            ]
+            if factor > 1:
+                rest = ceil(extents[loop] / factor)
+                choices.append((loop, factor, rest, below[0], below[1], below[2]))
+        for steps, unrolling, inputs, weights, outputs in begun[:]:
+            taken = [loop for _, loop, _ in unrolling]
+            for loop, factor, rest, a, b, c in choices:
+                if loop not in taken and a <= inputs and b <= weights and c <= outputs:
+                    more = (*unrolling, (dimension, loop, factor))
+                    left = inputs // a, weights // b, outputs // c
+                    begun.append((steps // extents[loop] * rest, more, *left))
+    return [(steps, unrolling) for steps, unrolling, *_ in begun]
 
 
-def _fed(core: CoreFile, shape: Shape, unrolling: Unrolling) -> bool:
-    """Whether every operand's innermost memory can keep up with the units below it."""
-    widths = {"I1": shape.input_bits, "I2": shape.weight_bits, "O": partial_bits(shape)}
-    for operand in OPERANDS:
+def _fed(core: CoreFile, shape: Shape) -> tuple[int, int, int]:
+    """Elements of every operand that its innermost memory passes to or from the array in a cycle:
+    one at least."""
+    widths = (shape.input_bits, shape.weight_bits, partial_bits(shape))
+    found: list[int] = []
+    for operand, width in zip(OPERANDS, widths, strict=True):
         level = core.levels[core.chain(operand)[0]]
-        relevant = _RELEVANT[operand]
-        below = prod(f for d, loop, f in unrolling if d in level.serves and loop in relevant)
         port = level.port(operand, "fl" if operand == "O" else "tl")
         rate = port.bandwidth if port is not None else max(p.bandwidth for p in level.ports)
-        if below * widths[operand] > max(rate, widths[operand]):
-            return False
-    return True
+        found.append(max(1, rate // width))
+    return found[0], found[1], found[2]
 
 
 def partial_bits(shape: Shape) -> int:
@@ -124,7 +143,8 @@ def partial_bits(shape: Shape) -> int:
 
 
 def _factors(shape: Shape, unrolling: Unrolling) -> list[tuple[int, str]]:
-    """What is left of every loop, in prime factors; joined where there are too many."""
+    """What is left of every loop, in prime factors; joined where there are too many. Groups and
+    images come last: where there are more loops than are permuted, they stay outside."""
     rest = dict(zip(LOOPS, shape.extents, strict=True))
     for _, loop, factor in unrolling:
         rest[loop] = ceil(rest[loop] / factor)
@@ -139,7 +159,7 @@ def _factors(shape: Shape, unrolling: Unrolling) -> list[tuple[int, str]]:
         found.remove(first)
         found.remove(second)
         found.append((first[0] * second[0], most))
-    return found
+    return sorted(found, key=lambda item: _OUTERMOST.get(item[1], 0))
 
 
 def _primes(number: int) -> list[int]:
@@ -154,33 +174,36 @@ def _primes(number: int) -> list[int]:
     return [*found, number] if number > 1 else found
 
 
-def _ordered(core: CoreFile, shape: Shape, unrolling: Unrolling) -> TileCost:
+def _ordered(
+    core: CoreFile, shape: Shape, unrolling: Unrolling, inside: np.ndarray, instances: np.ndarray
+) -> TileCost:
     """The best order of the loops that are not unrolled."""
-    code = sorted(factor * 8 + LOOP_NUMBER[loop] for factor, loop in _factors(shape, unrolling))
-    spatial = np.ones(8, np.int64)
-    for _, loop, factor in unrolling:
-        spatial[LOOP_NUMBER[loop]] *= factor
-    inside, instances = _below(core, unrolling)
+    factors = _factors(shape, unrolling)
+    code = sorted(factor * 8 + LOOP_NUMBER[loop] for factor, loop in factors[:MOST_FACTORS])
+    outer = [factor * 8 + LOOP_NUMBER[loop] for factor, loop in factors[MOST_FACTORS:]]
     levels, prices, depth = _tables(core)
     widths = (shape.input_bits, shape.weight_bits, shape.output_bits, partial_bits(shape))
     best = np.full(2, np.inf)
     order = np.zeros(max(1, len(code)), np.int64)
+    pointwise = _pointwise(shape)
     best_order(
         np.array(code, np.int64),
-        spatial,
+        np.array(outer, np.int64),
+        _MOVES[pointwise],
         inside,
         instances,
         levels,
         prices,
         depth,
-        np.array((*shape.stride, *shape.dilation), np.int64),
-        np.array(widths, np.int64),
-        _pointwise(shape),
+        np.array((*shape.stride, *shape.dilation), np.float64),
+        np.array(widths, np.float64),
+        pointwise,
         shape.weights,
         best,
         order,
     )
-    loops = tuple((LOOPS[int(c) % 8], int(c) // 8) for c in order[: len(code)])
+    codes: list[int] = [*order[: len(code)].tolist(), *outer]
+    loops = tuple((LOOPS[c % 8], c // 8) for c in codes)
     energy = float(best[1]) + core.unit_pj * shape.macs
     # Along a systolic dimension the last results leave the array a cycle per unit later.
     drain = sum(factor - 1 for dimension, _, factor in unrolling if dimension in core.systolic)
@@ -195,8 +218,8 @@ def _pointwise(shape: Shape) -> bool:
 
 def _below(core: CoreFile, unrolling: Unrolling) -> tuple[np.ndarray, np.ndarray]:
     """For every operand's memories: the spatial extents below one of them, and how many work."""
-    inside = np.ones((3, len(core.levels), 8), np.int64)
-    instances = np.ones((3, len(core.levels)), np.int64)
+    inside = np.ones((3, len(core.levels), 8))
+    instances = np.ones((3, len(core.levels)))
     for row, operand in enumerate(OPERANDS):
         for depth, number in enumerate(core.chain(operand)):
             serves = core.levels[number].serves
@@ -212,7 +235,7 @@ def _below(core: CoreFile, unrolling: Unrolling) -> tuple[np.ndarray, np.ndarray
 def _tables(core: CoreFile) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Sizes, ports and prices of every operand's memories."""
     count = len(core.levels)
-    levels = np.zeros((3, count, FIELDS), np.int64)
+    levels = np.zeros((3, count, FIELDS))
     prices = np.zeros((3, count, 2), np.float64)
     depth = np.zeros(3, np.int64)
     ports: dict[tuple[int, str], int] = {}

@@ -19,215 +19,193 @@ Ints = Any
 B, K, G, OX, OY, C, FX, FY = range(8)
 INPUT, WEIGHT, OUTPUT = range(3)
 # Columns of a memory: size; then bits per cycle, bits of the smallest access and number of the
-# port, for reads to below, writes from above, writes from below and reads to above.
+# port, for reads to below, writes from above, writes from below and reads to above. All quantities
+# are reals that are whole: a processor divides them several times faster than integers.
 SIZE, TO_LOW, FROM_HIGH, FROM_LOW, TO_HIGH = 0, 1, 4, 7, 10
 FIELDS = 13
+# Columns of a duty: port, cycles it takes, cycles it may take, turns.
+PORT, TAKES, MAY, TURNS = range(4)
 MOST_DUTIES = 32
+# Columns of widths: bits of inputs, weights, results and partial results.
+RESULT, PARTIAL = 2, 3
 
 
 @njit(cache=True)
-def _elements(operand: int, q: Ints, window: Ints, pointwise: bool) -> int:
+def _elements(operand: int, q: Reals, window: Reals, pointwise: bool) -> float:
     """Elements of an operand that loops of these extents touch."""
-    if operand == OUTPUT:
+    if operand == OUTPUT or pointwise:
         return q[B] * q[K] * q[G] * q[OX] * q[OY]
     if operand == WEIGHT:
-        if pointwise:
-            return q[B] * q[K] * q[G] * q[OX] * q[OY]
         return q[K] * q[G] * q[C] * q[FX] * q[FY]
-    if pointwise:
-        return q[B] * q[K] * q[G] * q[OX] * q[OY]
     columns = (q[OX] - 1) * window[0] + (q[FX] - 1) * window[2] + 1
     rows = (q[OY] - 1) * window[1] + (q[FY] - 1) * window[3] + 1
-    columns = min(columns, q[OX] * q[FX])
-    rows = min(rows, q[OY] * q[FY])
-    return q[B] * q[G] * q[C] * columns * rows
+    return q[B] * q[G] * q[C] * min(columns, q[OX] * q[FX]) * min(rows, q[OY] * q[FY])
 
 
 @njit(cache=True)
-def _moves(operand: int, loop: int, pointwise: bool) -> bool:
-    """Whether a loop changes what it touches of an operand."""
-    if operand == OUTPUT or pointwise:
-        return loop not in (C, FX, FY)
-    if operand == WEIGHT:
-        return loop in (K, G, C, FX, FY)
-    return loop != K
+def _add(duties: Reals, port: float, takes: float, may: float, turns: float) -> None:
+    """One more duty; the first row's port counts them."""
+    number = int(duties[0, PORT]) + 1
+    duties[0, PORT] = number
+    duties[number, PORT] = port
+    duties[number, TAKES] = takes
+    duties[number, MAY] = may
+    duties[number, TURNS] = turns
 
 
 @njit(cache=True)
-def _portions(bits: int, least: int, most: int) -> float:
-    """Accesses of a memory, in whole ones: a narrow access costs its share of a wide one."""
-    return float((bits + least - 1) // least) * least / most
-
-
-@njit(cache=True)
-def _waits(duties: Ints, count: int, total: int) -> int:
-    """Cycles that the array waits for its slowest port. A duty: port, cycles it takes, cycles it
-    may take, cycles of a turn, turns."""
-    worst = 0
-    for first in range(count):
-        port = duties[first, 0]
+def _waits(duties: Reals, total: float) -> float:
+    """Cycles that the array waits for its slowest port."""
+    worst = 0.0
+    count = int(duties[0, PORT]) + 1
+    for first in range(1, count):
+        port = duties[first, PORT]
         seen = False
-        for earlier in range(first):
-            seen = seen or duties[earlier, 0] == port
+        for earlier in range(1, first):
+            seen = seen or duties[earlier, PORT] == port
         if seen:
             continue
-        positive, negative, windows, union, many = 0, 0, 0, 0, 0
+        late, early, windows, union, many = 0.0, 0.0, 0.0, 0.0, 0
         for k in range(first, count):
-            if duties[k, 0] != port:
+            if duties[k, PORT] != port:
                 continue
-            turns = duties[k, 4]
-            late = (duties[k, 1] - duties[k, 2]) * (turns - 1)
-            positive += max(0, late)
-            negative += min(0, late)
-            windows += duties[k, 2] * (turns - 1)
-            union = max(union, duties[k, 2] * turns)
+            turns = duties[k, TURNS]
+            over = (duties[k, TAKES] - duties[k, MAY]) * (turns - 1)
+            late += max(0.0, over)
+            early += min(0.0, over)
+            windows += duties[k, MAY] * (turns - 1)
+            union = max(union, duties[k, MAY] * turns)
             many += 1
         if many > 1:
             # Windows of other duties may lie beside the longest: at most all of the time.
-            rest = 0
+            free, rest = 1.0 - union / total, 0.0
             for k in range(first, count):
-                if duties[k, 0] == port:
-                    free = 1.0 - union / total
-                    if duties[k, 2] * duties[k, 4] < union:
-                        rest += int(duties[k, 2] * duties[k, 4] * free)
-            union = min(total, union + rest)
-            positive += max(0, negative + windows - union)
-        worst = max(worst, positive)
+                own = duties[k, MAY] * duties[k, TURNS]
+                if duties[k, PORT] == port and own < union:
+                    rest += float(int(own * free))
+            late += max(0.0, early + windows - min(total, union + rest))
+        worst = max(worst, late)
     return worst
 
 
 @njit(cache=True)
-def cost_of_order(
+def _cycles(unit: float, lower: float, every: float, upper: float) -> float:
+    """Cycles of a transfer at the ports of both its ends."""
+    return max(np.ceil(unit / lower), np.ceil(every / upper))
+
+
+@njit(cache=True)
+def _accesses(bits: float, wide: float, least: float) -> float:
+    """Accesses of so many bits, in whole smallest ones: a narrow one is its share of a wide one."""
+    return np.ceil(bits / least) * least / wide
+
+
+@njit(cache=True)
+def _operand(
+    op: int,
     loops: Ints,
-    factors: Ints,
-    spatial: Ints,
-    inside: Ints,
-    instances: Ints,
-    levels: Ints,
+    factors: Reals,
+    moves: Ints,
+    total: float,
+    inside: Reals,
+    instances: Reals,
+    levels: Reals,
     prices: Reals,
-    depth: Ints,
-    window: Ints,
-    bits: Ints,
+    depth: int,
+    window: Reals,
+    widths: Reals,
     pointwise: bool,
-    weighted: bool,
+    duties: Reals,
+    q: Reals,
     result: Reals,
 ) -> None:
-    """Cycles and memory energy of one order of the temporal loops, innermost first.
+    """Duties of one operand's ports; its energy, loading and unloading are added to `result`.
 
-    `inside[operand, level]` are the spatial extents below one memory of the level, `instances` how
-    many of these memories work, `depth` how many levels an operand has; `bits` the widths of
-    inputs, weights, results and partial results.
-    """
-    count = loops.size
-    total = 1
+    `inside[op, level]` are the spatial extents below one memory of the level, `instances` how many
+    of these memories work, `depth` how many levels there are."""
+    count, reading = loops.size, op != OUTPUT
+    # The array itself: one access of the innermost memory in each cycle.
+    width = widths[op] if reading else widths[PARTIAL]
+    for dim in range(8):
+        q[dim] = inside[op, 0, dim]
+    below = _elements(op, q, window, pointwise) * width
+    steady, reduces = 1.0, False  # what does not change from one cycle to the next is not read
     for k in range(count):
-        total *= factors[k]
-    duties = np.empty((MOST_DUTIES, 5), np.int64)
-    number = 0
-    energy = 0.0
-    loading, unloading = 0, 0
-    q = np.empty(8, np.int64)
-    for operand in range(3):
-        if operand == WEIGHT and not weighted:
-            continue
-        # The array itself: one access of the innermost memory in each cycle.
-        width = bits[3] if operand == OUTPUT else bits[operand]
-        base = levels[operand, 0]
-        below = _elements(operand, inside[operand, 0], window, pointwise) * width
-        reading = operand != OUTPUT
-        field = TO_LOW if reading else FROM_LOW
-        rate, least, port = base[field], base[field + 1], base[field + 2]
-        steady = 1  # what does not change from one cycle to the next is not read again
+        if moves[op, loops[k]]:
+            break
+        steady *= factors[k]
+    way = TO_LOW if reading else FROM_LOW
+    rate = levels[op, 0, way]
+    accesses = _accesses(below, rate, levels[op, 0, way + 1]) * instances[op, 0] * total
+    if reading:
+        result[1] += accesses / steady * prices[op, 0, 0]
+    else:
+        result[1] += accesses * prices[op, 0, 1]
+    _add(duties, levels[op, 0, way + 2], np.ceil(below / rate), 1.0, total)
+    if not reading:
         for k in range(count):
-            if _moves(operand, loops[k], pointwise):
+            reduces = reduces or not moves[OUTPUT, loops[k]]
+    if reduces:
+        rate = levels[op, 0, TO_LOW]
+        accesses = _accesses(below, rate, levels[op, 0, TO_LOW + 1]) * instances[op, 0] * total
+        result[1] += accesses * prices[op, 0, 0]
+        if depth == 1:
+            _add(duties, levels[op, 0, TO_LOW + 2], np.ceil(below / rate), 1.0, total)
+    held, loaded, turn = 0, 0.0, 1.0
+    for level in range(depth - 1):
+        size = levels[op, level, SIZE]
+        # As many loops as fit, the memory's units below included.
+        one = _elements(op, q, window, pointwise)
+        while held < count:
+            q[loops[held]] *= factors[held]
+            more = _elements(op, q, window, pointwise)
+            if more * width > size:
+                q[loops[held]] /= factors[held]
                 break
-            steady *= factors[k]
-        accesses = total / (steady if reading else 1)
-        portions = _portions(below, least, rate) * accesses * instances[operand, 0]
-        energy += portions * prices[operand, 0, 0 if reading else 1]
-        duties[number] = (port, (below + rate - 1) // rate, 1, 1, total)
-        number += 1
-        reduces = False
-        for k in range(count):
-            reduces = reduces or not _moves(OUTPUT, loops[k], pointwise)
-        if operand == OUTPUT and reduces:
-            rate, least, port = base[TO_LOW], base[TO_LOW + 1], base[TO_LOW + 2]
-            portions = _portions(below, least, rate) * total * instances[operand, 0]
-            energy += portions * prices[operand, 0, 0]
-            if depth[operand] == 1:
-                duties[number] = (port, (below + rate - 1) // rate, 1, 1, total)
-                number += 1
-        held = 0
-        loaded = 0
-        for level in range(depth[operand] - 1):
-            low, high = levels[operand, level], levels[operand, level + 1]
-            # As many loops as fit, the memory's units below included.
-            for dim in range(8):
-                q[dim] = inside[operand, level, dim]
-            for k in range(held):
-                q[loops[k]] *= factors[k]
-            while held < count:
-                q[loops[held]] *= factors[held]
-                if _elements(operand, q, window, pointwise) * width > low[SIZE]:
-                    q[loops[held]] //= factors[held]
-                    break
-                held += 1
-            turn, still = 1, 1
-            for k in range(held):
-                turn *= factors[k]
-            for k in range(held - 1, -1, -1):
-                if _moves(operand, loops[k], pointwise):
-                    break
-                still *= factors[k]
-            partial = False
-            if operand == OUTPUT:
-                for k in range(held, count):
-                    partial = partial or not _moves(OUTPUT, loops[k], pointwise)
-            turns = total // turn
-            one = _elements(operand, q, window, pointwise) * width
-            allowed = turn if 2 * one <= low[SIZE] else turn // still
-            for dim in range(8):
-                q[dim] = inside[operand, level + 1, dim]
-            for k in range(held):
-                q[loops[k]] *= factors[k]
-            moved = width
-            if operand == OUTPUT and not partial:
-                moved = bits[2]
-            unit = one // width * moved
-            every = _elements(operand, q, window, pointwise) * moved
-            down = operand != OUTPUT
-            if down or partial:
-                lower, upper = low[FROM_HIGH], high[TO_LOW]
-                real = max((unit + lower - 1) // lower, (every + upper - 1) // upper)
-                duties[number] = (low[FROM_HIGH + 2], real, allowed, turn, turns)
-                duties[number + 1] = (high[TO_LOW + 2], real, allowed, turn, turns)
-                number += 2
-                portions = _portions(unit, low[FROM_HIGH + 1], lower) * turns
-                energy += portions * instances[operand, level] * prices[operand, level, 1]
-                portions = _portions(every, high[TO_LOW + 1], upper) * turns
-                energy += portions * instances[operand, level + 1] * prices[operand, level + 1, 0]
-                if down:
-                    # What is loaded once comes while others compute, but for a memory's own part.
-                    first = max((unit + lower - 1) // lower, (unit + upper - 1) // upper)
-                    loaded += max(first, real - total) if turns == 1 else real
-            if not down:
-                lower, upper = low[TO_HIGH], high[FROM_LOW]
-                real = max((unit + lower - 1) // lower, (every + upper - 1) // upper)
-                duties[number] = (low[TO_HIGH + 2], real, allowed, turn, turns)
-                duties[number + 1] = (high[FROM_LOW + 2], real, allowed, turn, turns)
-                number += 2
-                portions = _portions(unit, low[TO_HIGH + 1], lower) * turns
-                energy += portions * instances[operand, level] * prices[operand, level, 0]
-                portions = _portions(every, high[FROM_LOW + 1], upper) * turns
-                energy += portions * instances[operand, level + 1] * prices[operand, level + 1, 1]
-                final = _elements(operand, q, window, pointwise) * bits[2]
-                unit = one // width * bits[2]
-                real = max((unit + lower - 1) // lower, (final + upper - 1) // upper)
-                last = max((unit + lower - 1) // lower, (unit + upper - 1) // upper)
-                unloading += max(last, real - total) if turns == 1 else real
-        loading = max(loading, loaded)
-    result[0] = total + _waits(duties, number, total) + loading + unloading
-    result[1] = energy
+            one = more
+            turn *= factors[held]
+            held += 1
+        still, partial = 1.0, False
+        for k in range(held - 1, -1, -1):
+            if moves[op, loops[k]]:
+                break
+            still *= factors[k]
+        if not reading:
+            for k in range(held, count):
+                partial = partial or not moves[OUTPUT, loops[k]]
+        turns = total / turn
+        allowed = turn if 2 * one * width <= size else turn / still
+        for dim in range(8):
+            q[dim] *= inside[op, level + 1, dim] / inside[op, level, dim]
+        unit = one * (width if reading or partial else widths[RESULT])
+        every = _elements(op, q, window, pointwise) * unit / one
+        if reading or partial:
+            lower, upper = levels[op, level, FROM_HIGH], levels[op, level + 1, TO_LOW]
+            real = _cycles(unit, lower, every, upper)
+            _add(duties, levels[op, level, FROM_HIGH + 2], real, allowed, turns)
+            _add(duties, levels[op, level + 1, TO_LOW + 2], real, allowed, turns)
+            accesses = _accesses(unit, lower, levels[op, level, FROM_HIGH + 1])
+            result[1] += accesses * turns * instances[op, level] * prices[op, level, 1]
+            accesses = _accesses(every, upper, levels[op, level + 1, TO_LOW + 1])
+            result[1] += accesses * turns * instances[op, level + 1] * prices[op, level + 1, 0]
+            if reading:
+                # What is loaded once comes while others compute, but for a memory's own part.
+                first = _cycles(unit, lower, unit, upper)
+                loaded += max(first, real - total) if turns == 1 else real
+        if not reading:
+            lower, upper = levels[op, level, TO_HIGH], levels[op, level + 1, FROM_LOW]
+            real = _cycles(unit, lower, every, upper)
+            _add(duties, levels[op, level, TO_HIGH + 2], real, allowed, turns)
+            _add(duties, levels[op, level + 1, FROM_LOW + 2], real, allowed, turns)
+            accesses = _accesses(unit, lower, levels[op, level, TO_HIGH + 1])
+            result[1] += accesses * turns * instances[op, level] * prices[op, level, 0]
+            accesses = _accesses(every, upper, levels[op, level + 1, FROM_LOW + 1])
+            result[1] += accesses * turns * instances[op, level + 1] * prices[op, level + 1, 1]
+            final = one * widths[RESULT]
+            real = _cycles(final, lower, every / unit * final, upper)
+            last = _cycles(final, lower, final, upper)
+            result[3] += max(last, real - total) if turns == 1 else real
+    result[2] = max(result[2], loaded)
 
 
 @njit(cache=True)
@@ -253,45 +231,69 @@ def _following(code: Ints) -> bool:
 @njit(cache=True)
 def best_order(
     code: Ints,
-    spatial: Ints,
-    inside: Ints,
-    instances: Ints,
-    levels: Ints,
+    outer: Ints,
+    moves: Ints,
+    inside: Reals,
+    instances: Reals,
+    levels: Reals,
     prices: Reals,
     depth: Ints,
-    window: Ints,
-    bits: Ints,
+    window: Reals,
+    widths: Reals,
     pointwise: bool,
     weighted: bool,
     best: Reals,
     order: Ints,
 ) -> None:
-    """The order of the loops with the fewest cycles, then the least energy. A code is a factor
-    times 8 plus its loop; `code` is sorted at the start."""
-    loops = np.empty(code.size, np.int64)
-    factors = np.empty(code.size, np.int64)
-    result = np.empty(2, np.float64)
+    """The order of the loops, innermost first, with the fewest cycles, then the least energy. A
+    code is a factor times 8 plus its loop; `code` is sorted at the start, `outer` stays outside.
+    `moves[operand, loop]` says whether a loop changes what it touches of an operand."""
+    loops = np.empty(code.size + outer.size, np.int64)
+    factors = np.empty(code.size + outer.size, np.float64)
+    for k in range(outer.size):
+        loops[code.size + k] = outer[k] & 7
+        factors[code.size + k] = outer[k] >> 3
+    duties = np.empty((MOST_DUTIES, 4), np.float64)
+    q = np.empty(8, np.float64)
+    result = np.empty(4, np.float64)  # cycles, energy, loading, unloading
+    total = 1.0
+    for k in range(code.size):
+        total *= code[k] >> 3
+    for k in range(outer.size):
+        total *= outer[k] >> 3
     while True:
         for k in range(code.size):
-            loops[k] = code[k] % 8
-            factors[k] = code[k] // 8
-        cost_of_order(
-            loops,
-            factors,
-            spatial,
-            inside,
-            instances,
-            levels,
-            prices,
-            depth,
-            window,
-            bits,
-            pointwise,
-            weighted,
-            result,
-        )
-        if result[0] < best[0] or (result[0] == best[0] and result[1] < best[1]):
-            best[0], best[1] = result[0], result[1]
-            order[: code.size] = code
+            loops[k] = code[k] & 7
+            factors[k] = code[k] >> 3
+        for k in range(4):
+            result[k] = 0.0
+        duties[0, PORT] = 0.0
+        for operand in range(3):
+            if operand != WEIGHT or weighted:
+                _operand(
+                    operand,
+                    loops,
+                    factors,
+                    moves,
+                    total,
+                    inside,
+                    instances,
+                    levels,
+                    prices,
+                    depth[operand],
+                    window,
+                    widths,
+                    pointwise,
+                    duties,
+                    q,
+                    result,
+                )
+        cycles = total + result[2] + result[3]
+        if cycles <= best[0]:
+            cycles += _waits(duties, total)
+        if cycles < best[0] or (cycles == best[0] and result[1] < best[1]):
+            best[0], best[1] = cycles, result[1]
+            for k in range(code.size):
+                order[k] = code[k]
         if not _following(code):
             return

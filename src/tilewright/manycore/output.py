@@ -1,10 +1,8 @@
 """The files of a plan on many cores: pages, pictures, the trace and the figures."""
 
-import html
 import json
 import shutil
 import tempfile
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +10,9 @@ import numpy as np
 
 from tilewright.errors import OutputError
 from tilewright.manycore.core_cost import LOOPS
+from tilewright.manycore.page import page_data, page_text
 from tilewright.manycore.plan import CorePlan
-from tilewright.manycore.told import allocation, core_uses, headline, lines, memory_uses, summary
-from tilewright.program.program import Compute, Task
-from tilewright.report.html.page import embedded
+from tilewright.manycore.told import summary
 from tilewright.runs.folder import check_place
 from tilewright.schedule.problem import Quantities
 
@@ -27,7 +24,6 @@ FILES = (
     "memory.png",
     "cost_lut.png",
 )
-MOST_NAMED = 12  # tensors that a tip names
 
 
 def check_target(folder: Path, *, force: bool = False) -> None:
@@ -62,96 +58,19 @@ def _write_all(plan: CorePlan, folder: Path) -> None:
 
     told = summary(plan)
     (folder / "summary.json").write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
-    title = f"{plan.model} on {plan.fabric.accelerator.name}"
     data = page_data(plan)
+    title = data["title"]
     for name, full in (("schedule.html", False), ("report.html", True)):
-        page = files("tilewright.manycore").joinpath("page.html").read_text(encoding="utf-8")
-        page = page.replace("DATA", embedded({**data, "full": full}), 1)
-        page = page.replace("TITLE", html.escape(title), 1)
-        (folder / name).write_text(page, encoding="utf-8")
-    (folder / "schedule.json").write_text(trace(plan), encoding="utf-8")
+        (folder / name).write_text(page_text(data, full=full), encoding="utf-8")
+    (folder / "schedule.json").write_text(trace(data), encoding="utf-8")
     plot_levels(levels(plan), f"{title}: what the cores' memories hold", folder / "memory.png")
     rows, columns, cycles, energy = cost_table(plan)
     plot_cost_table(rows, columns, cycles, energy, folder / "cost_lut.png")
 
 
-def _tensors(plan: CorePlan, number: int, task: Task) -> list[str]:
-    """What a task reads and writes: pieces with their numbers, bytes and memories."""
-    copies = plan.lowered.copies
-    numbers = plan.lowered.numbers[number]
-    places, tiles = plan.fabric.places, plan.tiles
-    told: list[str] = []
-    for label, listed in (("reads", copies.reads[numbers]), ("writes", copies.makes[numbers])):
-        shown = [copies.all[copy] for copy in listed]
-        names = [
-            f"{tiles.piece_name(c.piece)} {tiles.tensor_of(c.piece).box(c.piece)} "
-            f"in {places[c.place].name}"
-            for c in shown[:MOST_NAMED]
-        ]
-        more = [f"and {len(shown) - MOST_NAMED} more"] if len(shown) > MOST_NAMED else []
-        told += [f"{label} {name}" for name in (*names, *more)]
-    if not isinstance(task.work, Compute):
-        told.append(f"{task.moved * tiles.unit // 8:,} bytes")
-    return told
-
-
-def page_data(plan: CorePlan) -> dict[str, Any]:
-    """What the page shows, as plain lists."""
-    placed, machine, tiles = plan.lowered.placed, plan.lowered.machine, plan.tiles
-    layers = {layer.name: layer.number for layer in plan.workload.layers}
-    makers = {layer.result: layer.number for layer in plan.workload.layers}
-    starts, ends = placed.schedule.start.tolist(), placed.schedule.end.tolist()
-    engines = placed.problem.engine.tolist()
-    tasks: list[list[Any]] = []
-    for number, task in enumerate(placed.program.tasks):
-        group = layers.get(task.node, makers.get(task.node, len(layers)))
-        row = [engines[number], starts[number], ends[number], task.name, group]
-        tasks.append([*row, _tensors(plan, number, task)])
-    cores = allocation(plan)
-    position = plan.fabric.index
-    return {
-        "headline": headline(plan),
-        "lines": lines(plan),
-        "latency": max(1, placed.schedule.makespan),
-        "engines": [
-            *(engine.core for engine in machine.engines),
-            *(link.name for link in machine.links),
-        ],
-        "tasks": tasks,
-        "layers": [
-            [
-                layer.name,
-                cores[layer.name],
-                [position[core] for core in cores[layer.name]],
-                f"{layer.kind}, {'x'.join(map(str, layer.shape))}, "
-                f"{len(tiles.cuts[layer.number].intra)} cuts within a core",
-            ]
-            for layer in plan.workload.layers
-        ],
-        "cores": [
-            [use.name, use.busy, "; ".join(f"{c:,} {why}" for why, c in use.idle)]
-            for use in core_uses(plan)
-        ],
-        "memories": [
-            [use.name, use.peak, use.size, "no change" if use.larger is None else use.larger]
-            for use in memory_uses(plan)
-        ],
-        "front": [
-            [
-                p.latency,
-                round(p.energy),
-                p.memory // 8,
-                ", ".join(str(plan.fabric.cores[core][0]) for core in p.core_of),
-            ]
-            for p in plan.found.front
-        ],
-        "notes": list(plan.notes),
-    }
-
-
-def trace(plan: CorePlan) -> str:
-    """The schedule for ui.perfetto.dev: a track per core and carrier; a cycle is a nanosecond."""
-    data = page_data(plan)
+def trace(data: dict[str, Any]) -> str:
+    """What the page shows for ui.perfetto.dev: a track per core and carrier; a cycle is a
+    nanosecond."""
     events: list[dict[str, Any]] = []
     for number, name in enumerate(data["engines"]):
         for kind, given in (

@@ -36,6 +36,13 @@ class MemoryUse:
     size: int
     larger: int | None
 
+    def gain(self, latency: int) -> str:
+        """What more of it would buy."""
+        if self.larger is None:
+            return "no change: it is never full"
+        less = latency - self.larger
+        return f"{less:,} cycles less" if less > 0 else "no gain"
+
 
 def core_uses(plan: CorePlan) -> list[CoreUse]:
     """Busy and idle time of every core, read off the placed program."""
@@ -239,9 +246,6 @@ def memories_table(plan: CorePlan) -> Table:
     """Peaks of the memories."""
     table = Table("memory", "peak", "of", "twice as large would give")
     for use in memory_uses(plan):
-        gain = "no change: it is never full"
-        if use.larger is not None:
-            less = plan.best.latency - use.larger
-            gain = f"{less:,} cycles less" if less > 0 else "no gain"
+        gain = use.gain(plan.best.latency)
         table.add_row(use.name, format_bytes(use.peak), format_bytes(use.size), gain)
     return table

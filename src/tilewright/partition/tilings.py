@@ -12,8 +12,9 @@ from typing import Any
 from tilewright.errors import TilingError
 from tilewright.graph.graph import Graph
 from tilewright.graph.types import BITS, FLOATS
+from tilewright.tiling.cutting import cut_ops
 from tilewright.tiling.grid import AXES_BY_RANK, Cut, Split
-from tilewright.tiling.group import GroupTiles, check_convex, cut_ops, exports, typed_group
+from tilewright.tiling.group import GroupTiles, check_convex, exports, typed_group
 
 CHANNELS = {4: 1, 3: 2, 2: 1, 5: 1}  # rank -> the axis that filters make
 MOST_TILES = 1 << 16

@@ -7,7 +7,17 @@ from tilewright.peak.kernels import Kernel, is_alias, takes_over
 from tilewright.peak.network import Network
 
 PAGE = 4096
+ALIGNMENT = 64  # where a block of its own pages begins
+RECORD = 400  # what the runtime keeps about a tensor in memory, measured
+SLOT = 26  # and about a value of the network, whether it is in memory or not
 UNCOUNTED = -1  # the buffer of everything the caller or the session owns
+
+
+def buffer_bytes(size: int) -> int:
+    """What a tensor of so many bytes takes: from a page on it has pages of its own."""
+    if size >= PAGE:
+        size = -(-(size + ALIGNMENT) // PAGE) * PAGE
+    return size + RECORD
 
 
 class Buffers:
@@ -20,7 +30,9 @@ class Buffers:
     def __init__(self, network: Network, kernels: list[Kernel]) -> None:
         self.types = network.types
         self.outputs = network.outputs
-        self.total = 0
+        self.bookkeeping = network.runtime.bookkeeping
+        values = sum(len(kernel.outputs) for kernel in kernels)
+        self.total = SLOT * values if self.bookkeeping else 0
         # Reads of each value to come; being an output of the network is one that never comes.
         self.uses = Counter(chain.from_iterable(kernel.inputs for kernel in kernels))
         self.uses.update(network.outputs)
@@ -59,8 +71,8 @@ class Buffers:
     def _allocate(self, name: str, position: int) -> None:
         kind = self.types.get(name)
         size = 0 if kind is None else kind.bytes
-        if size > PAGE:
-            size = -(-size // PAGE) * PAGE
+        if kind is not None and self.bookkeeping:
+            size = buffer_bytes(size)
         self.of[name] = len(self.names)
         self.names.append(name)
         self.bytes.append(size)

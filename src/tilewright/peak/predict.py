@@ -15,6 +15,7 @@ Pass = Callable[[Network], None]
 BASIC: tuple[Pass, ...] = (
     simplify.fold_constants,
     simplify.drop_no_ops,
+    quantised.propagate,
     simplify.merge_duplicates,
     simplify.slices_to_split,
     simplify.cancel_transposes,

@@ -10,26 +10,88 @@ QUANTISED = frozenset(
         *("GlobalAveragePool", "Concat", "Softmax", "Gemm"),
     }
 )
+# Change places with the DequantizeLinear before them and with the QuantizeLinear behind them.
+MOVING = frozenset({"MaxPool", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Slice"})
 # Run on bytes as they are.
-ON_BYTES = frozenset(
-    {
-        *("MaxPool", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Resize"),
-        *("Slice", "Gather"),
-    }
-)
+ON_BYTES = MOVING | {"Flatten", "Resize", "Gather", "Split"}
 # Take what a channels-last convolution made, and leave it channels-last.
 CHANNELS_LAST = frozenset(
     {
         *("QLinearAdd", "QLinearMul", "QLinearSigmoid", "QLinearLeakyRelu", "QLinearConcat"),
         *("QLinearAveragePool", "QLinearGlobalAveragePool", "MaxPool"),
+        *("Slice", "Split", "Concat", "Resize"),
     }
 )
+
+
+def propagate(network: Network) -> None:
+    """Operators that only move numbers move bytes, of level BASIC: dequantised behind them instead
+    of before, quantised before them instead of behind."""
+    if not network.has("DequantizeLinear", "QuantizeLinear"):
+        return
+    for kernel in network.in_order(*MOVING):
+        real = network.producer.get(kernel.input(0))
+        name = kernel.output
+        if real is None or real.kind != "DequantizeLinear" or not _per_tensor(network, real):
+            continue
+        if kernel.domain or not kernel.single or name in network.outputs:
+            continue
+        if all(reader.kind == "QuantizeLinear" for reader in network.readers.get(name, ())):
+            continue  # runs on bytes as it is
+        moved = _as_bytes(network, name, real.inputs[0])
+        network.rewire(kernel, real.outputs[0], real.inputs[0])
+        kernel.outputs = (moved, *kernel.outputs[1:])
+        network.producer[moved] = kernel
+        network.add("DequantizeLinear", "", [moved, *real.inputs[1:]], [name])
+        if not network.uses(real.outputs[0]):
+            network.remove(real)
+    _quantise_early(network)
+
+
+def _quantise_early(network: Network) -> None:
+    """QuantizeLinear moves before the operators that feed it; where several meet, they are one."""
+    early: dict[tuple[str, ...], str] = {}
+    todo = network.in_order("QuantizeLinear")
+    while todo:
+        kernel = todo.pop()
+        mover = network.producer.get(kernel.input(0))
+        if mover is None or mover.kind not in MOVING or mover.domain:
+            continue
+        if not _per_tensor(network, kernel) or network.sole_reader(mover.output) is not kernel:
+            continue
+        source = mover.input(0)
+        if not source or network.is_constant(source) or source not in network.types:
+            continue
+        above = network.producer.get(source)
+        if above is not None and above.kind == "DequantizeLinear":
+            continue  # runs on bytes as it is
+        key = (source, *kernel.inputs[1:])
+        if key not in early:
+            early[key] = _as_bytes(network, source, kernel.output)
+            new = network.add("QuantizeLinear", "", [source, *kernel.inputs[1:]], [early[key]])
+            todo.append(new)
+        network.rewire(mover, source, early[key])
+        network.absorb(mover, kernel)
+
+
+def _per_tensor(network: Network, kernel: Kernel) -> bool:
+    """Whether one constant scale serves the whole tensor."""
+    return network.is_constant(kernel.input(1)) and network.size(kernel.input(1)) == 1
+
+
+def _as_bytes(network: Network, name: str, like: str) -> str:
+    """A value that holds another one in the type of a third."""
+    token = network.invent(name, "bytes", network.types[name].shape)
+    network.types[token] = network.types[like].with_shape(network.types[name].shape)
+    return token
 
 
 def fuse_quantised(network: Network) -> None:
     """Operators between bytes become quantised kernels, of level EXTENDED."""
     if not network.has("QuantizeLinear"):
         return
+    for kernel in network.in_order("Split"):
+        _split_bytes(network, kernel)
     for kernel in network.in_order():
         if kernel.kind not in QUANTISED and kernel.kind not in ON_BYTES:
             continue
@@ -54,6 +116,24 @@ def fuse_quantised(network: Network) -> None:
         _quantise(network, kernel)
 
 
+def _split_bytes(network: Network, kernel: Kernel) -> None:
+    """A Split between one DequantizeLinear and a QuantizeLinear for each part."""
+    real = network.producer.get(kernel.input(0))
+    tails = [network.sole_reader(name) for name in kernel.outputs]
+    behind = [tail for tail in tails if tail is not None and tail.kind == "QuantizeLinear"]
+    if kernel.domain or real is None or real.kind != "DequantizeLinear":
+        return
+    if len(behind) < len(tails):
+        return
+    network.rewire(kernel, real.outputs[0], real.inputs[0])
+    network.remove(*behind)
+    kernel.outputs = tuple(tail.outputs[0] for tail in behind)
+    for name in kernel.outputs:
+        network.producer[name] = kernel
+    if not network.uses(real.outputs[0]):
+        network.remove(real)
+
+
 def _quantizer(network: Network, kernel: Kernel) -> Kernel | None:
     """The QuantizeLinear behind the kernel; a Relu between them that costs nothing is taken in."""
     tail = network.sole_reader(kernel.output)
@@ -74,8 +154,11 @@ def _quantise(network: Network, kernel: Kernel) -> None:
         x, weight = kernel.input(0), kernel.input(1)
         kernel.inputs = (x, "", "", weight, *kernel.inputs[2:])
         network.become(kernel, "QLinearConv", "")
+    elif kernel.kind == "MatMul":
+        network.become(kernel, "QLinearMatMul", "")
     elif kernel.kind in QUANTISED:
-        network.become(kernel, f"QLinear{kernel.kind}", MICROSOFT)
+        name = "QGemm" if kernel.kind == "Gemm" else f"QLinear{kernel.kind}"
+        network.become(kernel, name, MICROSOFT)
     else:
         network.become(kernel, kernel.kind, "")
 
@@ -88,37 +171,31 @@ def quantised_channels_last(network: Network) -> None:
     plain: dict[str, None] = {}  # values that somebody wants as they were
     for kernel in network.in_order():
         reads = [n for n in kernel.inputs if n in network.types and n not in network.constants]
-        if kernel.kind == "QLinearConv" and not kernel.domain and _spatial(network, kernel):
-            source = kernel.inputs[0]
+        spatial = _spatial(network, *reads, *kernel.outputs)
+        source = kernel.input(0)
+        if kernel.kind == "QLinearConv" and not kernel.domain and spatial and source in reads:
             if source not in last:
                 last[source] = _moved(network, source)
                 network.add("Transpose", "", [source], [last[source]], {"perm": (0, 2, 3, 1)})
             kernel.read(0, last[source])
             network.become(kernel, "QLinearConv", MICROSOFT)
-        elif (
-            kernel.kind in CHANNELS_LAST
-            and reads
-            and all(name in last for name in reads)
-            and _spatial(network, kernel)
-        ):
+        elif spatial and kernel.kind in CHANNELS_LAST and last.keys() >= set(reads) != set():
             kernel.inputs = tuple(last.get(name, name) for name in kernel.inputs)
         else:
             plain.update(dict.fromkeys(name for name in reads if name in last))
             continue
-        name = kernel.outputs[0]
-        last[name] = _moved(network, name)
-        kernel.outputs = (last[name], *kernel.outputs[1:])
-        if name in network.outputs:
-            plain[name] = None
+        last.update({name: _moved(network, name) for name in kernel.outputs if name})
+        plain.update(dict.fromkeys(name for name in kernel.outputs if name in network.outputs))
+        kernel.outputs = tuple(last.get(name, name) for name in kernel.outputs)
     network.relink()
     for name in plain:
         if name not in network.producer and name not in network.graph.inputs:
             network.add("Transpose", "", [last[name]], [name], {"perm": (0, 3, 1, 2)})
 
 
-def _spatial(network: Network, kernel: Kernel) -> bool:
-    """Whether input and output are known and have channels and two axes of space."""
-    shapes = (network.shape(kernel.input(0)), network.shape(kernel.output))
+def _spatial(network: Network, *names: str) -> bool:
+    """Whether all values are known and have channels and two axes of space."""
+    shapes = [network.shape(name) for name in names if name]
     return all(shape is not None and len(shape) == 4 for shape in shapes)
 
 

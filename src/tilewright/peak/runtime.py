@@ -22,10 +22,12 @@ class Runtime:
     """How onnxruntime runs the model.
 
     Freed blocks are taken to leave the process at once: arena and memory reuse are off and malloc
-    maps every block from 64 KiB on its own. docs/onnxruntime-memory.md says why.
+    maps every block from a page on its own. docs/onnxruntime-memory.md says why.
     """
 
     block: int = field(default_factory=native_block)
     """Channels per block of the NCHWc layout; 1 means no layouts (optimisation level EXTENDED)."""
     extended: bool = True
     """Fusions of level EXTENDED; False is level BASIC, which has no layouts either."""
+    bookkeeping: bool = True
+    """What malloc and the runtime take beside the numbers; False counts the numbers alone."""

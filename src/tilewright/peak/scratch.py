@@ -9,11 +9,13 @@ from tilewright.peak.kernels import MICROSOFT, NCHWC, Kernel, is_pointwise
 CONV_SEGMENT = 64 * 1024  # the piece of the im2col matrix that one thread works on
 LRN_SHARE = 2.26  # of the output, measured
 CUBIC_SHARE = 0.34
+WIDE = 4  # bytes of a sum of quantised products, and of a quantised number made real
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}  # products of the whole sequence, each like the output
 SCRATCH_KINDS = frozenset(
     {
         *("Conv", "FusedConv", "ConvTranspose", "QLinearConv", "Softmax", "LogSoftmax", "LRN"),
         *("Where", "GroupNormalization", "Mish", "HardSwish", "Resize"),
+        *("QLinearMatMul", "QGemm", "QLinearAveragePool", "ConvInteger"),
         *GATES,
     }
 )
@@ -33,6 +35,12 @@ def scratch_bytes(kernel: Kernel, types: Mapping[str, TensorType]) -> int:
             return _conv(kernel, x, types.get(kernel.input(1)), out)
         case "QLinearConv":
             return _quantised_conv(kernel, x, types.get(kernel.input(3)), out)
+        case "ConvInteger":
+            return _columns(kernel, types.get(kernel.input(1)), out)
+        case "QLinearMatMul" | "QGemm":
+            return WIDE * out.size  # sums before they are scaled
+        case "QLinearAveragePool":
+            return WIDE * x.size  # its input as real numbers
         case "Softmax" | "LogSoftmax":
             # Another axis than the last is moved to the end and back.
             axis = kernel.integer("axis", -1) % len(x.shape)
@@ -64,6 +72,13 @@ def _conv(kernel: Kernel, x: TensorType, weight: TensorType | None, out: TensorT
     return whole if weight.shape[0] // group > positions else min(CONV_SEGMENT, whole)
 
 
+def _columns(kernel: Kernel, weight: TensorType | None, out: TensorType) -> int:
+    """The im2col matrix of a convolution of integers: all of one group."""
+    if weight is None or len(weight.shape) < 2 or is_pointwise(kernel, weight.shape[2:]):
+        return 0
+    return weight.with_shape((*weight.shape[1:], *out.shape[2:])).bytes
+
+
 def _quantised_conv(
     kernel: Kernel, x: TensorType, weight: TensorType | None, out: TensorType
 ) -> int:
@@ -78,7 +93,7 @@ def _quantised_conv(
     aligned = filters % 16 == 0 and (depthwise or channels % 4 == 0)
     alone = depthwise or group == 1
     symmetric = alone and aligned and (x.dtype, weight.dtype) == ("uint8", "int8")
-    needed = 0 if symmetric else 4 * filters
+    needed = 0 if symmetric else WIDE * filters
     if depthwise or (symmetric and not is_pointwise(kernel, weight.shape[2:])):
         needed += 8 * prod(window)
     elif not is_pointwise(kernel, weight.shape[2:]):

@@ -8,15 +8,15 @@ from tilewright.plan.plan import GroupPlan
 
 
 def order_with(
-    graph: Graph, groups: Sequence[GroupPlan], pair: tuple[int, int]
+    graph: Graph, groups: Sequence[GroupPlan], together: Sequence[int]
 ) -> list[int] | None:
-    """An order of the groups with a pair as one (its first stands for both), close to the one they
-    have; None where they would wait for each other."""
-    first, second = pair
+    """An order of the groups with some of them as one (the first of these stands for all), close to
+    the one they have; None where they would wait for each other."""
+    first, *others = together
     home = {name: i for i, group in enumerate(groups) for name in group.nodes}
-    joined = {name: first if number == second else number for name, number in home.items()}
+    joined = {name: first if number in others else number for name, number in home.items()}
     order = order_of(graph, joined, len(groups))
-    return None if order is None else [number for number in order if number != second]
+    return None if order is None else [number for number in order if number not in others]
 
 
 def order_of(graph: Graph, home: Mapping[str, int], count: int) -> list[int] | None:

@@ -13,7 +13,9 @@ from tilewright.errors import TilewrightError
 from tilewright.tiling.grid import Halo, Split
 from tilewright.units import noun
 
-_PLAN_KEYS = frozenset({"model", "machine", "dtype", "groups", "resident", "reloaded", "shared"})
+_PLAN_KEYS = frozenset(
+    {"model", "machine", "dtype", "images", "batched", "groups", "resident", "reloaded", "shared"}
+)
 _GROUP_KEYS = frozenset({"nodes", "splits", "core_split", "place", "replicated", "cores"})
 _OLD_KEYS = {"spread": "core_split", "everywhere": "replicated"}  # of groups, still read
 _SPLIT_KEYS = frozenset({"axis", "parts", "halo"})
@@ -59,8 +61,9 @@ class Plan:
     """Decisions only: what follows from them is the Program's. `resident` tensors stay in the
     scratchpads from the group that makes them to those that read them, except for the nodes that
     `reloaded` names for a tensor: these read it from the main memory. `shared` names memories that
-    all cores reach, and the tensors that pass through them instead of the main memory. `notes` are
-    remarks of who read it from a file."""
+    all cores reach, and the tensors that pass through them instead of the main memory. It is one of
+    a network whose nodes are repeated for so many `images`, but for those that stay `batched`.
+    `notes` are remarks of who read it from a file."""
 
     model: str
     machine: str
@@ -69,6 +72,8 @@ class Plan:
     resident: tuple[str, ...] = ()
     reloaded: tuple[tuple[str, tuple[str, ...]], ...] = ()
     shared: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    images: int = 1
+    batched: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=(), compare=False)
 
     def __repr__(self) -> str:
@@ -107,8 +112,12 @@ def plan_text(plan: Plan) -> str:
         "model": plan.model,
         "machine": plan.machine,
         "dtype": plan.dtype,
-        "groups": groups,
     }
+    if plan.images > 1:
+        document["images"] = plan.images
+    if plan.batched:
+        document["batched"] = list(plan.batched)
+    document["groups"] = groups
     if plan.resident:
         document["resident"] = list(plan.resident)
     if plan.reloaded:
@@ -142,6 +151,8 @@ def read_plan(path: Path) -> Plan:
         tuple(str(name) for name in _items(top, "resident", path, "the plan")),
         _lists(top, "reloaded", path),
         _lists(top, "shared", path),
+        _images(top, path),
+        tuple(str(name) for name in _items(top, "batched", path, "the plan")),
         tuple(
             f"'{path}': '{old}' of groups is called '{new}' now"
             for old, new in _OLD_KEYS.items()
@@ -185,6 +196,13 @@ def _lists(top: Mapping[str, Any], key: str, path: Path) -> tuple[tuple[str, tup
     return tuple(
         (str(name), tuple(str(item) for item in _items(found, name, path, key))) for name in found
     )
+
+
+def _images(top: Mapping[str, Any], path: Path) -> int:
+    found: Any = top.get("images", 1)
+    if not isinstance(found, int) or isinstance(found, bool) or found < 1:
+        raise PlanError(f"'{path}': 'images' has to be a whole number from 1 on")
+    return found
 
 
 def _mapping(value: Any, path: Path, where: str) -> Mapping[str, Any]:

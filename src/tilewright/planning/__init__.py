@@ -67,13 +67,13 @@ def plan(
         progress("bounding what any plan takes")
         bounds = bounds_of(legal.graph, machine, dtype)
         progress("lowering, placing and scheduling")
-        placed = lowered(legal.graph, machine, decision.plan, decision.without, watch)
+        placed = lowered(decision.graph, machine, decision.plan, decision.without, watch)
     progress("validating")
     validate(placed, machine)
     return Planned(
         decision.plan,
         machine,
-        legal.graph,
+        decision.graph,
         placed,
         account_of(placed, machine),
         bounds,

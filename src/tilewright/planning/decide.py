@@ -13,6 +13,7 @@ from tilewright.graph.ops.spec import Engine
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Place, Plan, PlanError, group_label
 from tilewright.program.metrics import Objective
+from tilewright.search.batch import search_batch
 from tilewright.search.candidates.layers import layer_by_layer as plan_layers
 from tilewright.search.effort import Effort
 from tilewright.search.explanation.ablation import Ablation, ablate
@@ -20,7 +21,9 @@ from tilewright.search.found import Found
 from tilewright.search.fusion import Fusion
 from tilewright.search.grouping.patterns import Pattern
 from tilewright.search.progress import Tell
-from tilewright.tiling.group import cut_group, exports, typed_group, whole_tile
+from tilewright.tiling.cutting import cut_group
+from tilewright.tiling.group import exports, typed_group, whole_tile
+from tilewright.tiling.images import by_image
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +67,11 @@ def counts_energy(machine: Machine) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A plan, what a search compared it with, the passes it is lowered without, and remarks."""
+    """A plan and the network it is for (that of the options, or with nodes repeated for images),
+    what a search compared it with, the passes it is lowered without, and remarks."""
 
     plan: Plan
+    graph: Graph
     without: frozenset[str]
     found: Found | None = None
     ablation: Ablation | None = None
@@ -80,6 +85,7 @@ def decide(
     name, without = options.name, options.without
     given = options.plan
     if given is not None:
+        graph = _repeated(graph, given, options.plan_name)
         check_plan(given, options.plan_name, graph)
         notes = given.notes
         if given.machine != machine.name:
@@ -88,10 +94,10 @@ def decide(
                 f"{options.plan_name} was made for {given.machine}, not for {machine.name}",
             )
         taken = replace(given, model=name, machine=machine.name, dtype=dtype)
-        return Decision(taken, without, notes=notes)
+        return Decision(taken, graph, without, notes=notes)
     if options.layer_by_layer or not graph.nodes:  # where nothing is computed, nothing is searched
         progress("choosing tiles")
-        return Decision(plan_layers(graph, machine, dtype, name), without)
+        return Decision(plan_layers(graph, machine, dtype, name), graph, without)
     if options.ablation:
         compared, found = ablate(
             graph,
@@ -105,7 +111,7 @@ def decide(
             progress=progress,
         )
         last = compared.steps[-1]
-        return Decision(last.plan, last.without, found, compared)
+        return Decision(last.plan, graph, last.without, found, compared)
     search = Fusion(
         graph,
         machine,
@@ -116,8 +122,19 @@ def decide(
         patterns=options.patterns,
         progress=progress,
     )
-    found = search.run(options.effort)
-    return Decision(found.best.plan, without, found, notes=tuple(search.space.notes))
+    searched = search_batch(search, options.effort)
+    plan = searched.found.best.plan
+    return Decision(plan, searched.graph, without, searched.found, notes=searched.notes)
+
+
+def _repeated(graph: Graph, plan: Plan, label: str) -> Graph:
+    """The network of a plan, its nodes repeated for so many images as it says."""
+    if plan.images == 1:
+        return graph
+    try:
+        return by_image(graph, plan.images, plan.batched).graph
+    except TilingError as error:
+        raise PlanError(f"{label}: {error}") from None
 
 
 @contextmanager

@@ -48,25 +48,17 @@ def _alternates(rows: list[Row]) -> bool:
     several = False
     for row in rows:
         if row.kind == COMPUTE:
-            several |= engines.setdefault(row.turn, row.engine) != row.engine
+            engine = row.price.engine
+            several |= engines.setdefault(row.turn, engine) != engine
     return several and len(engines) > 1
 
 
 def _block(made: GroupRows, tables: Tables) -> Block:
     used = _drop_unused(made)
     rows = [
-        (
-            row.kind,
-            row.engine,
-            row.source,
-            row.target,
-            row.cycles,
-            row.moved,
-            row.copy,
-            row.choice,
-            row.turn,
-        )
+        (row.kind, engine, row.source, row.target, cycles, moved, copy, choice, row.turn)
         for row in made.rows
+        for engine, cycles, _, moved, copy, choice in (row.price,)
     ]
     accesses = [
         (slot if slot < 0 else used[slot], offset, look, write)
@@ -76,10 +68,10 @@ def _block(made: GroupRows, tables: Tables) -> Block:
     ]
     alignments = [memory.alignment for memory in tables.machine.memories]
     kept = [made.buffers[slot] for slot in used]
-    buffers = [(local.memory, local.size, alignments[local.memory]) for local in kept]
+    buffers = [(memory, size, alignments[memory]) for memory, size, _, _ in kept]
     return Block(
         np.array(rows, np.int64).reshape(-1, 9).T.copy(),
-        np.array([row.energy for row in made.rows], np.float64),
+        np.array([row.price.energy for row in made.rows], np.float64),
         np.array([len(row.reads) + len(row.writes) for row in made.rows], np.int64),
         np.array(accesses, np.int64).reshape(-1, 4).T.copy(),
         np.array(buffers, np.int64).reshape(-1, 3).T.copy(),

@@ -11,7 +11,7 @@ from math import prod
 
 from tilewright.geometry.box import Span
 from tilewright.graph.graph import Array, Graph, Node
-from tilewright.graph.ops import spec_of
+from tilewright.graph.ops import accesses_of, spec_of
 from tilewright.graph.ops.spec import Engine
 from tilewright.program.layout import Layouts, dense_strides
 from tilewright.program.program import View
@@ -73,7 +73,7 @@ def _pack(graph: Graph, layouts: Layouts, node: Node) -> Pack | None:
     both = (weights, bias)
     if any(n not in graph.constants or len(graph.consumers[n]) != 1 for n in both):
         return None
-    access = known[0].access(known[1], 0)
+    access = accesses_of(graph, node)[0]
     if access is None or len(access.inputs) != 3:
         return None
     rules, row = access.inputs[1:3]

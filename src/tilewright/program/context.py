@@ -4,10 +4,8 @@ tables that rows refer to. Worked out once, and kept while plans are compared.""
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tilewright.cost.base import Workload, views_of
+from tilewright.cost.base import Workload
 from tilewright.cost.from_graph import workload_of
-from tilewright.cost.models import models_of
-from tilewright.geometry.box import Span
 from tilewright.graph.graph import Graph
 from tilewright.graph.ops.spec import Tile
 from tilewright.graph.ops.views import dense_strides
@@ -16,8 +14,9 @@ from tilewright.program.constants import constant_view, immediate, packs_of
 from tilewright.program.faults import LoweringError
 from tilewright.program.layout import Layouts
 from tilewright.program.program import View
+from tilewright.program.rows import Price
 from tilewright.program.signature import Signatures
-from tilewright.program.tables import Look, Tables
+from tilewright.program.tables import Look, tables_of
 from tilewright.tiling.group import TiledOp
 
 Ints = tuple[int, ...]
@@ -25,14 +24,12 @@ Ints = tuple[int, ...]
 
 class Work(NamedTuple):
     """What tiles that look alike have in common: the operands they read and the outputs they write,
-    by number; the engine, what the work costs there, and its number."""
+    by number; the number of their work, and what it costs."""
 
     number: int
     operands: Ints
     results: Ints
-    engine: int
-    cycles: int
-    energy: float
+    price: Price
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,27 +48,21 @@ class Context:
 
     def __init__(self, graph: Graph, machine: Machine, dtype: str) -> None:
         self.graph, self.machine, self.dtype = graph, machine, dtype
-        self.tables = Tables(machine)
+        self.tables = tables_of(machine)
         self.layouts = Layouts.of(graph, machine, dtype)
         self.packs = dict(packs_of(graph, self.layouts))
-        self.models = models_of(machine)
         self.signatures = Signatures(graph, self.layouts, self.packs)
         self.main = self.tables.hardware.main
         self.usable: list[int] = self.tables.hardware.usable.tolist()
         self.home: list[int] = self.tables.hardware.home.tolist()
-        self.works: list[tuple[int, Workload]] = []
-        self._work_numbers: dict[tuple[int, Workload], int] = {}
         self._works: dict[tuple[int, int, object], Work] = {}
         self._tasks: dict[tuple[int, object], tuple[Workload, Ints, Ints]] = {}
-        self._bests: dict[tuple[Ints, Workload], tuple[int, int, float]] = {}
-        self._reshaped: dict[int, tuple[int, int, float]] = {}
         self._locals: dict[tuple[int, Ints], tuple[int, Ints]] = {}
         self._kinds = {name: kind.dtype for name, kind in graph.types.items()}
         self._items: dict[str, int] = {}
         self._hops: dict[tuple[int, int], Ints] = {}
         self._lying: dict[str, Lying] = {}
         self._root_bytes: dict[str, int] = {}
-        self._wholes: dict[str, Span] = {}
         self._memory_of: dict[tuple[int, bool], int] = {}
 
     def item(self, name: str) -> int:
@@ -84,14 +75,6 @@ class Context:
     def look(self, name: str, shape: Ints, strides: Ints) -> int:
         """The number of views of a value's elements that lie so."""
         return self.tables.look(shape, strides, self._kinds[name], self.item(name))
-
-    def whole(self, name: str) -> Span:
-        """All positions of a value."""
-        known = self._wholes.get(name)
-        if known is None:
-            shape = self.graph.types[name].shape
-            known = self._wholes[name] = ((0,) * len(shape), shape)
-        return known
 
     def local(self, name: str, shape: Ints) -> tuple[int, Ints]:
         """Bytes and strides of a region of a value in a core's memory."""
@@ -199,40 +182,8 @@ class Context:
             operands = operands_of(self.graph, tiled, tile)
             known = self._tasks[key] = (work, operands, results_of(tile))
         work, operands, results = known
-        engine, cycles, energy = self._best(core, work)
-        return Work(self.work_number(engine, work), operands, results, engine, cycles, energy)
-
-    def _best(self, core: int, work: Workload) -> tuple[int, int, float]:
-        """The engine of a core that does the work best, and what it costs there; the same for cores
-        whose engines are alike."""
-        engines = self.machine.cores[core].engines
-        key = (tuple([id(self.models.model(engine)) for engine in engines]), work)
-        known = self._bests.get(key)
-        if known is None:
-            engine, cost = self.models.best(self.machine.cores[core], work)
-            known = self._bests[key] = (engines.index(engine), cost.cycles, cost.energy_pj)
-        place, cycles, energy = known
-        return self.tables.engine_number[engines[place].name], cycles, energy
-
-    def work_number(self, engine: int, work: Workload) -> int:
-        """The number of work on an engine."""
-        known = self._work_numbers.get((engine, work))
-        if known is None:
-            known = self._work_numbers[engine, work] = len(self.works)
-            self.works.append((engine, work))
-        return known
-
-    def reshaped(self, number: int) -> tuple[int, int, float]:
-        """Work seen in the height x width that costs least: its number, cycles and energy."""
-        known = self._reshaped.get(number)
-        if known is None:
-            engine, work = self.works[number]
-            model = self.models.model(self.machine.engines[engine])
-            best = min(views_of(work), key=lambda view: model.cost(view).cycles)
-            cost = model.cost(best)
-            found = (self.work_number(engine, best), cost.cycles, cost.energy_pj)
-            known = self._reshaped[number] = found
-        return known
+        number, price = self.tables.works.best(core, work)
+        return Work(number, operands, results, price)
 
 
 def operands_of(graph: Graph, tiled: TiledOp, tile: Tile) -> Ints:

@@ -78,10 +78,12 @@ def _hull(cuts: Iterable[Cut], core_split: int | None, taken: range) -> Box:
         some = cut.intervals
         if cut.dim is not None and cut.dim == core_split:
             some = some[taken.start : taken.stop]
-        hull = Interval(0, 0)
-        for interval in some:
-            hull = hull.hull(interval)
-        found.append(hull)
+        there = [interval for interval in some if interval[0] < interval[1]]
+        if there:
+            start, stop = min([i[0] for i in there]), max([i[1] for i in there])
+            found.append(Interval(start, stop))
+        else:
+            found.append(Interval(0, 0))
     return Box(tuple(found))
 
 

@@ -29,7 +29,7 @@ def columns_of(program: Program, tables: Tables) -> Columns:
         if isinstance(task.work, Transfer):
             kind = COPY
             source, target = (tables.memory_number[name] for name in task.work.route)
-            copy = tables.copy(source, target, reads[0], writes[0])
+            copy = tables.copy(source, target, reads[0], writes[0]).copy
             names = [way.link.name for way in tables.costs[copy].ways]
             choice = names.index(task.engine)
         elif not isinstance(task.work, Compute):

@@ -6,6 +6,7 @@ from math import prod
 from tilewright.geometry.box import Box
 from tilewright.graph.graph import Graph
 from tilewright.graph.ops import spec_of
+from tilewright.graph.ops.spec import is_given
 from tilewright.graph.ops.views import dense_strides
 from tilewright.graph.types import BITS, FLOATS
 from tilewright.machine.dtypes import element_bits
@@ -80,7 +81,7 @@ class Layouts:
         """Whether an image stays packed in scratchpads too: an input of the network with so few
         channels that arrays read it so. All others have their channels expanded on the way in."""
         shape = self.graph.types[name].shape
-        return name in self.graph.inputs and shape[1] <= self.machine.packed_channels
+        return is_given(self.graph, name) and shape[1] <= self.machine.packed_channels
 
     def bytes(self, name: str, shape: tuple[int, ...], *, aligned: bool) -> int:
         """Bytes such a tensor takes, alignment of channels included."""

@@ -11,6 +11,7 @@ from tilewright.graph.graph import Graph
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import GroupPlan, Place, Plan, group_label
 from tilewright.program.block import Block, block_of
+from tilewright.program.build import group_rows
 from tilewright.program.context import Context, Lying
 from tilewright.program.cut import GroupCut, cut_of
 from tilewright.program.faults import LoweringError
@@ -19,12 +20,13 @@ from tilewright.program.main_memory import Main, main_of
 from tilewright.program.main_rows import main_rows
 from tilewright.program.pipeline import LOCAL, PIPELINING, PREFETCH, QUEUES
 from tilewright.program.regions import Regions, regions_of
-from tilewright.program.rows import Surroundings, group_rows
+from tilewright.program.rows import Surroundings
 from tilewright.program.shared import Shared
 from tilewright.program.signature import Signature
 from tilewright.program.timed import Short, Switches, Timed, timed
+from tilewright.tiling.cutting import cut_ops
 from tilewright.tiling.grid import Halo
-from tilewright.tiling.group import cut_ops, typed_group
+from tilewright.tiling.group import typed_group
 
 
 class Outer(NamedTuple):

@@ -14,7 +14,7 @@ from tilewright.machine.machine import Hop
 from tilewright.program.columns import COMPUTE, WHOLE
 from tilewright.program.faults import LoweringError
 from tilewright.program.layout import part
-from tilewright.program.rows import Access, GroupRows, Outside, Row, Title
+from tilewright.program.rows import Access, GroupRows, Outside, Price, Row, Title
 from tilewright.tiling.group import TiledOp, typed_group, whole_tile
 
 if TYPE_CHECKING:
@@ -61,32 +61,26 @@ def _whole(context: "Context", node: Node, slots: dict[str, int], lies: Lies) ->
     """An operator as one task, costed from its bytes: whoever runs it, they pass the memory."""
     main = context.machine.main_memory
     link, route = _hop(context)
-    reads = [context.view(lies(name)) for name in (*node.inputs, *node.captures) if name]
-    writes = [context.view(lies(name)) for name in node.writes]
-    copies = [Copy(*view.runs()) for view in (*reads, *writes)]
-    energy = sum(view.bytes for view in reads) * main.read_pj_per_byte
-    energy += sum(view.bytes for view in writes) * main.write_pj_per_byte
+    read = [context.view(lies(name)) for name in (*node.inputs, *node.captures) if name]
+    written = [context.view(lies(name)) for name in node.writes]
+    copies = [Copy(*view.runs()) for view in (*read, *written)]
+    energy = sum(view.bytes for view in read) * main.read_pj_per_byte
+    energy += sum(view.bytes for view in written) * main.write_pj_per_byte
 
     def access(name: str) -> Access:
         return slots[name], 0, lies(name).look
 
-    return Row(
-        WHOLE,
+    price = Price(
         context.tables.engine_number[link.name],
-        (0,),
-        0,
-        [access(name) for name in (*node.inputs, *node.captures) if name],
-        [access(name) for name in node.writes],
-        cycles=max(start_cycles(copy, link, route) for copy in copies),
-        moved=sum(moved_bytes(copy, route) for copy in copies),
-        energy=energy,
-        title=Title.WHOLE,
+        max(start_cycles(copy, link, route) for copy in copies),
+        energy,
+        sum(moved_bytes(copy, route) for copy in copies),
     )
+    reads = [access(name) for name in (*node.inputs, *node.captures) if name]
+    return Row(WHOLE, price, (0,), 0, reads, [access(name) for name in node.writes], Title.WHOLE)
 
 
-def _moved(
-    context: "Context", number: int, tiled: TiledOp, slots: dict[str, int], lies: Lies
-) -> Row:
+def _moved(context: "Context", op: int, tiled: TiledOp, slots: dict[str, int], lies: Lies) -> Row:
     """Data movement by copies within the main memory."""
     if tiled.spec.engine is not Engine.MOVE:
         raise LoweringError(f"'{tiled.node.name}' ({tiled.node.kind}) has to run on a core")
@@ -105,16 +99,11 @@ def _moved(
     copies = [Copy(*context.view(lies(name)).runs()) for name in tiled.node.writes]
     work = workload_of(tiled.spec, tiled.op, tile, context.dtype)
     engine = context.tables.engine_number[link.name]
-    return Row(
-        COMPUTE,
+    price = Price(
         engine,
-        (number,),
-        0,
-        reads,
-        writes,
-        context.work_number(engine, work),
         sum(start_cycles(copy, link, route) for copy in copies),
-        2 * sum(moved_bytes(copy, route) for copy in copies),
         sum(c.bytes for c in copies) * (main.read_pj_per_byte + main.write_pj_per_byte),
-        title=Title.MOVE,
+        2 * sum(moved_bytes(copy, route) for copy in copies),
     )
+    number = context.tables.works.number(engine, work)
+    return Row(COMPUTE, price, (op,), 0, reads, writes, Title.MOVE, number)

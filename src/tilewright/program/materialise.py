@@ -18,7 +18,8 @@ from tilewright.program.program import Buffer, Compute, Program, Task, Transfer,
 from tilewright.program.rows import Row, Title
 from tilewright.program.shared import Owner
 from tilewright.schedule.problem import Ids
-from tilewright.tiling.group import GroupTiles, TiledOp, cut_ops, typed_group, whole_tile
+from tilewright.tiling.cutting import cut_ops
+from tilewright.tiling.group import GroupTiles, TiledOp, typed_group, whole_tile
 
 _WORDS = {
     Title.LOAD: "load",
@@ -113,7 +114,8 @@ class _Group:
             steps = (*steps, Step(last.kind, last.attributes, inputs, last.outputs))
             reads += more - 1
             folded += f"+{last.kind}"
-        return Compute(steps, self.lowering.context.works[row.work][1]), folded
+        works = self.lowering.context.tables.works.numbered
+        return Compute(steps, works[row.work][1]), folded
 
     def whole(self) -> Whole:
         """An operator that runs in one piece."""
@@ -185,8 +187,8 @@ class _Maker:
         for owner in self.linked.owners:
             add(owner.name, owner.name)
         for group, (_, block, names) in zip(self.groups, self.linked.groups, strict=True):
-            for local in block.locals:
-                add(f"{names[local.value]}@{group.labels[local.turn]}", names[local.value])
+            for _, _, value, turn in block.locals:
+                add(f"{names[value]}@{group.labels[turn]}", names[value])
         return tuple(found)
 
     def _views(self, number: int) -> tuple[tuple[View, ...], tuple[View, ...]]:
@@ -203,7 +205,8 @@ class _Maker:
         group, (plan_number, _, names) = self.groups[place], self.linked.groups[place]
         reads, writes = self._views(number)
         node = group.nodes[row.ops[-1]].name
-        engine, cycles, moved = self.tables.engines[row.engine], row.cycles, row.moved
+        price = row.price
+        engine, cycles, moved = self.tables.engines[price.engine], price.cycles, price.moved
         work: Compute | Transfer | Whole
         if row.kind == COPY:
             work = Transfer((self.memories[row.source], self.memories[row.target]))
@@ -216,7 +219,7 @@ class _Maker:
                 home = self.lowering.context.home[row.target]
                 name += f">{self.lowering.machine.cores[home].name}"
             if choice >= 0:
-                way = self.tables.costs[row.copy].ways[choice]
+                way = self.tables.costs[price.copy].ways[choice]
                 engine, cycles, moved = way.link.name, way.cycles, way.moved
             node = group.nodes[row.ops[0]].name
         elif row.kind == WHOLE:
@@ -235,7 +238,7 @@ class _Maker:
             writes,
             cycles,
             moved,
-            row.energy,
+            price.energy,
             after,
             node,
             plan_number,

@@ -9,7 +9,7 @@ from tilewright.machine.machine import Machine
 from tilewright.memory import Misfit, Reason
 from tilewright.program.from_program import columns_of
 from tilewright.program.program import Program
-from tilewright.program.tables import Tables
+from tilewright.program.tables import Tables, tables_of
 from tilewright.program.timed import Short, Timed, timed_in_order
 from tilewright.schedule.problem import Problem as TaskProblem
 from tilewright.schedule.problem import Schedule
@@ -74,7 +74,7 @@ def fixed_buffers(program: Program) -> set[int]:
 def place(program: Program, machine: Machine, *, deal: bool = False) -> Placed:
     """Link a program in its order, allocate every memory, order reuse, simulate; where `deal`,
     copies are dealt out over the links anew."""
-    tables = Tables(machine)
+    tables = tables_of(machine)
     found = timed_in_order(columns_of(program, tables), tables, deal=deal)
     starts, needs = found.needs.start.tolist(), found.needs.needs.tolist()
     tasks = [

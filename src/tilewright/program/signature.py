@@ -11,6 +11,7 @@ from typing import cast
 import numpy as np
 
 from tilewright.graph.graph import Array, Graph, Node
+from tilewright.graph.ops.spec import is_given
 from tilewright.program.constants import Pack, immediate
 from tilewright.program.layout import Layouts
 from tilewright.tiling.group import exports
@@ -90,7 +91,7 @@ class Signatures:
                 constant is not None,
                 numbers,
                 immediate(self.graph, name) is None,
-                name in self.graph.inputs,
+                is_given(self.graph, name),
                 name in self.graph.outputs,
                 name in self.layouts.images,
                 self.layouts.item(name),

@@ -13,6 +13,8 @@ from tilewright.errors import TilewrightError
 from tilewright.machine.machine import Link, Machine
 from tilewright.program.columns import Copies, Hardware, Views
 from tilewright.program.program import runs_of
+from tilewright.program.rows import Price
+from tilewright.program.works import Works
 from tilewright.schedule.problem import Engine, Resources
 
 Shape = tuple[int, ...]
@@ -29,7 +31,8 @@ class Look(NamedTuple):
 
 
 class Tables:
-    """Append-only: numbers stay what they are as long as the tables live."""
+    """What is true of a machine whatever runs on it. Append-only: numbers stay what they are as
+    long as the tables live."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
@@ -47,9 +50,11 @@ class Tables:
             for memory in machine.memories
             if all(route.multicast for route in link.routes if route.source == memory.name)
         )
+        self.works = Works(machine, self.engine_number)
         self.looks: list[Look] = []
         self.costs: list[CopyCost] = []
-        self._look_number: dict[Look, int] = {}
+        self.prices: list[Price] = []
+        self._look_number: dict[tuple[Shape, Shape, str, int], int] = {}
         self._copy_number: dict[tuple[int, int, int, int], int] = {}
         self._cost_number: dict[tuple[int, int, Copy], int] = {}
         wide = max(_ways(machine))
@@ -60,16 +65,16 @@ class Tables:
 
     def look(self, shape: Shape, strides: Shape, dtype: str, item: int) -> int:
         """The number of views that lie so."""
-        key = Look(shape, strides, dtype, item)
+        key = (shape, strides, dtype, item)
         known = self._look_number.get(key)
         if known is None:
             known = self._look_number[key] = len(self.looks)
-            self.looks.append(key)
+            self.looks.append(Look(*key))
             self._add_view(shape, strides, item)
         return known
 
-    def copy(self, source: int, target: int, read: int, written: int) -> int:
-        """The number of copies between two memories whose views lie so: the one in more pieces
+    def copy(self, source: int, target: int, read: int, written: int) -> Price:
+        """What copies between two memories cost whose views lie so: the one in more pieces
         counts."""
         key = (source, target, read, written)
         known = self._copy_number.get(key)
@@ -78,7 +83,7 @@ class Tables:
             pieces = [Copy(*runs_of(look.shape, look.strides, look.item)) for look in looks]
             known = self._new_copy(source, target, max(pieces, key=lambda piece: piece.runs))
             self._copy_number[key] = known
-        return known
+        return self.prices[known]
 
     def _new_copy(self, source: int, target: int, copy: Copy) -> int:
         known = self._cost_number.get((source, target, copy))
@@ -112,6 +117,9 @@ class Tables:
         for column, row in zip(self._copies, rows, strict=False):
             column.append(row + [-1] * (column.wide - len(row)))
         self._copies[-1].append(cost.small)
+        way, number = cost.ways[cost.first], len(self.prices)
+        engine = rows[0][cost.first]
+        self.prices.append(Price(engine, way.cycles, cost.energy_pj, way.moved, number, cost.first))
 
     def bytes_of(self, look: int) -> int:
         """Bytes of the elements of views that lie so."""
@@ -126,6 +134,17 @@ class Tables:
     def copies(self) -> Copies:
         """All copies as arrays, a column for every way."""
         return Copies(*(column.array for column in self._copies))
+
+
+_latest: list[Tables] = []
+
+
+def tables_of(machine: Machine) -> Tables:
+    """The tables of a machine. Those of the machine asked for last are kept: many networks and
+    plans in a row are lowered for the same one."""
+    if not _latest or _latest[0].machine is not machine:
+        _latest[:] = [Tables(machine)]
+    return _latest[0]
 
 
 class Growing:

@@ -1,54 +1,103 @@
 """Regions of tiles, looked up axis by axis: cuts are separable, so a grid of any size has a row per
-axis and position, and a tile picks from them."""
+axis and position. Tiles at the same positions along the dimensions that matter share one region."""
 
-from tilewright.geometry.box import Span, span_of
-from tilewright.geometry.interval import Interval
+from collections.abc import Callable, Sequence
+from operator import sub
+from typing import NamedTuple
+
+from tilewright.geometry.box import Box, Ints
 from tilewright.graph.ops.spec import Tile
 from tilewright.program.cut import Index
 from tilewright.tiling.grid import Cut
 from tilewright.tiling.group import GroupTiles, TiledOp, ValueTiles
 
 _Axis = tuple[int | None, list[int], list[int]]
-_ANY = Interval(0, 1)
 
 
-def _axis(cut: Cut) -> _Axis:
-    starts = [interval.start for interval in cut.intervals]
-    stops = [max(interval.start, interval.stop) for interval in cut.intervals]
-    return cut.dim, starts, stops
+class Spot(NamedTuple):
+    """A region of a value: its first positions, those behind its last ones, and its extents."""
+
+    starts: Ints
+    stops: Ints
+    shape: Ints
+
+    def covers(self, other: "Spot") -> bool:
+        """Whether it holds another region."""
+        below = all(a <= b for a, b in zip(self.starts, other.starts, strict=True))
+        return below and all(a >= b for a, b in zip(self.stops, other.stops, strict=True))
+
+    def common(self, box: Box) -> "Spot | None":
+        """What of it lies in a box, None where that is nothing."""
+        starts = tuple([max(a, i.start) for a, i in zip(self.starts, box, strict=True)])
+        stops = tuple([min(b, i.stop) for b, i in zip(self.stops, box, strict=True)])
+        found = spot_of(starts, stops)
+        return found if all(extent > 0 for extent in found.shape) else None
 
 
-def _picked(axes: list[_Axis], index: Index) -> Span:
-    starts: list[int] = []
-    stops: list[int] = []
-    for dim, first, last in axes:
-        at = 0 if dim is None else index[dim]
-        starts.append(first[at])
-        stops.append(last[at])
-    return tuple(starts), tuple(stops)
+def spot_of(starts: Ints, stops: Ints) -> Spot:
+    """The region between two ends."""
+    return Spot(starts, stops, tuple(map(sub, stops, starts)))
 
 
-class ValueSpans:
-    """The regions of one value of a group over its tiles."""
+def box_spot(box: Box) -> Spot:
+    """A box as a region; where it is empty, nothing from its start on."""
+    return spot_of(tuple([i.start for i in box]), tuple([max(i) for i in box]))
+
+
+class Picker:
+    """The regions of one value over the tiles of a grid."""
+
+    def __init__(self, axes: Sequence[_Axis]) -> None:
+        self._axes = axes
+        self._dims = tuple(sorted({dim for dim, _, _ in axes if dim is not None}))
+        self._known: dict[Index, Spot] = {}
+
+    def at(self, index: Index) -> Spot:
+        """The region of a tile."""
+        key = index if len(self._dims) == len(index) else tuple([index[d] for d in self._dims])
+        known = self._known.get(key)
+        if known is None:
+            starts: list[int] = []
+            stops: list[int] = []
+            for dim, first, last in self._axes:
+                at = 0 if dim is None else index[dim]
+                starts.append(first[at])
+                stops.append(last[at])
+            known = self._known[key] = spot_of(tuple(starts), tuple(stops))
+        return known
+
+
+def picker_of(cuts: Sequence[Cut]) -> Picker:
+    """The regions of a value that is cut so."""
+    axes = [
+        (
+            cut.dim,
+            [interval.start for interval in cut.intervals],
+            [max(interval) for interval in cut.intervals],
+        )
+        for cut in cuts
+    ]
+    return Picker(axes)
+
+
+class ValueSpots:
+    """The regions of one value of a group over its tiles: what a tile can read (`have`), and what
+    it gives to the outside (`write`, None: nothing)."""
 
     def __init__(self, value: ValueTiles, dims: int) -> None:
-        self._have = [_axis(cut) for cut in value.have]
-        self._write = None if value.write is None else [_axis(cut) for cut in value.write]
+        self.have = picker_of(value.have).at
+        same = value.write == value.have
+        self.write: Callable[[Index], Spot] | None = None
+        if value.write is not None:
+            self.write = self.have if same else picker_of(value.write).at
+        self.once = value.once
         driven = {cut.dim for cut in value.have}
         self._idle = [dim for dim in range(dims) if dim not in driven]
 
-    def have(self, index: Index) -> Span:
-        """What the tile can read."""
-        return _picked(self._have, index)
-
-    def write(self, index: Index) -> Span | None:
-        """What the tile gives to the outside."""
-        return None if self._write is None else _picked(self._write, index)
-
     def gives(self, index: Index) -> bool:
         """Whether this tile is the one that gives its part to the outside."""
-        if self._write is None or not self._idle:
-            return self._write is not None
+        if self.write is None or not self._idle:
+            return self.write is not None
         return not any(index[dim] for dim in self._idle)
 
 
@@ -58,66 +107,54 @@ class OpTiles:
     def __init__(self, tiles: GroupTiles, tiled: TiledOp) -> None:
         self.tiles, self.tiled = tiles, tiled
         values = [tiles.values.get(name) if name else None for name in tiled.node.outputs]
-        self._values = values
-        self._simple = len(values) == 1 and values[0] is not None
         self._known: dict[Index, Tile | None] = {}
-        if not self._simple:
-            return
-        value, access = values[0], tiled.access[0]
-        assert value is not None
+        self._inputs: list[Picker | None] | None = None
+        if len(values) == 1 and values[0] is not None:
+            self._separable(values[0])
+
+    def _separable(self, value: ValueTiles) -> None:
+        """An operator with one result: everything is found axis by axis."""
         self._once = tuple(value.once)
-        self._output = [_axis(cut) for cut in value.compute]
-        self._inputs: list[list[_Axis] | None] = []
-        classes: list[list[list[object]]] = [[[] for _ in range(count)] for count in tiles.counts]
+        self._output = picker_of(value.compute)
+        self._inputs = []
+        facts: list[list[list[object]]] = [[[] for _ in range(n)] for n in self.tiles.counts]
         for cut in value.compute:
             if cut.dim is not None:
                 for at, interval in enumerate(cut.intervals):
-                    classes[cut.dim][at].append(interval.length)
-        moves = tiled.spec.family == "layout"  # its steps may say from where they take
-        for rules in access.inputs:
-            if rules is None:
+                    facts[cut.dim][at].append(interval.length)
+        for rows in self.tiles.reaches[self.tiled.node.name]:
+            if rows is None:
                 self._inputs.append(None)
                 continue
-            rows: list[_Axis] = []
-            for rule in rules:
-                cut = value.compute[rule.axis] if rule.axis is not None else None
-                some = (_ANY,) if cut is None else cut.intervals
-                reaches = [rule.reach(interval) for interval in some]
-                dim = None if cut is None else cut.dim
-                rows.append(
-                    (
-                        dim,
-                        [reach.interval.start for reach in reaches],
-                        [max(r.interval.start, r.interval.stop) for r in reaches],
-                    )
-                )
+            axes: list[_Axis] = []
+            for dim, reaches in rows:
+                starts = [reach.interval.start for reach in reaches]
+                stops = [max(reach.interval) for reach in reaches]
+                axes.append((dim, starts, stops))
                 if dim is not None:
-                    for at, r in enumerate(reaches):
-                        classes[dim][at].append((r.interval.length, r.before, r.after))
-            self._inputs.append(rows)
-        self._classes: list[list[int]] = []
-        for row in classes:
+                    for at, (interval, before, after) in enumerate(reaches):
+                        facts[dim][at].append((interval.length, before, after))
+            self._inputs.append(Picker(axes))
+        moves = self.tiled.spec.family == "layout"  # its steps may say from where they take
+        self._kinds: list[Sequence[int]] = []
+        for row in facts:
             seen: dict[tuple[object, ...], int] = {}
             numbers = [seen.setdefault(tuple(entry), len(seen)) for entry in row]
-            self._classes.append(list(range(len(row))) if moves else numbers)
+            self._kinds.append(range(len(row)) if moves else numbers)
 
     def computes(self, index: Index) -> bool:
         """Whether the tile at this position has anything to compute."""
-        if not self._simple:
+        if self._inputs is None:
             return self._tile(index) is not None
-        if any(index[dim] for dim in self._once):
+        if self._once and any(index[dim] for dim in self._once):
             return False
-        for dim, first, last in self._output:
-            at = 0 if dim is None else index[dim]
-            if last[at] <= first[at]:
-                return False
-        return True
+        return 0 not in self._output.at(index).shape
 
-    def look(self, index: Index) -> object:
+    def kind(self, index: Index) -> object:
         """Equal for tiles whose work is the same: extents and padding, not where they lie."""
-        if not self._simple:
+        if self._inputs is None:
             return index
-        return tuple([row[at] for row, at in zip(self._classes, index, strict=True)])
+        return tuple([row[at] for row, at in zip(self._kinds, index, strict=True)])
 
     def tile(self, index: Index) -> Tile:
         """The tile as its operator knows it."""
@@ -130,18 +167,22 @@ class OpTiles:
             self._known[index] = self.tiles.tile(self.tiled, index)
         return self._known[index]
 
-    def output(self, index: Index, position: int) -> Span:
+    def output(self, index: Index, position: int) -> Spot:
         """What the tile writes of an output."""
-        if self._simple:
-            return _picked(self._output, index)
+        if self._inputs is not None:
+            return self._output.at(index)
         box = self.tile(index).outputs[position]
         assert box is not None
-        return span_of(box)
+        return box_spot(box)
 
-    def input(self, index: Index, operand: int) -> Span | None:
-        """What the tile reads of an input; None where that is not data."""
-        if self._simple:
-            rows = self._inputs[operand]
-            return None if rows is None else _picked(rows, index)
-        box = self.tile(index).input_box(operand)
-        return None if box is None else span_of(box)
+    def input(self, index: Index, operand: int, shape: Ints) -> Spot:
+        """What the tile reads of an input; all of it where that is not data."""
+        if self._inputs is not None:
+            picker = self._inputs[operand]
+            if picker is not None:
+                return picker.at(index)
+        else:
+            box = self.tile(index).input_box(operand)
+            if box is not None:
+                return box_spot(box)
+        return Spot((0,) * len(shape), shape, shape)

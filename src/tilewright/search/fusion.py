@@ -106,6 +106,12 @@ class Fusion:
             self._left_out() if interrupted else "",
         )
 
+    def improved(self, start: Trial, evaluations: int) -> Trial:
+        """A plan found elsewhere, and what moves make of it."""
+        self.trials.append(start)
+        self._improve(evaluations)
+        return self.best()
+
     def _left_out(self) -> str:
         """What an interrupt left out, in words."""
         left = [what for what in STAGES if what not in self.done]

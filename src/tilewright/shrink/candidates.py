@@ -9,9 +9,11 @@ from tilewright.errors import TilingError
 from tilewright.geometry.box import Box
 from tilewright.graph.graph import Graph
 from tilewright.graph.ops.spec import Engine
+from tilewright.peak.buffers import SLOT, buffer_bytes
 from tilewright.peak.predict import predict_peak
+from tilewright.tiling.cutting import cut_ops
 from tilewright.tiling.grid import Cut, Split
-from tilewright.tiling.group import GroupTiles, TiledOp, cut_ops, exports, typed_group
+from tilewright.tiling.group import GroupTiles, TiledOp, exports, typed_group
 from tilewright.tiling.rewrite import tile_body
 
 # Work in units of one multiply-accumulate of onnxruntime's convolutions: an element that is only
@@ -188,6 +190,14 @@ class Probe:
         pieces = sum(self._bytes(name, cuts) for name, cuts in written if cuts is not None)
         return round(largest - pieces)
 
+    @cached_property
+    def rounding(self) -> int:
+        """Bytes that the pieces of the outputs take beyond their numbers, all tiles together."""
+        written = ((name, self.group.values[name].write) for name in self.pattern.exported)
+        sizes = (round(self._bytes(name, cuts)) for name, cuts in written if cuts is not None)
+        nodes = SLOT * len(self.pattern.ops)
+        return self.tiles * (nodes + sum(buffer_bytes(size) - size for size in sizes))
+
     def _bytes(self, name: str, cuts: tuple[Cut, ...]) -> float:
         kind = self.pattern.graph.types[name]
         return prod(cut.intervals[0].length for cut in cuts) * kind.bytes / max(1, kind.size)
@@ -219,11 +229,11 @@ class Segment:
 
     def may_fit(self, probe: Probe, budget: int) -> bool:
         """Whether the cheap bound of a cut is under the budget."""
-        return max(self.floor, self.base + probe.inner_floor) <= budget
+        return max(self.floor, self.base + probe.inner_floor) + probe.rounding <= budget
 
     def choice(self, probe: Probe) -> Choice:
         """A cut of this run with its figures."""
-        peak = max(self.base + probe.inner, self.floor)
+        peak = max(self.base + probe.inner, self.floor) + probe.rounding
         return Choice(self.start, self.stop, probe.splits, peak, probe.extra_work)
 
 

@@ -8,7 +8,8 @@ from tilewright.graph.graph import Graph
 from tilewright.graph.ops import macs_of
 from tilewright.peak.predict import Prediction, predict_peak
 from tilewright.shrink.choose import Chooser, Selection, silent
-from tilewright.tiling.group import GroupTiles, cut_group
+from tilewright.tiling.cutting import cut_group
+from tilewright.tiling.group import GroupTiles
 from tilewright.tiling.rewrite import tile_graph
 from tilewright.units import format_bytes
 
@@ -102,6 +103,12 @@ def own_name(name: str, graph: Graph) -> str:
     return f"a tile of '{whole}'" if whole else f"'{name}'"
 
 
+def _at_least(size: int) -> str:
+    """A size as a person would ask for it: what is printed is enough."""
+    tenth = next((unit // 10 for unit in (1000**3, 1000**2, 1000) if size >= unit), 1)
+    return format_bytes(-(-size // tenth) * tenth)
+
+
 def _why(target: int, best: Shrunk, graph: Graph) -> str:
     """The smallest budget that can be met, and what stands in the way of less."""
     peak = best.predicted
@@ -110,7 +117,7 @@ def _why(target: int, best: Shrunk, graph: Graph) -> str:
     if peak.scratch:
         parts += f", scratch {format_bytes(peak.scratch)}"
     return (
-        f"{format_bytes(target)} cannot be met: the smallest found is {format_bytes(peak.peak)} "
+        f"{format_bytes(target)} cannot be met: the smallest found is {_at_least(peak.peak)} "
         f"({100 * peak.peak / best.original.peak:.0f} % of today's, what --memory smallest gives); "
         f"there {own_name(peak.at, graph)} holds it up with {parts}"
     )

@@ -110,7 +110,7 @@ def machines_of(table: Table) -> Machines:
     whole = starts[sizes == wanted]  # a machine has one row for each workload
     members = order[whole[:, None] + np.arange(wanted)] if len(whole) else order[:0].reshape(0, 1)
     members = members[table.ok[members].all(axis=1)]
-    figures = {name: _means(column[members]) for name, column in table.figures.items()}
+    figures = {name: means(column[members]) for name, column in table.figures.items()}
     return Machines(members, figures, table.figures["latency_ms"][members].max(axis=1))
 
 
@@ -190,7 +190,7 @@ def _front(
     )
 
 
-def _means(numbers: Floats) -> Floats:
+def means(numbers: Floats) -> Floats:
     """Geometric means of rows; arithmetic ones where a number is not above zero; a row of equal
     numbers keeps them exactly."""
     positive: Marks = np.all(numbers > 0, axis=1)

@@ -106,8 +106,8 @@ def sweep(
 def results(out: Path | str, under_ms: float | None = None) -> Swept:
     """What the store of a folder knows of the space that was swept last; nothing is planned."""
     folder = Path(out)
-    chosen = _space(None, folder)
     with Store(folder) as store:
+        chosen = _latest(store)
         table = table_of(store, chosen)
     return Swept(chosen, folder, table, answers_of(table, chosen, under_ms))
 
@@ -156,9 +156,14 @@ def _space(space: Space | Path | str | Mapping[str, Any] | None, folder: Path) -
     if space is not None:
         return space_of(space, Path())
     with Store(folder) as store:
-        latest, where = store.latest_space(), store.folder_of_space()
+        return _latest(store)
+
+
+def _latest(store: Store) -> Space:
+    """The space that was swept last."""
+    latest, where = store.latest_space(), store.folder_of_space()
     if latest is None or where is None:
-        raise StoreError(f"'{folder}' holds no space yet: nothing was swept")
+        raise StoreError(f"'{store.path}' holds no space yet: nothing was swept")
     return space_of(latest[1], Path(where))
 
 

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from tilewright.sweep.child import START, Child
 from tilewright.sweep.engine import Conditions, Job, finished, lost
@@ -14,6 +15,7 @@ from tilewright.sweep.store import Row
 from tilewright.version import __version__
 
 _TICK = 0.25
+_PROTOCOLS = ("tcp", "tls", "ucx", "ws", "wss")
 _CONNECT = 20.0  # seconds to reach the scheduler
 _idle: dict[str, list[Child]] = {}  # of a Dask worker's process: planners that wait for a point
 _lock = threading.Lock()
@@ -57,6 +59,19 @@ def _answer(child: Child, timeout: float | None) -> tuple[dict[str, Any] | None,
             return None, "late"
 
 
+def _address(scheduler: str) -> str:
+    """An address in full. Dask itself leaves threads behind where it is given none."""
+    full = scheduler if "://" in scheduler else f"tcp://{scheduler}"
+    try:
+        parts = urlsplit(full)
+        known = parts.scheme in _PROTOCOLS and parts.hostname and parts.port
+    except ValueError:
+        known = False
+    if not known:
+        raise EngineError(f"'{scheduler}' is no address of a scheduler, such as tcp://HOST:8786")
+    return full
+
+
 class DaskEngine:
     """Points on the workers of a Dask scheduler."""
 
@@ -69,10 +84,9 @@ class DaskEngine:
             ) from None
         self._dask: Any = distributed
         self._conditions = conditions
+        address = _address(scheduler)
         try:
-            self._client: Any = distributed.Client(
-                scheduler, timeout=_CONNECT, set_as_default=False
-            )
+            self._client: Any = distributed.Client(address, timeout=_CONNECT, set_as_default=False)
         except (OSError, ValueError, ImportError) as error:
             reason = " ".join(str(error).split())
             raise EngineError(f"no Dask scheduler at '{scheduler}': {reason}") from None

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.errors import OutputError
 from tilewright.sweep.point import METRICS
-from tilewright.sweep.table import Table
+from tilewright.sweep.table import Marks, Table
 
 SUFFIXES = (".csv", ".parquet")
 
@@ -43,27 +44,34 @@ def export(table: Table, path: Path) -> None:
         raise OutputError(f"cannot write '{path}': {error.strerror or error}") from None
 
 
-def columns_of(table: Table) -> Iterator[tuple[str, list[Any]]]:
-    """Every column by name: number, key, status, axes (as written, and as numbers), figures."""
-    yield "number", table.numbers.tolist()
-    yield "key", list(table.keys)
-    yield "planned", table.ok.tolist()
-    yield "reason", list(table.reasons)
+def columns_of(table: Table) -> Iterator[tuple[str, NDArray[Any], Marks]]:
+    """Every column by name, and where it is known: number, key, status, axes (as written, and as
+    numbers), figures."""
+    everywhere = np.ones(len(table), np.bool_)
+    yield "number", table.numbers, everywhere
+    yield "key", np.array(table.keys, np.object_), everywhere
+    yield "planned", table.ok, everywhere
+    yield "reason", np.array(table.reasons, np.object_), everywhere
     for axis in table.axes:
-        codes = table.codes[axis.name].tolist()
-        texts = [str(value) for value in axis.values]
-        yield axis.name, [texts[code] for code in codes]
+        codes = table.codes[axis.name]
+        yield axis.name, np.array([str(x) for x in axis.values], np.object_)[codes], everywhere
         if axis.numbers is not None and any(isinstance(value, str) for value in axis.values):
-            yield f"{axis.name}_number", [axis.numbers[code] for code in codes]
+            yield f"{axis.name}_number", np.array(axis.numbers)[codes], everywhere
     for name, column in table.figures.items():
+        known = np.isfinite(column)
         whole = METRICS.get(name) == "INTEGER"
-        known = np.isfinite(column).tolist()
-        pairs = zip(column.tolist(), known, strict=True)
-        yield name, [(int(x) if whole else x) if there else None for x, there in pairs]
+        yield name, np.where(known, column, 0).astype(np.int64) if whole else column, known
 
 
 def _write_csv(table: Table, path: Path) -> None:
-    names, columns = zip(*columns_of(table), strict=True)
+    names: list[str] = []
+    columns: list[list[Any]] = []
+    for name, column, known in columns_of(table):
+        names.append(name)
+        cells: list[Any] = column.tolist()
+        for row in np.flatnonzero(~known).tolist():
+            cells[row] = None
+        columns.append(cells)
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(names)
@@ -73,4 +81,5 @@ def _write_csv(table: Table, path: Path) -> None:
 def _write_parquet(table: Table, path: Path) -> None:
     arrow: Any = import_module("pyarrow")
     parquet: Any = import_module("pyarrow.parquet")
-    parquet.write_table(arrow.table(dict(columns_of(table))), str(path))
+    columns = {name: arrow.array(column, mask=~known) for name, column, known in columns_of(table)}
+    parquet.write_table(arrow.table(columns), str(path))

@@ -6,6 +6,7 @@ is ever run as Python: no attributes, no subscripts, no calls but those of FUNCT
 
 import ast
 import math
+import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -80,7 +81,7 @@ class Expression:
 def parse_expression(text: object) -> Expression:
     """Check an expression; raise `SpaceError` where anything but arithmetic is in it."""
     if isinstance(text, bool) or not isinstance(text, str | int | float):
-        raise SpaceError(f"'{text}' is no expression")
+        raise SpaceError(f"{reprlib.repr(text)} is no expression")
     source = str(text).strip()
     if len(source) > _MOST_CHARACTERS:
         raise SpaceError(f"'{source[:40]}...' is too long for an expression")

@@ -6,6 +6,7 @@ import json
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from dataclasses import fields as fields_of
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
@@ -45,6 +46,9 @@ METRICS: Mapping[str, str] = {  # figures of a result that tables hold, and thei
 }
 
 
+Fields = tuple[tuple[str, Scalar], ...]  # of a machine, by path
+
+
 @dataclass(frozen=True, slots=True)
 class Point:
     """What is planned. `fields` replace those of the machine's file; a batch replaces the first
@@ -52,7 +56,7 @@ class Point:
 
     model: str
     machine: str
-    fields: tuple[tuple[str, Scalar], ...] = ()
+    fields: Fields = ()
     shape: str = ""
     batch: int | None = None
     dtype: str | None = None
@@ -79,6 +83,16 @@ class Result:
     plan: str
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is to be known of a machine without planning on it: its content as a name, the rates of
+    an element type, and figures for expressions and tables."""
+
+    digest: str
+    dtype: str
+    facts: Mapping[str, float]
+
+
 class Planner:
     """Plans points, one after the other: what they share is loaded once. Files are looked for in
     `folder`."""
@@ -87,13 +101,13 @@ class Planner:
         self._folder = folder
         self.model: Callable[[str, str, int | None], Model]
         self.model = lru_cache(maxsize=16)(self._load_model)
-        self.machine: Callable[[str, tuple[tuple[str, Scalar], ...]], Machine]
+        self.machine: Callable[[str, Fields], Machine]
         self.machine = lru_cache(maxsize=256)(self._build_machine)
         self.tree: Callable[[str], Tree] = lru_cache(maxsize=64)(self._load_tree)
         self._model_digest: Callable[[str, str, int | None, bool], str]
         self._model_digest = lru_cache(maxsize=4096)(self._digest_model)
-        self._machine_digest: Callable[[str, tuple[tuple[str, Scalar], ...]], str]
-        self._machine_digest = lru_cache(maxsize=1 << 16)(self._digest_machine)
+        self._known: Callable[[str, Fields, str | None], Known]
+        self._known = lru_cache(maxsize=1 << 16)(self._know_machine)
 
     def plan(self, point: Point) -> Result:
         """Plan a point; raise `TilewrightError` where it cannot be."""
@@ -117,39 +131,27 @@ class Planner:
         the program have one key, however they are written. A point that names no network or
         machine is known by its text."""
         try:
-            content: object = [
-                self._model_digest(point.model, point.shape, point.batch, point.verify),
-                self._machine_digest(point.machine, point.fields),
-                self._dtype(point),
-            ]
+            known = self._known(point.machine, point.fields, point.dtype)
+            network = self._model_digest(point.model, point.shape, point.batch, point.verify)
+            content: object = [network, known.digest, known.dtype]
         except TilewrightError:
             content = point.row()
         options = [point.objective, point.effort, point.verify]
         return _digest(json.dumps([RESULT_VERSION, __version__, content, options]))
 
-    def facts(self, point: Point) -> dict[str, float]:
+    def facts(self, point: Point) -> Mapping[str, float]:
         """What a point's machine has, for expressions and tables."""
-        machine = self.machine(point.machine, point.fields)
-        return {
-            "core_count": float(len(machine.cores)),
-            "scratchpad_bytes": float(sum(core.memory.usable for core in machine.cores)),
-            "main_bandwidth": main_bytes_per_cycle(machine) * machine.clock_hz,
-            "macs_per_cycle": peak_macs(machine, self._dtype(point)) or 0.0,
-            "clock_hz": machine.clock_hz,
-        }
+        return self._known(point.machine, point.fields, point.dtype).facts
 
     def field(self, point: Point, path: str) -> object:
         """What stands at a path of the point's machine file."""
         tree = _with_fields(self.tree(point.machine), point.fields)
         return field_at(tree, places_of(tree, path)[0])
 
-    def _dtype(self, point: Point) -> str:
-        return rate_class(point.dtype or self.machine(point.machine, point.fields).dtype)
-
     def _load_tree(self, name: str) -> Tree:
         return machine_tree(self._place(name, (".yaml", ".yml")))
 
-    def _build_machine(self, name: str, fields: tuple[tuple[str, Scalar], ...]) -> Machine:
+    def _build_machine(self, name: str, fields: Fields) -> Machine:
         return machine_of(_with_fields(self.tree(name), fields), f"machine '{name}'")
 
     def _load_model(self, name: str, shape: str, batch: int | None) -> Model:
@@ -170,10 +172,21 @@ class Planner:
                 weights = hashlib.file_digest(file, "sha256").hexdigest()
         return _digest(model.name + "\n" + network_text(model.graph) + weights)
 
-    def _digest_machine(self, name: str, fields: tuple[tuple[str, Scalar], ...]) -> str:
+    def _know_machine(self, name: str, fields: Fields, asked: str | None) -> Known:
         machine = self.machine(name, fields)
-        content = {k: v for k, v in asdict(machine).items() if k not in ("title", "sources")}
-        return _digest(json.dumps(content, sort_keys=True))
+        dtype = rate_class(asked or machine.dtype)
+        content = {k: v for k, v in _plain(machine).items() if k not in ("title", "sources")}
+        return Known(
+            _digest(json.dumps(content, sort_keys=True, default=_plain)),
+            dtype,
+            {
+                "core_count": float(len(machine.cores)),
+                "scratchpad_bytes": float(sum(core.memory.usable for core in machine.cores)),
+                "main_bandwidth": main_bytes_per_cycle(machine) * machine.clock_hz,
+                "macs_per_cycle": peak_macs(machine, dtype) or 0.0,
+                "clock_hz": machine.clock_hz,
+            },
+        )
 
 
 def warm_up() -> None:
@@ -217,7 +230,7 @@ def _batched(name: str, shapes: Mapping[str, tuple[int, ...]], batch: int) -> Mo
     return Model(name, loaded.graph, None, loaded.missing_files)
 
 
-def _with_fields(tree: Tree, fields: tuple[tuple[str, Scalar], ...]) -> Tree:
+def _with_fields(tree: Tree, fields: Fields) -> Tree:
     for path, value in fields:
         for place in places_of(tree, path):
             tree = with_field(tree, place, value)
@@ -234,6 +247,10 @@ def _summary(planned: Planned) -> dict[str, Any]:
         "dram_bytes": summary["dram_read_bytes"] + summary["dram_write_bytes"],
         "peak_scratchpad_bytes": max((b for n, b in peaks.items() if n != main), default=0),
     }
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    return {field.name: getattr(value, field.name) for field in fields_of(value)}
 
 
 def _digest(text: str) -> str:

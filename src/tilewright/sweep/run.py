@@ -1,13 +1,18 @@
 """The coordinator: which points are due, who plans them, and that every result is kept."""
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from itertools import islice, product
-from math import exp, fsum, log
 
+import numpy as np
+
+from tilewright.sweep.answers import means
 from tilewright.sweep.engine import Engine, Job
 from tilewright.sweep.errors import SpaceError
 from tilewright.sweep.guided import Breeder, Position, Scores
+from tilewright.sweep.pace import Pace, every_kind_first
 from tilewright.sweep.point import METRICS, Planner
 from tilewright.sweep.space import Candidate, Guided, Space
 from tilewright.sweep.store import Row, Status, Store
@@ -16,15 +21,26 @@ _CHUNK = 2000  # members entered in one transaction
 _MOST_BARREN = 1000  # generations in a row of which nothing meets the requirements
 
 
+class Phase(StrEnum):
+    """What a sweep is doing."""
+
+    LISTING = "listing points"
+    STARTING = "starting workers"
+    PLANNING = "planning"
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a sweep is: points done of those known so far; of these planned now, and without a
-    plan."""
+    """How far a sweep is: points done of all, or of those listed so far; of these planned now, and
+    without a plan; points per second, and seconds that are left, once that can be said."""
 
     done: int
     total: int
     planned: int
     without: int
+    phase: Phase = Phase.PLANNING
+    rate: float | None = None
+    seconds_left: float | None = None
 
 
 Watch = Callable[[Progress], None]
@@ -43,20 +59,30 @@ class Sweep:
         self._space, self._store, self._engine, self._watch = space, store, engine, watch
         self._planner = Planner(space.folder)
         self._done = self._total = self._planned = self._without = 0
+        self._phase = Phase.LISTING
+        self._pace = Pace()
 
     def run(self, budget: int | None = None) -> Progress:
-        """Plan what is due, at most the first `budget` points of the space."""
-        self._store.begin(self._space)
+        """Plan what is due, at most the first `budget` points of the space. A guided search takes
+        the budget of the space, or the last one, where none is given."""
         guided = self._space.guided
+        if guided is not None and budget is None:
+            budget = guided.budget or self._store.last_budget()
+        self._store.begin(self._space, budget)
         if guided is None:
             due: dict[str, Job] = {}
             for chunk in _chunks(islice(self._space.grid(self._planner), budget)):
                 due |= self._entered(chunk)
-            if not self._total:
-                raise SpaceError(f"none of {self._space.size:,} points meets all of 'require'")
-            self._plan(due)
+                self._watch(self._progress())
+            if due:
+                self._plan(due)
         else:
-            self._search(guided, budget if budget is not None else guided.budget)
+            self._search(guided, budget)
+        if not self._total:
+            raise SpaceError(
+                "none of the points tried meets all of 'require'; "
+                f"the space has {self._space.size:,}"
+            )
         return self._progress()
 
     def _entered(self, candidates: list[Candidate]) -> dict[str, Job]:
@@ -75,9 +101,11 @@ class Sweep:
     def _plan(self, jobs: dict[str, Job]) -> None:
         """Plan jobs and keep every result at once."""
         self._done = self._total - len(jobs)  # some are planned as another of the same content
+        self._pace.expect(jobs.values())
+        if not self._planned:
+            self._phase = Phase.STARTING
         self._watch(self._progress())
-        rows = self._engine.run(self._due(jobs.values()))
-        for row in rows:
+        for row in self._engine.run(self._due(every_kind_first(jobs.values()))):
             self._store.keep(row)
             self._count(row)
             self._watch(self._progress())
@@ -87,16 +115,28 @@ class Sweep:
         for job in jobs:
             if self._store.has(job.key):
                 self._done += 1
+                self._pace.skip(job.key)
             else:
                 yield job
 
     def _count(self, row: Row) -> None:
+        self._phase = Phase.PLANNING
         self._done += 1
         self._planned += 1
         self._without += row.status is not Status.OK
+        self._pace.finish(row.key, row.seconds, time.monotonic())
 
     def _progress(self) -> Progress:
-        return Progress(self._done, self._total, self._planned, self._without)
+        now = time.monotonic()
+        return Progress(
+            self._done,
+            self._total + self._pace.unlisted,
+            self._planned,
+            self._without,
+            self._phase,
+            self._pace.rate(now),
+            self._pace.left(now),
+        )
 
     # ---- guided
 
@@ -110,12 +150,14 @@ class Sweep:
         if not hardware:
             raise SpaceError("there is nothing to guide: all axes say what is run")
         every = list(product(*(range(len(axis.values)) for axis in loads)))
+        if budget < len(every):
+            raise SpaceError(f"a machine runs {len(every)} workloads: the budget has to be as much")
         breeder = Breeder([len(axis.values) for axis in hardware], guided.seed)
         left, number, barren = budget, 0, 0
         while left >= len(every) and barren < _MOST_BARREN:
             asked = breeder.ask(min(guided.generation, left // len(every)))
             if not asked:
-                return
+                break
             families: dict[Position, list[Candidate]] = {}
             for position in asked:
                 families[position] = []
@@ -128,12 +170,14 @@ class Sweep:
                         families[position].append(found)
                         number += 1
             members = [each for family in families.values() for each in family]
-            self._plan(self._entered(members))
             left -= len(members)
+            self._pace.unlisted = left // len(every) * len(every)
+            self._plan(self._entered(members))
             barren = 0 if members else barren + 1
             for position, family in families.items():
                 whole = family if len(family) == len(every) else []
                 breeder.tell(position, self._scores(whole, guided.minimise))
+        self._pace.unlisted = 0
 
     def _scores(self, family: list[Candidate], names: tuple[str, ...]) -> Scores | None:
         """What a machine comes to over all that it has to run: the geometric mean of a figure."""
@@ -145,17 +189,9 @@ class Sweep:
         for name in names:
             own = [each.derived.get(name) for each in family]
             found = [rows[k][name] for k in keys] if name in METRICS else own
-            scores.append(mean([float(x) for x in found if x is not None]))
+            known = [float(x) for x in found if x is not None]
+            scores.append(float(means(np.array([known or [0.0]]))[0]))
         return tuple(scores)
-
-
-def mean(numbers: list[float]) -> float:
-    """The geometric mean of figures; the arithmetic one where one of them is not above zero."""
-    if not numbers:
-        return 0.0
-    if min(numbers) <= 0:
-        return fsum(numbers) / len(numbers)
-    return exp(fsum(map(log, numbers)) / len(numbers))
 
 
 def _chunks(candidates: Iterator[Candidate]) -> Iterator[list[Candidate]]:

@@ -123,10 +123,13 @@ class Space:
         def look(name: str) -> float:
             return self._number(name, values, derived, point, planner)
 
-        for name, expression in self.defines:
-            derived[name] = expression.value(look)
-        if not all(expression.value(look) for expression in self.requires):
-            return None
+        try:
+            for name, expression in self.defines:
+                derived[name] = expression.value(look)
+            if not all(expression.value(look) for expression in self.requires):
+                return None
+        except SpaceError as error:
+            raise SpaceError(f"{error}, where {_told(values)}") from None
         return Candidate(number, values, point, derived)
 
     def _point(self, values: Mapping[str, Scalar], planner: Planner) -> Point:
@@ -160,6 +163,10 @@ class Space:
         if quantity is None:
             raise SpaceError(f"'{name}' is no number here: it is '{value}'")
         return quantity.number
+
+
+def _told(values: Mapping[str, Scalar]) -> str:
+    return ", ".join(f"{name} is {value}" for name, value in values.items())
 
 
 def _made(options: Mapping[str, Any]) -> Point:

@@ -1,17 +1,18 @@
 """SPACE.yaml: what may stand in it, and errors that name file and key."""
 
 from collections.abc import Mapping
+from math import inf
 from pathlib import Path
+from reprlib import repr as shown  # never longer than a line, whatever a file nests
 from typing import Any, cast
-
-import yaml
 
 from tilewright.errors import TilewrightError
 from tilewright.frontend import zoo
+from tilewright.machine.document import Document
 from tilewright.machine.dtypes import rate_class
 from tilewright.model import is_torch_name
 from tilewright.sweep.errors import SpaceError
-from tilewright.sweep.expression import Expression, parse_expression
+from tilewright.sweep.expression import CONSTANTS, FUNCTIONS, Expression, parse_expression
 from tilewright.sweep.fields import places_of
 from tilewright.sweep.point import EFFORTS, METRICS, OBJECTIVES, Planner, parse_shape
 from tilewright.sweep.quantities import MOST_VALUES, Scalar, quantity_of, spread_values
@@ -35,20 +36,8 @@ _GUIDED_KEYS = frozenset({"minimise", "budget", "generation", "seed"})
 
 
 def read_space(path: Path) -> Space:
-    """A space from its file; raise `SpaceError` where it cannot be used."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise SpaceError(f"cannot read '{path}': {error.strerror or error}") from None
-    except UnicodeDecodeError:
-        raise SpaceError(f"'{path}' is not text") from None
-    try:
-        document: Any = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f" line {mark.line + 1}:" if mark is not None else ""
-        problem = getattr(error, "problem", None) or "it cannot be read"
-        raise SpaceError(f"'{path}' is no plain YAML:{line} {problem}") from None
+    """A space from its file; the error of one that cannot be used names the file and the key."""
+    document = Document(path, "a space").tree
     try:
         return space_of(document, path.parent, path.stem)
     except TilewrightError as error:
@@ -82,17 +71,19 @@ def space_of(document: object, folder: Path, name: str = "sweep") -> Space:
     known = {axis.name for axis in axes}
     _check_fields(axes, fixed, sets)
     _check_names(sets, known, "set")
-    for position, (each, expression) in enumerate(defines):
-        before = {name for name, _ in defines[:position]}
-        _check_names(((each, expression),), known | before | set(FACTS), "define")
-    numbers = known | {each for each, _ in defines} | set(FACTS)
+    numbers = known | set(FACTS)
+    for each, expression in defines:
+        if each in {*numbers, *METRICS, *OPTIONS, *CONSTANTS, *FUNCTIONS}:
+            raise SpaceError(f"define.{each}: '{each}' has a meaning already; call it otherwise")
+        _check_names(((each, expression),), numbers, "define")
+        numbers.add(each)
     _check_names([("require", each) for each in requires], numbers, "require")
     own = [each for each, _ in defines if each == "cost"]
-    front = tuple(map(str, _list(top, "front"))) or ("latency_ms", *(own or ["energy_pj"]))
+    front = _names(top, "front") or ("latency_ms", *(own or ["energy_pj"]))
     _check_columns(front, {*METRICS, *numbers}, "front")
     guided = _guided(top.get("guided"), front, numbers)
     space = Space(
-        str(top.get("name") or name),
+        _text(top.get("name", name), "name"),
         folder,
         top,
         axes,
@@ -123,22 +114,24 @@ def _axes(entries: Mapping[str, Any]) -> tuple[Axis, ...]:
         fields = _axis_fields(name, spec, where)
         values = tuple(_option(field, v, where) for v in _values(spec, where) for field in fields)
         values = values[:: len(fields)]
-        along = spec.get("with")
-        if along is not None:
-            leader = found.get(str(along))
+        along = _text(spec["with"], f"{where}.with") if "with" in spec else None
+        if along is None:
+            _check_distinct(values, where)
+        else:
+            leader = found.get(along)
             if leader is None or leader.along is not None:
                 raise SpaceError(f"{where}.with: no axis '{along}' before it moves by itself")
             if len(leader.values) != len(values):
                 raise SpaceError(
                     f"{where} has {len(values)} values, '{along}' has {len(leader.values)}"
                 )
-        found[name] = Axis(name, fields, values, None if along is None else str(along))
+        found[name] = Axis(name, fields, values, along)
     return tuple(found.values())
 
 
 def _axis_fields(name: str, spec: Mapping[str, Any], where: str) -> tuple[str, ...]:
-    given = spec.get("fields", spec.get("field", name))
-    fields = tuple(map(str, cast(list[Any], given))) if isinstance(given, list) else (str(given),)
+    one = _text(spec.get("field", name), f"{where}.field")
+    fields = _names(spec, "fields", where) if "fields" in spec else (one,)
     if not fields or not all(_is_field(field, where) for field in fields):
         raise SpaceError(f"{where}.fields is empty")
     if name not in OPTIONS and not name.startswith("machine."):
@@ -174,10 +167,10 @@ def _values(spec: Mapping[str, Any], where: str) -> list[object]:
 def _option(field: str, value: object, where: str) -> Scalar:
     """A value that the field can have."""
     if isinstance(value, Mapping) and field == "shape":
-        shapes = cast(Mapping[str, Any], value).items()
-        value = " ".join(f"{name}={','.join(map(str, dims))}" for name, dims in shapes)
-    if not isinstance(value, str | int | float | bool):
-        raise SpaceError(f"{where}: '{value}' is neither text nor a number")
+        shapes = _mapping(cast(object, value), where)
+        value = " ".join(f"{n}={','.join(map(shown, _list(shapes, n, where)))}" for n in shapes)
+    if not isinstance(value, str | int | float | bool) or value in (inf, -inf) or value != value:
+        raise SpaceError(f"{where}: {shown(cast(object, value))} is neither text nor a number")
     wrong = False
     match field:
         case "objective":
@@ -206,7 +199,7 @@ def _guided(entry: object, front: tuple[str, ...], known: set[str]) -> Guided | 
         return None
     spec = _mapping({} if entry is True else entry, "guided")
     _only(spec, _GUIDED_KEYS, "guided")
-    minimise = tuple(map(str, _list(spec, "minimise", "guided"))) or front
+    minimise = _names(spec, "minimise", "guided") or front
     _check_columns(minimise, {*METRICS, *known}, "guided.minimise")
     generation, seed = spec.get("generation", 16), spec.get("seed", 0)
     if type(generation) is not int or not 2 <= generation <= 10_000 or type(seed) is not int:
@@ -279,8 +272,8 @@ def _check_columns(names: tuple[str, ...], known: set[str], where: str) -> None:
     for name in names:
         if name not in known:
             raise SpaceError(f"{where}: no column '{name}'; there are {', '.join(sorted(known))}")
-    if len(names) < 2:
-        raise SpaceError(f"{where} needs at least two columns")
+    if len(set(names)) < max(2, len(names)):
+        raise SpaceError(f"{where} needs at least two columns, each once")
 
 
 def _is_field(name: str, where: str) -> bool:
@@ -301,8 +294,8 @@ def _checked_name(name: str, where: str) -> str:
 def _milliseconds(value: object) -> float | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
-        raise SpaceError(f"under_ms: '{value}' has to be a number above 0")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < inf:
+        raise SpaceError(f"under_ms: {shown(value)} has to be a number above 0")
     return float(value)
 
 
@@ -324,6 +317,25 @@ def _list(value: Mapping[str, Any], key: str, where: str = "") -> list[Any]:
     if found is not None and not isinstance(found, list):
         raise SpaceError(f"{where}{'.' if where else ''}{key} has to be a list")
     return cast(list[Any], found or [])
+
+
+def _names(value: Mapping[str, Any], key: str, where: str = "") -> tuple[str, ...]:
+    label = f"{where}.{key}" if where else key
+    return tuple(_text(each, label) for each in _list(value, key, where))
+
+
+def _text(value: object, where: str) -> str:
+    if not isinstance(value, str | int | float):
+        raise SpaceError(f"{where}: {shown(value)} has to be text")
+    return str(value)
+
+
+def _check_distinct(values: tuple[Scalar, ...], where: str) -> None:
+    found: set[Scalar] = set()
+    for value in values:
+        if value in found:
+            raise SpaceError(f"{where} has {shown(value)} more than once")
+        found.add(value)
 
 
 def _only(value: Mapping[str, Any], known: frozenset[str], where: str) -> None:

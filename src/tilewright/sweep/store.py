@@ -24,6 +24,8 @@ FILE = "sweep.sqlite"
 SCHEMA = 1
 APPLICATION = 0x54574654  # marks the file as ours
 _PATIENCE = 60.0  # seconds that a writer waits for another
+_MOST_TOLD = 120  # characters of what SQLite says
+_AT_ONCE = 500  # rows read with one question; older SQLite takes 999 keys
 _SQL = f"""
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE points (
@@ -35,7 +37,7 @@ CREATE TABLE points (
     summary TEXT,
     plan TEXT,
     version TEXT NOT NULL
-) WITHOUT ROWID;
+);
 CREATE TABLE spaces (id TEXT PRIMARY KEY, name TEXT NOT NULL, document TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE members (
     space TEXT NOT NULL REFERENCES spaces (id),
@@ -51,6 +53,18 @@ CREATE TABLE timings (
     finished REAL NOT NULL
 ) WITHOUT ROWID;
 """
+
+
+def _address(path: Path, create: bool) -> str:
+    """A store in a folder where nothing can be written, and whose log is folded into it, is read as
+    what cannot change: SQLite would have to write beside it otherwise."""
+    rests = not create and not os.access(path.parent, os.W_OK)
+    whole = rests and not os.path.lexists(f"{path}-wal")
+    return f"{path.absolute().as_uri()}{'?immutable=1' if whole else ''}"
+
+
+def _marks(count: int) -> str:
+    return ", ".join("?" * count)
 
 
 class Status(StrEnum):
@@ -88,7 +102,11 @@ class Store:
             if create:
                 folder.mkdir(parents=True, exist_ok=True)
             self._database = sqlite3.connect(
-                self.path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
+                _address(self.path, create),
+                timeout=_PATIENCE,
+                isolation_level=None,
+                check_same_thread=False,
+                uri=True,
             )
             try:
                 self._check(there, create)
@@ -105,6 +123,11 @@ class Store:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def damaged(self, what: object) -> StoreError:
+        """The error for a file that does not hold what it should."""
+        text = " ".join(str(what).split())[:_MOST_TOLD]
+        return StoreError(f"'{self.path}' is damaged ({text}); nothing was changed")
 
     # ---- what there is
 
@@ -133,8 +156,9 @@ class Store:
         if len(found) != 1:
             return None
         own, status, reason, point, summary, plan = found[0]
-        known = None if summary is None else json.loads(summary)
-        return Row(own, Status(status), reason, json.loads(point), known, plan, 0.0)
+        (asked,) = self._read([point])
+        (known,) = self._read(["null" if summary is None else summary])
+        return Row(own, Status(status), reason, asked, known, plan, 0.0)
 
     def member(self, space: str, number: int) -> str | None:
         """The key of a point by its number in a space."""
@@ -162,34 +186,45 @@ class Store:
             found = self._database.execute(
                 "SELECT id, document FROM spaces JOIN meta ON value = id WHERE meta.name = 'latest'"
             ).fetchone()
-        return None if found is None else (found[0], json.loads(found[1]))
+        return None if found is None else (found[0], self._read(found[1:])[0])
 
     def folder_of_space(self) -> str | None:
         """The folder of the space that was swept last."""
+        return self._noted("folder")
+
+    def last_budget(self) -> int | None:
+        """The budget that was given last, if there was one."""
+        noted = self._noted("budget")
+        return None if noted is None else int(noted)
+
+    def _noted(self, name: str) -> str | None:
         with self._told():
-            found = self._database.execute("SELECT value FROM meta WHERE name = 'folder'")
+            found = self._database.execute("SELECT value FROM meta WHERE name = ?", (name,))
             row = found.fetchone()
         return None if row is None else row[0]
 
-    def table(self, space: str) -> Iterator[tuple[Any, ...]]:
-        """Number, key, axes, derived, status, reason and figures of every point of a space that
-        has a row, by number."""
+    def table(self, space: str) -> Iterator[tuple[Sequence[Any], ...]]:
+        """Columns of the points of a space that have a row, by number, many rows at a time: number,
+        key, axes, derived, status, reason, and the figures."""
         columns = ", ".join(f"points.{name}" for name in METRICS)
         with self._told():
-            yield from self._database.execute(
+            found = self._database.execute(
                 "SELECT number, key, axes, derived, status, reason, "
                 f"{columns} FROM members JOIN points USING (key) WHERE space = ? ORDER BY number",
                 (space,),
             )
+            while rows := found.fetchmany(_AT_ONCE):
+                numbers, keys, axes, derived, *others = zip(*rows, strict=True)
+                yield numbers, keys, self._read(axes), self._read(derived), *others
 
     def plans(self, keys: Sequence[str]) -> Iterator[tuple[str, str]]:
         """Plans of points that have one, in the order asked for."""
         with self._told():
-            for key in keys:
-                row = self._database.execute("SELECT plan FROM points WHERE key = ?", (key,))
-                found = row.fetchone()
-                if found is not None and found[0] is not None:
-                    yield key, found[0]
+            for start in range(0, len(keys), _AT_ONCE):
+                some = keys[start : start + _AT_ONCE]
+                question = f"SELECT key, plan FROM points WHERE key IN ({_marks(len(some))})"
+                found = dict(self._database.execute(question, some).fetchall())
+                yield from ((key, found[key]) for key in some if found.get(key) is not None)
 
     def results(self) -> list[tuple[Any, ...]]:
         """All that was found out, without when and how fast: equal for equal sweeps."""
@@ -198,14 +233,15 @@ class Store:
 
     # ---- what is added
 
-    def begin(self, space: Space) -> None:
-        """Note the space, as the one that is swept last."""
+    def begin(self, space: Space, budget: int | None = None) -> None:
+        """Note the space, as the one that is swept last, and its budget if there is one."""
         with self._write() as database:
             database.execute(
                 "INSERT OR IGNORE INTO spaces VALUES (?, ?, ?)",
                 (space.id, space.name, json.dumps(space.document)),
             )
-            about = (("latest", space.id), ("folder", str(space.folder.absolute())))
+            about = [("latest", space.id), ("folder", str(space.folder.absolute()))]
+            about += [("budget", str(budget))] if budget is not None else []
             database.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", about)
 
     def enter(self, space: Space, members: Iterable[tuple[Candidate, str]]) -> None:
@@ -221,11 +257,10 @@ class Store:
         """Keep a result. A row that is there stays, unless it was lost."""
         summary = row.summary
         figures = [None if summary is None else summary.get(name) for name in METRICS]
-        marks = ", ".join("?" * (7 + len(METRICS)))
         with self._write() as database:
             database.execute("DELETE FROM points WHERE key = ? AND status = 'lost'", (row.key,))
             database.execute(
-                f"INSERT OR IGNORE INTO points VALUES ({marks})",
+                f"INSERT OR IGNORE INTO points VALUES ({_marks(7 + len(METRICS))})",
                 (
                     row.key,
                     row.status.value,
@@ -244,20 +279,27 @@ class Store:
 
     # ---- the file
 
+    def _read(self, texts: Sequence[str]) -> list[Any]:
+        """What JSON texts say; many are read as one, which is faster."""
+        try:
+            return json.loads(f"[{','.join(texts)}]")
+        except ValueError as error:
+            raise self.damaged(error) from None
+
     def _check(self, there: bool, create: bool) -> None:
-        """Ours, whole, and of a version we know; a new one where there was none."""
+        """Ours, and of a version we know; before anything is added, whole too (who only reads finds
+        out by reading); a new one where there was none."""
         database = self._database
         if there:
             self._check_version()
-            fault = database.execute("PRAGMA quick_check(1)").fetchone()[0]
-            if fault != "ok":
-                raise StoreError(
-                    f"'{self.path}' is damaged ({' '.join(fault.split())}); nothing was changed"
-                )
         if not create:
             return
-        if there and not os.access(self.path, os.W_OK):
-            raise StoreError(f"cannot write '{self.path}': it is read-only")
+        if there:
+            fault = database.execute("PRAGMA quick_check(1)").fetchone()[0]
+            if fault != "ok":
+                raise self.damaged(fault)
+            if not os.access(self.path, os.W_OK):
+                raise StoreError(f"cannot write '{self.path}': it is read-only")
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = NORMAL")  # whole after a kill; see docs/sweep.md
         with self._write():
@@ -299,19 +341,21 @@ class Store:
         try:
             yield
         except sqlite3.DatabaseError as error:
-            raise StoreError(f"{self._complaint(error)}") from None
+            raise StoreError(self._complaint(error)) from None
+        except UnicodeDecodeError:
+            raise self.damaged("it holds text that is none") from None
         except OSError as error:
             raise StoreError(f"cannot write '{self.path}': {error.strerror or error}") from None
 
     def _complaint(self, error: sqlite3.DatabaseError) -> str:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF  # no text
         if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
             return (
                 f"cannot write '{self.path}': {error}; what it holds is kept, "
                 "run again with --resume when there is room"
             )
         if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-            return f"'{self.path}' is damaged ({error}); nothing was changed"
+            return str(self.damaged(error))
         if code == sqlite3.SQLITE_READONLY:
             return f"cannot write '{self.path}': it is read-only"
         if code == sqlite3.SQLITE_BUSY:

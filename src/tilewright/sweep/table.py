@@ -1,10 +1,8 @@
 """The points of a space as columns, which answers and pages are made of."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +10,7 @@ from numpy.typing import NDArray
 from tilewright.sweep.point import METRICS
 from tilewright.sweep.quantities import Scalar
 from tilewright.sweep.space import FACTS, Axis, Space
-from tilewright.sweep.store import Store
+from tilewright.sweep.store import Status, Store
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -69,27 +67,27 @@ class Table:
 def table_of(store: Store, space: Space) -> Table:
     """The rows that a store has of a space."""
     at = {axis.name: {value: i for i, value in enumerate(axis.values)} for axis in space.axes}
-    derived = list(FACTS)
-    derived += [name for name, _ in space.defines]
+    derived = [*FACTS, *(name for name, _ in space.defines)]
     numbers: list[int] = []
     keys: list[str] = []
     ok: list[bool] = []
     reasons: list[str] = []
     codes: dict[str, list[int]] = {axis.name: [] for axis in space.axes}
     figures: dict[str, list[float | None]] = {name: [] for name in (*METRICS, *derived)}
-    decode = json.JSONDecoder().decode
-    for number, key, values, more, status, reason, *measured in store.table(space.id):
-        numbers.append(number)
-        keys.append(key)
-        ok.append(status == "ok")
-        reasons.append(reason)
-        for name, value in decode(values).items():
-            codes[name].append(at[name][value])
-        for name, figure in zip(METRICS, measured, strict=True):
-            figures[name].append(figure)
-        known: dict[str, Any] = decode(more)
-        for name in derived:
-            figures[name].append(known.get(name))
+    for number, key, values, known, status, reason, *measured in store.table(space.id):
+        numbers += number
+        keys += key
+        ok += [each == Status.OK for each in status]
+        reasons += reason
+        for name, column in zip(METRICS, measured, strict=True):
+            figures[name] += column
+        try:
+            for name, place in at.items():
+                codes[name] += [place[each[name]] for each in values]
+            for name in derived:
+                figures[name] += [each.get(name) for each in known]
+        except (KeyError, TypeError, AttributeError):
+            raise store.damaged("a point has values that its space has not") from None
     return Table(
         space.axes,
         space.workload,

@@ -97,6 +97,15 @@ def rate_text(rate: float) -> str:
     return f"{rate * 3600:.1f} per h"
 
 
+def time_text(seconds: float) -> str:
+    """A time in the unit in which people say it."""
+    for unit, size in (("s", 60), ("min", 90)):
+        if seconds < size:
+            return f"{seconds:.0f} {unit}"
+        seconds /= 60
+    return f"{seconds:.1f} h"
+
+
 def failure_lines(table: Table) -> Iterator[str]:
     """The most frequent reasons why points have no plan."""
     count: dict[str, list[int]] = {}

@@ -17,8 +17,9 @@ from tilewright.graph.ops import SPECS
 from tilewright.graph.ops.elementwise import BROADCAST, UNARY
 from tilewright.graph.ops.quantised import PLANNED, PLANNED_UNARY, RUNTIME
 from tilewright.graph.ops.reduction import REDUCE
+from tilewright.tiling.cutting import cut_group
 from tilewright.tiling.grid import Halo, Split
-from tilewright.tiling.group import cut_group, typed_group
+from tilewright.tiling.group import typed_group
 
 Build = Callable[[GraphBuilder], object]
 IMAGE = (2, 4, 6, 5)

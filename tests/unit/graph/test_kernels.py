@@ -31,8 +31,8 @@ from tilewright.graph.graph import Array, Graph
 from tilewright.graph.kernels import KERNELS, blocks, run_step, supports
 from tilewright.graph.kernels.erf import erf as vector_erf
 from tilewright.graph.ops import SPECS
+from tilewright.tiling.cutting import cut_group
 from tilewright.tiling.grid import Split
-from tilewright.tiling.group import cut_group
 from tilewright.tiling.rewrite import tile_graph
 
 NAMES = [example.name for example in EXAMPLES]

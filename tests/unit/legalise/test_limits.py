@@ -11,8 +11,8 @@ from tilewright.frontend.weights import seeded, seeded_inputs
 from tilewright.graph.graph import Graph
 from tilewright.legalise import array_limits, fits_limits, legalise
 from tilewright.machine import Machine, load_machine
+from tilewright.tiling.cutting import cut_group
 from tilewright.tiling.grid import Split
-from tilewright.tiling.group import cut_group
 
 NPU = load_machine("npu-2.7")
 

@@ -1,7 +1,9 @@
 """What a tile costs on a core: counted by hand where that is possible, sane everywhere else."""
 
 from dataclasses import replace
+from math import prod
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -70,3 +72,46 @@ def test_systolic_arrays_drain() -> None:
 def test_costs_are_kept_by_shape() -> None:
     core = example("pixels")
     assert tile_cost(core, shape()) is tile_cost(core, shape())
+
+
+def test_all_eight_loops_at_once() -> None:
+    """More loops than are permuted: images and groups stay outside, and nothing is lost."""
+    tile = Shape((2, 6, 3, 10, 10, 10, 3, 3))
+    found = tile_cost(example("small"), tile)
+    assert found is not None and len(found.order) > 6
+    steps = prod(factor for _, factor in found.order)
+    spread = prod(factor for _, _, factor in found.unrolling)
+    assert steps * spread >= tile.macs and found.cycles >= steps
+
+
+@pytest.mark.parametrize("name", ["channels", "pixels", "small"])
+@pytest.mark.parametrize("seed", range(8))
+def test_random_tiles_on_random_cores_are_sane(name: str, seed: int) -> None:
+    """Never faster than all units at work; more of a loop never takes less; slower ports never
+    help."""
+    random = Random(seed)
+    core = example(name)
+    sizes = tuple((d, random.choice((4, 8, 16))) for d, _ in core.dimensions)
+    core = replace(core, dimensions=sizes, dataflow=None)
+    slow = replace(
+        core,
+        levels=tuple(
+            replace(
+                level,
+                ports=tuple(replace(p, bandwidth=max(8, p.bandwidth // 2)) for p in level.ports),
+            )
+            for level in core.levels
+        ),
+    )
+    extents = [random.choice((1, 2, 3, 8, 12, 16)) for _ in range(8)]
+    extents[2] = 1
+    tile = Shape(tuple(extents))
+    found, slower = tile_cost(core, tile), tile_cost(slow, tile)
+    assert found is not None and slower is not None
+    assert found.cycles >= tile.macs / core.units
+    assert found.energy >= core.unit_pj * tile.macs and found.cycles <= slower.cycles
+    for loop in range(8):
+        if extents[loop] > 1:
+            twice = Shape(tuple(2 * e if k == loop else e for k, e in enumerate(extents)))
+            more = tile_cost(core, twice)
+            assert more is not None and more.cycles >= found.cycles

@@ -14,8 +14,8 @@ from tilewright.partition.partition import Kernel, Level, Partition, partition_g
 from tilewright.partition.target import Target, load_target
 from tilewright.planning import plan_model
 from tilewright.report.plan_summary import summary_json
+from tilewright.tiling.cutting import cut_group
 from tilewright.tiling.grid import Split, axis_of
-from tilewright.tiling.group import cut_group
 
 
 def groups(graph: Graph, machine: str) -> tuple[Partition, Target]:

@@ -8,7 +8,9 @@ from tilewright.peak import Live, Moment, Runtime, predict_peak
 pytestmark = pytest.mark.quick
 
 MIB = 1 << 20
-PLAIN = Runtime(block=1, extended=False)  # no fusion stands between a node and its kernel
+PLAIN = Runtime(
+    block=1, extended=False, bookkeeping=False
+)  # no fusion stands between a node and its kernel
 
 
 def value(b: GraphBuilder) -> str:
@@ -114,7 +116,12 @@ def test_the_prediction_says_where_and_of_what() -> None:
     )
 
 
-def test_blocks_are_whole_pages() -> None:
-    b = GraphBuilder()
-    b.add("Exp", b.input(5000, dtype="float32"))
-    assert peak(b) == 5 * 4096
+def test_blocks_are_whole_pages_and_small_ones_are_not_free() -> None:
+    def counted(*shape: int) -> int:
+        b = GraphBuilder()
+        b.add("Exp", b.input(*shape, dtype="float32"))
+        return predict_peak(b.graph()).peak
+
+    assert counted(5000) // 4096 == 5
+    assert counted(5120) // 4096 == 6, "it begins behind a header"
+    assert 4 * 16 < counted(16) < 1024

@@ -11,7 +11,7 @@ from tilewright.peak.runtime import native_block
 
 pytestmark = pytest.mark.quick
 
-BLOCKED = Runtime(block=8)
+BLOCKED = Runtime(block=8, bookkeeping=False)
 PLANE = 64 * 64 * 4  # bytes of one channel
 
 

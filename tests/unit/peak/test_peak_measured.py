@@ -15,8 +15,8 @@ from tilewright.frontend.weights import seeded
 from tilewright.graph.graph import Graph
 from tilewright.peak import predict_peak
 from tilewright.shrink.measure import measure_peak
+from tilewright.tiling.cutting import cut_group
 from tilewright.tiling.grid import Split
-from tilewright.tiling.group import cut_group
 from tilewright.tiling.rewrite import tile_graph
 
 WITHIN = 0.15
@@ -87,3 +87,61 @@ def test_quantised_convolutions(tmp_path: Path) -> None:
         x = b.add("QuantizeLinear", y, scale, zero)
     b.add("ReduceMax", real(x), keepdims=0)
     check(b.graph(), tmp_path)
+
+
+def quantised(b: GraphBuilder, x: str) -> str:
+    """A value with the pair that a quantiser puts behind it."""
+    scale, zero = b.constant(0.1, "float32"), b.constant(0, "uint8")
+    return b.add("DequantizeLinear", b.add("QuantizeLinear", x, scale, zero), scale, zero)
+
+
+def test_tiles_of_a_quantised_network(tmp_path: Path) -> None:
+    """Slices, pools and joins move bytes, channels last; a residual sum is one kernel."""
+    b = GraphBuilder()
+    scale, zero = b.constant(0.1, "float32"), b.constant(0, "int8")
+
+    def conv(x: str, channels: int, size: int = 3) -> str:
+        shape = (channels, b.shape(x)[1], size, size)
+        weight = b.add("DequantizeLinear", b.weight(*shape, dtype="int8"), scale, zero)
+        y = b.add("Conv", x, weight, pads=[size // 2] * 4)
+        return quantised(b, b.add("Relu", y))
+
+    x = conv(quantised(b, b.input(1, 8, 192, 192)), 32)
+    pooled = b.add("MaxPool", x, kernel_shape=[3, 3], pads=[1] * 4, strides=[1, 1])
+    x = quantised(b, b.add("Add", conv(quantised(b, pooled), 32), x))
+    conv(quantised(b, b.add("Concat", x, conv(x, 16), axis=1)), 4)
+    graph = b.graph()
+    check(graph, tmp_path)
+    check(cut(graph, len(graph.nodes), (2, 6), (3, 4)), tmp_path)
+
+
+def test_sums_of_quantised_products(tmp_path: Path) -> None:
+    """Products keep sums of 32 bits, averages real numbers, integer convolutions columns."""
+    b = GraphBuilder()
+    s, z = b.constant(0.1, "float32"), b.constant(3, "uint8")
+    x = b.input(2, 1024, 256, dtype="uint8")
+    b.add("QLinearMatMul", x, s, z, b.weight(256, 1024, dtype="uint8"), s, z, s, z)
+    check(b.graph(), tmp_path)
+    b = GraphBuilder()
+    b.add(
+        "ConvInteger",
+        b.input(1, 16, 256, 256, dtype="uint8"),
+        b.weight(32, 16, 3, 3, dtype="uint8"),
+    )
+    check(b.graph(), tmp_path)
+    b = GraphBuilder()
+    s, z = b.constant(0.1, "float32"), b.constant(3, "uint8")
+    x, window = b.input(1, 32, 256, 256, dtype="uint8"), [2, 2]
+    pool = ("QLinearAveragePool", x, s, z, s, z)
+    b.add(*pool, domain="com.microsoft", kernel_shape=window, strides=window)
+    check(b.graph(), tmp_path)
+
+
+def test_many_small_tiles_are_not_free(tmp_path: Path) -> None:
+    """Thousands of values in the frame of a run, hundreds of pieces that wait to be joined."""
+    b = GraphBuilder()
+    x = b.input(1, 8, 64, 64)
+    for _ in range(8):
+        x = b.add("Neg", b.add("Abs", x))
+    graph = b.graph()
+    check(cut(graph, len(graph.nodes), (2, 32), (3, 32)), tmp_path)

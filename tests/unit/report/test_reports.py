@@ -9,8 +9,9 @@ from rich.console import Console
 from support.builder import GraphBuilder
 from tilewright.graph.graph import Graph
 from tilewright.report.tiles import tiles_json, tiles_table
+from tilewright.tiling.cutting import cut_group
 from tilewright.tiling.grid import Halo, Split
-from tilewright.tiling.group import GroupTiles, cut_group
+from tilewright.tiling.group import GroupTiles
 
 pytestmark = pytest.mark.quick
 

@@ -10,8 +10,10 @@ from time import process_time
 import pytest
 
 from support.builder import GraphBuilder
+from support.random_plans import ideal
 from tilewright import api
-from tilewright.cost.base import WorkKind, Workload
+from tilewright.cost.array import ArrayModel
+from tilewright.cost.base import WorkKind, Workload, matrix_product
 from tilewright.cost.models import CostModels
 from tilewright.errors import TilewrightError
 from tilewright.frontend.normalize import normalize
@@ -333,23 +335,6 @@ def machine_of(name: str, kib: int | None) -> Machine:
     return machine if kib is None else machine.with_memory(kib * 1024)
 
 
-def ideal(machine: Machine, bytes_per_cycle: float) -> Machine:
-    """The machine with copies that take no time to start: nothing hides a bound that is wrong."""
-    main = machine.main_memory.name
-    links = tuple(
-        replace(
-            link,
-            routes=tuple(
-                replace(route, latency=0, burst=1, cycles_per_run=0.0, bytes_per_cycle=1e4)
-                for route in link.routes
-            ),
-        )
-        for link in machine.links
-    )
-    machine = replace(machine, links=links, limits=replace(machine.limits, channel_alignment=1))
-    return machine.with_bandwidth(main, bytes_per_cycle * machine.clock_hz)
-
-
 @pytest.fixture
 def few_choices(monkeypatch: pytest.MonkeyPatch) -> None:
     """The planner of layers tries few tiles: it is not what is tested."""
@@ -479,8 +464,8 @@ def test_engines_that_wait_for_all_of_each_other_take_turns() -> None:
         return b.graph()
 
     machine = load_machine("npu-2.7")
-    matrix = bounds_of(network("Conv"), machine, "fp16").matrix
-    vector = bounds_of(network("Softmax"), machine, "fp16").vector
+    matrix = bounds_of(network("Conv"), machine, "fp16").matrix - 2 * LATENCY
+    vector = bounds_of(network("Softmax"), machine, "fp16").vector - 2 * LATENCY
     each = max(1, vector // matrix)
     parts = (*["Softmax"] * 3, *["Conv"] * 4 * each, *["Softmax"] * 3)
     bounds = bounds_of(network(*parts), machine, "fp16")
@@ -506,8 +491,49 @@ def test_arrays_run_what_they_can() -> None:
     work = Workload(WorkKind.ELTWISE, "fp16", 64, 64, 64, 64, 64, 64, operator="add")
     models = CostModels(machine)
     array = models.model(machine.cores[0].engines[0]).floor(work)
-    assert bounds.matrix == bounds.compute == pytest.approx(8 * array / 2, rel=1e-3)
+    assert bounds.matrix == bounds.compute == pytest.approx(8 * array / 2 + 2 * LATENCY, rel=1e-3)
     assert bounds.vector == 0
+
+
+def test_a_whole_number_of_tiles_covers_the_work() -> None:
+    """197 rows are 13 steps; a tile of 13 costs more a step than one of 8, and so does the rest."""
+    model = CostModels(load_machine("npu-2.7")).model(load_machine("npu-2.7").engines[0])
+    assert isinstance(model, ArrayModel)
+    ragged, even = (matrix_product(rows, 3072, 768, "fp16") for rows in (197, 256))
+    assert model.floor(ragged) > 1.01 * model.even_floor(ragged)
+    assert model.floor(even) == pytest.approx(model.even_floor(even), rel=1e-3)
+
+
+def test_engines_that_share_an_operator_have_an_even_share_and_a_call_each() -> None:
+    machine = load_machine("npu-4.0")
+    models = CostModels(machine)
+    array, vector = (models.model(engine) for engine in machine.cores[0].engines)
+    small = Workload(WorkKind.CONV, "fp16", 16, 64, 4, 4, 4, 4)  # one step, which nobody shares
+    assert array.makespan(small, 6) >= 0.9 * array.cost(small).cycles > 5 * array.floor(small) / 6
+    row = Workload(WorkKind.VECTOR, "fp16", 1200, 1200, operator="softmax")
+    assert vector.makespan(row, 6) == pytest.approx(1000 + 1200 / 2 * 0.75 / 6)
+
+
+def test_scales_of_channels_are_vector_work() -> None:
+    """An image times a number a channel is work for arrays in tiles of one position alone."""
+    b = GraphBuilder()
+    image, scale = b.input(1, 64, 56, 56), b.input(1, 64, 1, 1)
+    b.add("Mul", image, scale)
+    bounds = bounds_of(b.graph(), load_machine("npu-2.7"), "fp16")
+    elements = 64 * 56 * 56 / 2 / 2  # two clusters of two units
+    assert bounds.compute >= 0.95 * (2 * LATENCY + 500 + elements * 0.3)
+
+
+def test_something_is_loaded_before_and_stored_behind_all_work() -> None:
+    b = GraphBuilder()
+    x = conv(b, b.input(1, 16, 8, 8), 16)
+    machine = load_machine("npu-2.7")
+    bounds = bounds_of(b.graph(), machine, "fp16")
+    assert x and bounds.cycles >= 2 * LATENCY + 100
+    assert (
+        run(b.graph(), machine, layer_by_layer(b.graph(), machine, "fp16", "one")).latency_cycles
+        < 3 * bounds.cycles
+    )
 
 
 def test_activations_cost_nothing_where_they_fold() -> None:

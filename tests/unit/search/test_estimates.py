@@ -19,8 +19,9 @@ from tilewright.program.layout import part
 from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.tile_costs import Dims
 from tilewright.search.candidates.tiles import USABLE_SHARE, Estimate, Tiler
+from tilewright.tiling.cutting import cut_ops
 from tilewright.tiling.grid import Cut, Split
-from tilewright.tiling.group import GroupTiles, TiledOp, cut_ops
+from tilewright.tiling.group import GroupTiles, TiledOp
 
 FIELDS = ("compute", "dma", "fill", "bytes", "least", "traffic", "energy", "halo")
 

@@ -6,8 +6,8 @@ from support.builder import GraphBuilder, feeds_of
 from support.compare import check_split, check_tiled, run_graph
 from tilewright.errors import TilingError
 from tilewright.graph.graph import Graph, Node
+from tilewright.tiling.cutting import cut_group
 from tilewright.tiling.grid import Halo, Split
-from tilewright.tiling.group import cut_group
 
 
 def piece(b: GraphBuilder, x: str, start: int, stop: int, axis: int = 2, step: int = 1) -> str:

@@ -6,8 +6,8 @@ from support.builder import GraphBuilder, feeds_of
 from support.compare import check_tiled, run_graph
 from tilewright.geometry.interval import Interval
 from tilewright.graph.graph import Graph
+from tilewright.tiling.cutting import cut_group
 from tilewright.tiling.grid import Halo, Split
-from tilewright.tiling.group import cut_group
 from tilewright.tiling.halo import fresh_part, written_part
 from tilewright.tiling.rewrite import tile_graph
 

@@ -8,8 +8,9 @@ from support.builder import GraphBuilder
 from tilewright.errors import TilingError
 from tilewright.geometry.interval import Interval
 from tilewright.graph.graph import Graph
+from tilewright.tiling.cutting import cut_group
 from tilewright.tiling.grid import Cut, Halo, Split, axis_of, parse_splits, whole_cut
-from tilewright.tiling.group import cut_group, find_node, group_between
+from tilewright.tiling.group import find_node, group_between
 from tilewright.tiling.rewrite import tile_graph
 
 pytestmark = pytest.mark.quick

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from tilewright.geometry.access import Access
 from tilewright.geometry.box import Box
 from tilewright.graph.graph import Graph, Node
 from tilewright.graph.ops import (
@@ -24,22 +25,39 @@ SPECS: Mapping[str, OpSpec] = {
 
 
 def spec_of(graph: Graph, node: Node) -> tuple[OpSpec, Op] | None:
-    """The node's spec and its typed form, or None for an operator that has to run whole."""
-    spec = SPECS.get(node.kind)
-    if spec is None or node.domain not in spec.domains:
-        return None
-    op = op_of(graph, node)
-    return None if op is None else (spec, op)
+    """The node's spec and its typed form, or None for an operator that has to run whole. Worked out
+    once for every node of a network."""
+    key = ("spec", id(node))  # the entry keeps the node: its identity stays what it is
+    known = graph.known.get(key)
+    if known is None:
+        spec = SPECS.get(node.kind)
+        op = None if spec is None or node.domain not in spec.domains else op_of(graph, node)
+        known = graph.known[key] = (node, None if op is None else (spec, op))
+    return known[1]
+
+
+def accesses_of(graph: Graph, node: Node) -> tuple[Access | None, ...]:
+    """The access relations of a node's outputs, None where it cannot be cut; nothing for one that
+    has no spec, or no output. An absent output takes the place of the first that is there: nothing
+    ever needs it."""
+    key = ("access", id(node))
+    known = graph.known.get(key)
+    if known is None:
+        typed = spec_of(graph, node)
+        outputs = () if typed is None else typed[1].outputs
+        present = next((k for k, kind in enumerate(outputs) if kind is not None), None)
+        relations: tuple[Access | None, ...] = ()
+        if typed is not None and present is not None:
+            spec, op = typed
+            numbers = [present if kind is None else k for k, kind in enumerate(outputs)]
+            relations = tuple([spec.access(op, number) for number in numbers])
+        known = graph.known[key] = (node, relations)
+    return known[1]
 
 
 def runs_whole(graph: Graph, node: Node) -> bool:
     """Whether an operator is unknown, or cannot be cut as it is: it stands alone, in one piece."""
-    known = spec_of(graph, node)
-    if known is None:
-        return True
-    spec, op = known
-    there = [k for k, kind in enumerate(op.outputs) if kind is not None]
-    return any(spec.access(op, k) is None for k in there)
+    return spec_of(graph, node) is None or None in accesses_of(graph, node)
 
 
 def products_of(graph: Graph, node: Node) -> tuple[Product, ...]:

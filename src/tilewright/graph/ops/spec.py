@@ -28,7 +28,7 @@ class Engine(Enum):
 @dataclass(frozen=True, slots=True)
 class Operand:
     """An input as its operator sees it: a type, and the numbers if they are constant and known.
-    `given` marks the network's own inputs."""
+    `given` marks the network's own inputs, and images of them."""
 
     type: TensorType
     constant: bool
@@ -297,7 +297,7 @@ def op_of(graph: Graph, node: Node) -> Op | None:
     def operand(name: str) -> Operand | None:
         constant = graph.constants.get(name)
         numbers = constant.data if constant else None
-        return Operand(graph.types[name], constant is not None, numbers, name in graph.inputs)
+        return Operand(graph.types[name], constant is not None, numbers, is_given(graph, name))
 
     if node.captures or any(name and name not in graph.types for name in node.inputs):
         return None
@@ -310,6 +310,18 @@ def op_of(graph: Graph, node: Node) -> Op | None:
         tuple(graph.types[name] if name else None for name in node.outputs),
         graph.opset,
     )
+
+
+def is_given(graph: Graph, name: str) -> bool:
+    """Whether a value is the network's own input, or some images of one."""
+    if name in graph.inputs:
+        return True
+    maker = graph.producer.get(name)
+    if maker is None or graph.nodes[maker].kind != "Slice":
+        return False
+    source, kind = graph.nodes[maker].inputs[0], graph.types.get(name)
+    whole = graph.types.get(source) if source in graph.inputs else None
+    return whole is not None and kind is not None and whole.shape[1:] == kind.shape[1:]
 
 
 def ints(values: object) -> Array:

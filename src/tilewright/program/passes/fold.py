@@ -26,7 +26,7 @@ class FoldActivations:
         folds = [tiled.spec.folded(tiled.op) for tiled in ops]
         if not any(folds):
             return
-        engines = context.machine.engines
+        engines, works = context.machine.engines, context.tables.works.numbered
         readers: dict[int, list[int]] = {}
         writers: dict[int, list[int]] = {}
         for number, row in enumerate(made.rows):
@@ -44,9 +44,9 @@ class FoldActivations:
             before = rows[writers[source[0]][0]]
             if before is None or before.kind != COMPUTE or before.writes != [source]:
                 continue
-            dense = context.works[before.work][1].dense
+            dense = works[before.work][1].dense
             tiled = ops[row.ops[0]]
-            if engines[before.engine].kind != "matrix" or not (dense or tiled.spec.folds):
+            if engines[before.price.engine].kind != "matrix" or not (dense or tiled.spec.folds):
                 continue
             rows[writers[source[0]][0]] = None
             before.ops = (*before.ops, *row.ops)

@@ -27,13 +27,13 @@ class Multicast:
         for number, row in enumerate(made.rows):
             if row.kind != COPY or context.home[row.source] >= 0:
                 continue
-            if (row.engine, row.source) not in context.tables.multicast:
+            if (row.price.engine, row.source) not in context.tables.multicast:
                 continue
             known = first.setdefault(row.reads[0], number)
             earlier = rows[known]
             if known == number or earlier is None:
                 continue
-            memories = {made.buffers[slot].memory for slot, _, _ in earlier.writes}
+            memories = {made.buffers[slot][0] for slot, _, _ in earlier.writes}
             # Joining with another turn would hold the region for too long.
             if row.turn - earlier.turn >= cores or row.target in memories:
                 first[row.reads[0]] = number

@@ -23,4 +23,4 @@ class ImplicitReshape:
         """Change the rows of a group."""
         for row in made.rows:
             if row.kind == COMPUTE and row.work >= 0:
-                row.work, row.cycles, row.energy = context.reshaped(row.work)
+                row.work, row.price = context.tables.works.reshaped(row.work)

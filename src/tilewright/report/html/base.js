@@ -2,6 +2,7 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const { tasks, views, layouts, buffers, groups, machine, strings, kinds, head } = data;
 const makespan = Math.max(1, head.latency_cycles);
+const term = explainWords(data.terms);
 
 function time(cycles, digits = 3) {
   const seconds = cycles / machine.clock_hz;
@@ -11,13 +12,24 @@ function time(cycles, digits = 3) {
   return `${Number((seconds * 1e9).toPrecision(digits))} ns`;
 }
 
-const kindColours = ["#4c78d0", "#9b6fd0", "#d98e2b", "#e8c35a", "#5aa865", "#8c97a3", "#c77bb0"];
+const kindColours = ["#7f9fe0", "#b596dd", "#d98e2b", "#e8c35a", "#6cb677", "#9aa5b0", "#d39ac2"];
 const groupColour = (group) => (group < 0 ? "#e9edf1" : palette[group % palette.length]);
 const groupName = (group) => (group < 0 ? "no group" : `g${group}`);
 const taskName = (t) => strings[tasks.name[t]] + strings[tasks.label[t]];
 const tileLabel = (t) => strings[tasks.label[t]].split("+")[0] || `@${tasks.tile[t]}`;
 const bufferName = (b) => strings[buffers.name[b]] + strings[buffers.label[b]];
 const roles = ["", "network input", "weights", "network output"];
+
+// Names of engines stand left of both canvases: as much room as they need, up to a third.
+const gutter = (() => {
+  const context = document.createElement("canvas").getContext("2d");
+  context.font = "11px system-ui, 'DejaVu Sans', sans-serif";
+  const widest = Math.max(...machine.engines.map((engine) => context.measureText(engine.name).width));
+  return Math.round(Math.min(Math.max(widest + 52, 100), 0.36 * document.documentElement.clientWidth));
+})();
+
+// A name in less room: its end says more than its beginning.
+const shorter = (text, most) => (text.length <= most ? text : most < 4 ? "" : `…${text.slice(text.length - most + 1)}`);
 
 function groupTitle(group) {
   const nodes = groups[group].nodes;
@@ -136,9 +148,9 @@ function drawRuler(context, left, width, y, top, bottom) {
   context.textAlign = "center";
   for (let k = Math.ceil(state.from * per / factor / step); k * step * factor / per <= state.to; k += 1) {
     const x = left + (k * step * factor / per - state.from) * scale;
-    context.fillStyle = "#edf0f3";
+    context.fillStyle = inkOf("rule");
     context.fillRect(x, top, 1, bottom - top);
-    context.fillStyle = "#5b6876";
+    context.fillStyle = inkOf("soft");
     const text = `${(k * step).toFixed(digits)} ${unit}`, half = context.measureText(text).width / 2;
     context.fillText(text, Math.min(x, left + width + 6 - half), y);
   }

@@ -54,7 +54,7 @@
     for (let k = yLow; k <= yHigh; k += 1) out.push(`<line class="axis" x1="${left}" x2="${width - 14}" y1="${y(10 ** k)}" y2="${y(10 ** k)}"/><text class="tick" x="${left - 6}" y="${y(10 ** k) + 4}" text-anchor="end">${plain(10 ** k)}</text>`);
     if (peak && rate) {
       const start = Math.max(10 ** xLow, 10 ** yLow / rate);
-      out.push(`<path d="M${x(start)} ${y(start * rate)}L${x(ridge)} ${y(peak)}H${x(10 ** xHigh)}" fill="none" stroke="#333" stroke-width="2"/>
+      out.push(`<path d="M${x(start)} ${y(start * rate)}L${x(ridge)} ${y(peak)}H${x(10 ** xHigh)}" fill="none" stroke="currentColor" stroke-width="2"/>
         <text class="tick" x="${width - 18}" y="${y(peak) - 6}" text-anchor="end">${count(peak)} MAC/cycle</text>
         <text class="tick" x="${(x(start) + x(ridge)) / 2 - 8}" y="${(y(start * rate) + y(peak)) / 2 - 4}" text-anchor="end">${rate.toFixed(1)} B/cycle</text>`);
     }

@@ -32,11 +32,13 @@ function showTip(event, html) {
 const hideTip = () => { tip.hidden = true; };
 
 function legend(id, entries) {
-  element(id).innerHTML = entries.map(([colour, text]) =>
-    `<span><i class="swatch" style="background:${colour}"></i>${esc(text)}</span>`).join("");
+  element(id).innerHTML = entries.map(([colour, text, word]) =>
+    `<span${word ? ` class="term" data-term="${esc(word)}"` : ""}><i class="swatch" style="background:${colour}"></i>${esc(text)}</span>`).join("");
 }
 
-// ---- canvases: sharp on every screen, drawn once per frame at most
+// ---- canvases: sharp on every screen, drawn once per frame at most, in the page's colours
+const dark = matchMedia("(prefers-color-scheme:dark)");
+const inkOf = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 function canvasPainter(canvas, height, paint) {
   const context = canvas.getContext("2d");
   let asked = false;
@@ -56,6 +58,7 @@ function canvasPainter(canvas, height, paint) {
   };
   const request = () => { if (!asked) { asked = true; requestAnimationFrame(draw); } };
   new ResizeObserver(request).observe(canvas.parentElement);
+  dark.addEventListener("change", request);
   draw();
   return request;
 }
@@ -63,4 +66,42 @@ function canvasPainter(canvas, height, paint) {
 function niceStep(range, most) {
   const rough = range / Math.max(1, most), power = 10 ** Math.floor(Math.log10(rough));
   return power * [1, 2, 5, 10].find((m) => m * power >= rough);
+}
+
+// ---- rows that can be chosen: one stop of the Tab key for a table, arrows within it
+function rowKeys(view) {
+  const rows = () => [...view.querySelectorAll("tr.row")];
+  const stop = (row) => rows().forEach((other) => { other.tabIndex = other === row ? 0 : -1; });
+  view.addEventListener("focusin", (event) => { const row = event.target.closest("tr.row"); if (row) stop(row); });
+  view.addEventListener("keydown", (event) => {
+    const row = event.target.closest("tr.row"), all = rows();
+    if (!row || event.target !== row) return;
+    const at = all.indexOf(row), to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: all.length - 1 }[event.key];
+    if (to !== undefined) { event.preventDefault(); all[to]?.focus(); }
+    if (event.key === "Enter" || event.key === " ") { event.preventDefault(); row.click(); }
+  });
+  // After every drawing: the chosen row, else the first, is where Tab leads.
+  return () => { const all = rows(); stop(all.find((row) => row.classList.contains("chosen")) ?? all[0]); };
+}
+
+// ---- words explained where they stand: with the mouse, by Tab, by a touch
+const escapable = (key) => { if (key === "Escape") hideTip(); };
+function explainWords(texts) {
+  const show = (event) => {
+    const word = event.target.closest?.("[data-term]");
+    if (!word || !(word.dataset.term in texts)) return;
+    const box = word.getBoundingClientRect();
+    showTip({ clientX: box.left, clientY: box.bottom - 8 }, `<b>${esc(word.dataset.term)}</b><br>${esc(texts[word.dataset.term])}`);
+  };
+  const hide = (event) => { if (event.target.closest?.("[data-term]")) hideTip(); };
+  for (const kind of ["mouseover", "focusin", "click"]) document.addEventListener(kind, show);
+  for (const kind of ["mouseout", "focusout"]) document.addEventListener(kind, hide);
+  document.addEventListener("keydown", (event) => escapable(event.key));
+  // A word with its explanation; `stop` where the Tab key should lead to it.
+  return (word, text = word, stop = true) => (!(word in texts) ? esc(text) : stop
+    ? `<button type="button" class="term" data-term="${esc(word)}" aria-describedby="tip">${esc(text)}</button>`
+    : `<span class="term" data-term="${esc(word)}">${esc(text)}</span>`);
+}
+function listWords(holder, texts, used) {
+  holder.innerHTML = used.filter((word) => word in texts).map((word) => `<dt>${esc(word)}</dt><dd>${esc(texts[word])}</dd>`).join("");
 }

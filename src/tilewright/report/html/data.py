@@ -13,6 +13,7 @@ from tilewright.report.html.groups import group_rows
 from tilewright.report.html.layout import drawing_of
 from tilewright.report.html.network import network_of
 from tilewright.report.html.story import Bound, Story
+from tilewright.report.html.terms import TERMS
 from tilewright.report.plan_tables import groups_table, layers_table
 from tilewright.report.verified import mark, verified_line
 from tilewright.schedule.timeline import critical_path
@@ -32,6 +33,7 @@ def report_data(
     steps = critical_path(planned.placed.problem, planned.placed.schedule)
     return {
         "version": VERSION,
+        "terms": TERMS,
         "head": _head(planned, told),
         "machine": _machine(planned),
         "story": _story(told, planned.bounds.cycles),

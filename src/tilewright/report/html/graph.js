@@ -1,5 +1,8 @@
 // The network as a drawing: boxes, tensors, and a band of colour along every group.
-(() => {
+// `drawing` is what other views ask of it: to look at boxes, and to mark what was found.
+const ways = { inside: "passed on tile by tile within the group", kept: "stays in the scratchpad for this reader",
+  reloaded: "loaded again for this reader; it stays in the scratchpad for others", main: "goes through the main memory" };
+const drawing = (() => {
   const graph = data.graph, [wide, tall] = graph.box, holder = element("graph-view");
   const roleColour = { input: "#fff", output: "#fff" };
   const short = (text, most) => (text.length <= most ? text
@@ -20,8 +23,8 @@
     const round = group < 0 ? tall / 2 : role === "view" ? 9 : 4;
     boxes.push(`<g class="box" data-box="${i}" data-group="${group}">
       <rect x="${x}" y="${y}" width="${wide}" height="${tall}" rx="${round}" fill="${roleColour[role] || groupColour(group)}"${dash}/>
-      <text x="${graph.x[i]}" y="${graph.y[i] - 2}">${esc(short(graph.kind[i] || role, 16))}</text>
-      <text class="sub" x="${graph.x[i]}" y="${graph.y[i] + 10}">${esc(short(name, 19))}</text></g>`);
+      <text class="kind" x="${graph.x[i]}" y="${graph.y[i] - 2}"></text>
+      <text class="sub" x="${graph.x[i]}" y="${graph.y[i] + 10}"></text></g>`);
   });
   const marker = (id, colour, size) => `<marker id="tip-${id}" viewBox="0 0 8 8" refX="7.5" refY="4" markerUnits="userSpaceOnUse"
     markerWidth="${size}" markerHeight="${size}" orient="auto"><path d="M0 0L8 4L0 8z" fill="${colour}"/></marker>`;
@@ -30,11 +33,27 @@
     <g>${bands.join("")}</g><g>${edges.join("")}</g><g>${boxes.join("")}</g></svg>`;
   const svg = holder.firstElementChild;
   const lines = [["#fff", "input, output"]];
-  if (graph.edges.some((edge) => edge.resident)) lines.push(["#c2185b", "tensor kept in the scratchpad between groups"]);
-  if (graph.edges.some((edge) => edge.way === "reloaded")) lines.push(["#b26a00", "loaded again for this reader, kept for others"]);
+  if (graph.edges.some((edge) => edge.resident)) lines.push(["#c2185b", "tensor kept in the scratchpad between groups", "resident"]);
+  if (graph.edges.some((edge) => edge.way === "reloaded")) lines.push(["#b26a00", "loaded again for this reader, kept for others", "reloaded"]);
   legend("graph-legend", lines);
   element("graph-legend").insertAdjacentHTML("beforeend",
-    `<span>dashed: folded into its neighbour, or a view</span>${graph.exact ? "" : "<span>edges as the tasks show them</span>"}`);
+    `<span>dashed: ${term("folded", "folded")} into its neighbour, or a ${term("view")}</span>${graph.exact ? "" : "<span>edges as the tasks show them</span>"}
+     <span id="graph-hint" hidden>zoom in for names</span>`);
+
+  // Letters keep their size on the screen once they are easy to read, so that zooming in shows longer names.
+  const written = [...svg.querySelectorAll(".box")].map((box) => [box.querySelector(".kind"), box.querySelector(".sub")]);
+  let letters = 0;
+  const write = (scale) => {
+    const size = Math.min(1, 1.3 / scale);
+    if (Math.abs(size / letters - 1) < 0.1) return;
+    letters = size;
+    svg.style.setProperty("--letters", size);
+    const room = (each) => Math.floor((wide - 5) / (each * size));
+    written.forEach(([kind, sub], i) => {
+      kind.textContent = short(graph.kind[i] || graph.role[i], room(6.2));
+      sub.textContent = short(graph.name[i], room(5.2));
+    });
+  };
 
   // A short network needs no high panel.
   holder.style.height = `${Math.min(400, Math.max(170, Math.round(holder.clientWidth * graph.height / graph.width)))}px`;
@@ -43,10 +62,12 @@
     svg.setAttribute("viewBox", `${look.x} ${look.y} ${look.width} ${look.height}`);
     const scale = Math.min(holder.clientWidth / look.width, holder.clientHeight / look.height);
     svg.classList.toggle("small", scale < 0.42);
+    element("graph-hint").hidden = scale >= 0.42;
+    if (scale >= 0.42) write(scale);
   };
   const fit = () => { Object.assign(look, { x: 0, y: 0, width: graph.width, height: graph.height }); apply(); };
   const zoom = (factor, px = 0.5, py = 0.5) => {
-    const width = Math.min(graph.width * 3, Math.max(150, look.width * factor)), ratio = width / look.width;
+    const width = Math.min(graph.width * 3, Math.max(60, look.width * factor)), ratio = width / look.width;
     look.x += look.width * (1 - ratio) * px;
     look.y += look.height * (1 - ratio) * py;
     look.width = width;
@@ -59,14 +80,18 @@
     const p = new DOMPoint(event.clientX, event.clientY).matrixTransform(inverse);
     return [(p.x - look.x) / look.width, (p.y - look.y) / look.height];
   };
-  const near = () => {
-    if (state.group === null) return;
-    const mine = graph.group.flatMap((g, i) => (g === state.group ? [i] : []));
+  const lookAt = (mine) => {
     if (!mine.length) return;
     const xs = mine.map((i) => graph.x[i]), ys = mine.map((i) => graph.y[i]);
-    const pad = 1.4 * wide, left = Math.min(...xs) - pad, top = Math.min(...ys) - pad;
-    Object.assign(look, { x: left, y: top, width: Math.max(...xs) + pad - left, height: Math.max(...ys) + pad - top });
+    const beside = 1.4 * wide, above = 2 * tall, left = Math.min(...xs) - beside, top = Math.min(...ys) - above;
+    Object.assign(look, { x: left, y: top, width: Math.max(...xs) + beside - left, height: Math.max(...ys) + above - top });
     apply();
+  };
+  const near = () => lookAt(graph.group.flatMap((g, i) => (g === state.group && g !== null ? [i] : [])));
+  const mark = (foundBoxes, foundEdges) => {
+    svg.querySelectorAll(".found").forEach((part) => part.classList.remove("found"));
+    foundBoxes.forEach((i) => svg.querySelector(`[data-box="${i}"]`).classList.add("found"));
+    foundEdges.forEach((e) => svg.querySelector(`[data-edge="${e}"]`).classList.add("found"));
   };
 
   let grabbed = null;
@@ -102,9 +127,7 @@
         : `<span>${esc(groupTitle(group))}<br>${esc(grid(group))}${graph.role[i] === "folded" ? "<br>runs inside the operator before it" : ""}</span>`));
     } else if (edge) {
       const { tensor, bytes: size, way } = graph.edges[Number(edge.dataset.edge)];
-      const told = { inside: "passed on tile by tile within the group", kept: "stays in the scratchpad for this reader",
-        reloaded: "loaded again for this reader; it stays in the scratchpad for others", main: "goes through the main memory" }[way];
-      showTip(event, `<b>${esc(tensor)}</b><br><span>${size === null ? "" : `${bytes(size)}; `}${told}</span>`);
+      showTip(event, `<b>${esc(tensor)}</b><br><span>${size === null ? "" : `${bytes(size)}; `}${ways[way]}</span>`);
     } else hideTip();
   });
   holder.addEventListener("pointerleave", hideTip);
@@ -114,6 +137,7 @@
       ArrowRight: () => shift(0.1, 0), ArrowUp: () => shift(0, -0.1), ArrowDown: () => shift(0, 0.1) };
     if (keys[event.key]) { event.preventDefault(); keys[event.key](); }
   });
+  holder.addEventListener("dblclick", (event) => zoom(0.5, ...shares(event)));
   element("graph-in").onclick = () => zoom(0.7);
   element("graph-out").onclick = () => zoom(1 / 0.7);
   element("graph-fit").onclick = fit;
@@ -131,4 +155,5 @@
       && Number(part.dataset.from) !== chosen && Number(part.dataset.to) !== chosen));
   });
   fit();
+  return { lookAt, mark };
 })();

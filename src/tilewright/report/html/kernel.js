@@ -35,8 +35,8 @@ const legend = (id, entries) => {
   element(id).innerHTML = entries.map(([colour, text]) =>
     `<span><i class="swatch" style="background:${colour}"></i>${esc(text)}</span>`).join("");
 };
-const table = (heads, rows) => `<table><thead><tr>${heads.map(([name, right]) =>
-  `<th${right ? ' class="n"' : ""}>${esc(name)}</th>`).join("")}</tr></thead><tbody>${rows.join("")}</tbody></table>`;
+const table = (label, heads, rows) => `<table aria-label="${label}"><thead><tr>${heads.map(([name, right]) =>
+  `<th scope="col"${right ? ' class="n"' : ""}>${esc(name)}</th>`).join("")}</tr></thead><tbody>${rows.join("")}</tbody></table>`;
 const cell = (text, right = true) => `<td${right ? ' class="n"' : ""}>${esc(text)}</td>`;
 
 // ---- headline
@@ -62,6 +62,7 @@ const cell = (text, right = true) => `<td${right ? ' class="n"' : ""}>${esc(text
 (() => {
   const most = Math.max(...listing.map((line) => line.us));
   element("listing-view").innerHTML = table(
+    "The nest",
     [["code"], ["engine"], ["times", true], ["bytes", true], ["run", true], ["busy", true], ["held", true]],
     listing.map((line) => `<tr class="${line.kind}${line.us === most && most > 0 ? " hot" : ""}"><td>${"  ".repeat(line.depth)}${esc(line.text)}</td>${cell(line.engine, false)}${
       cell(line.count ? count(line.count) : "")}${cell(line.bytes ? bytes(line.bytes) : "")}${cell(line.run ? `${count(line.run)} B` : "")}${
@@ -75,7 +76,7 @@ const cell = (text, right = true) => `<td${right ? ' class="n"' : ""}>${esc(text
     <div class="rod${name === facts.binding ? " own" : ""}" style="width:${100 * us / most}%"></div>
     <span class="n">${time(us)}, ${count(facts.engine_cycles[name])} cycles</span>`).join("")}</div>
     <p class="hint">PSUM flushes ${count(facts.psum_flushes)}; ${facts.instructions.map((w) => `${esc(w.what)} ${count(w.count)}`).join(", ")}.</p>`;
-  element("transfers-view").innerHTML = table([["operand"], ["DMAs", true], ["bytes", true], ["run", true], ["each tile", true]],
+  element("transfers-view").innerHTML = table("Transfers", [["operand"], ["DMAs", true], ["bytes", true], ["run", true], ["each tile", true]],
     facts.transfers.map((t) => `<tr>${cell(t.operand, false)}${cell(count(t.dma_count))}${cell(bytes(t.bytes))}${cell(`${count(t.run_bytes)} B`)}${cell(`${count(t.repeats)}×`)}</tr>`));
 })();
 
@@ -91,7 +92,7 @@ const cell = (text, right = true) => `<td${right ? ' class="n"' : ""}>${esc(text
   const width = 1200, left = 62, lane = 40, top = 26, height = top + lane * tracks.length;
   const draw = () => {
     const scale = (width - left - 8) / (state.to - state.from), out = [];
-    tracks.forEach((name, t) => out.push(`<rect x="${left}" y="${top + t * lane + 4}" width="${width - left - 8}" height="${lane - 8}" fill="#f4f6f8"/>
+    tracks.forEach((name, t) => out.push(`<rect x="${left}" y="${top + t * lane + 4}" width="${width - left - 8}" height="${lane - 8}" class="lane"/>
       <text x="${left - 6}" y="${top + t * lane + lane / 2 + 4}" text-anchor="end" font-size="12">${esc(name)}</text>`));
     const step = 10 ** Math.floor(Math.log10((state.to - state.from) / 2));
     for (let k = Math.ceil(state.from / step); k * step <= state.to && k - state.from / step < 40; k += 1) {
@@ -165,7 +166,7 @@ const cell = (text, right = true) => `<td${right ? ' class="n"' : ""}>${esc(text
   element("search").hidden = element("search-link").hidden = false;
   element("search-what").textContent = `${count(found.looked_at)} nests looked at, ${count(found.legal)} legal; ${time(found.found_us)}, the ladder's last rung ${time(found.last_rung_us)}`;
   const us = (value) => (value === null ? "illegal" : time(value));
-  element("search-view").innerHTML = table([["choice"], ["ladder's last rung"], ["found"], ["alone", true], ["without it", true], ["moved without it", true], ["note"]],
+  element("search-view").innerHTML = table("What each choice buys", [["choice"], ["ladder's last rung"], ["found"], ["alone", true], ["without it", true], ["moved without it", true], ["note"]],
     found.changes.map((c) => `<tr>${cell(c.what, false)}${cell(c.before, false)}${cell(c.after, false)}${cell(us(c.alone_us))}${cell(us(c.without_us))}${cell(c.without_bytes === null ? "" : bytes(c.without_bytes))}${cell(c.note, false)}</tr>`))
     + `<p class="hint">${percent(found.above_floor, 1)} above the floor of the tensor engine: ${esc(found.held_back_by)}. One after the other: ${
       [time(found.last_rung_us), ...found.steps.map((s) => `${esc(s.what)} ${us(s.us)}`)].join(" → ")}.</p>`;
@@ -193,7 +194,7 @@ const cell = (text, right = true) => `<td${right ? ' class="n"' : ""}>${esc(text
   });
   element("ladder-view").innerHTML = `<svg viewBox="0 0 ${width} ${height}" role="img" aria-label="Rungs, measured and modelled">${out.join("")}</svg>`;
   legend("ladder-legend", [["#8f9aa6", "measured (pale: range)"], ["#8aa8d8", "modelled, row was fitted on"], ["#0b57d0", "modelled, not fitted"]]);
-  element("parameters-view").innerHTML = table([["parameter"], ["value", true], ["unit"], ["kind"], ["source"]],
+  element("parameters-view").innerHTML = table("Parameters", [["parameter"], ["value", true], ["unit"], ["kind"], ["source"]],
     ladder.parameters.map((p) => `<tr>${cell(p.name, false)}${cell(p.value)}${cell(p.unit, false)}${cell(p.kind, false)}${cell(p.source, false)}</tr>`));
 })();
 

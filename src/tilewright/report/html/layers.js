@@ -16,6 +16,9 @@ const csvText = ({ columns, rows }) => [columns, ...rows].map((row) => row.map((
   element("groups-csv").onclick = () => download("groups", data.group_table);
 
   const { columns, rows } = data.layers, place = columns.indexOf("group"), LIMIT = 400;
+  const told = columns.map((_, c) => c).filter((c) => rows.some((row) => row[c] !== "" && row[c] !== null));
+  const stop = rowKeys(element("layers-view"));
+  const titles = { energy_pj: "energy (pJ)", macs: "MACs", macs_executed: "MACs executed" };
   const numeric = columns.map((_, c) => rows.length > 0 && rows.every((row) => typeof row[c] === "number"));
   const sorting = { column: -1, down: false };
   const shown = (row, c) => {
@@ -31,12 +34,13 @@ const csvText = ({ columns, rows }) => [columns, ...rows].map((row) => row.map((
       return sorting.down ? -less : less;
     });
     element("layers-found").textContent = wanted ? `${found.length} of ${rows.length} found` : counted(rows.length, "operator");
-    element("layers-view").innerHTML = `<table id="layers-table"><thead><tr>${columns.map((name, c) =>
+    element("layers-view").innerHTML = `<table id="layers-table" role="grid" aria-label="Layers"><thead><tr>${told.map((c) => [columns[c], c]).map(([name, c]) =>
       `<th scope="col" class="${numeric[c] ? "n" : ""}" aria-sort="${c !== sorting.column ? "none" : sorting.down ? "descending" : "ascending"}">
-       <button type="button" data-column="${c}">${esc(name.replaceAll("_", " "))}${c !== sorting.column ? "" : sorting.down ? " ▾" : " ▴"}</button></th>`).join("")}</tr></thead>
-      <tbody>${found.slice(0, LIMIT).map((row) => `<tr class="row" data-layer="${esc(row[0])}" data-home="${row[place]}" tabindex="0">${
-        columns.map((_, c) => `<td class="${numeric[c] ? "n" : ""}">${shown(row, c)}</td>`).join("")}</tr>`).join("")}</tbody></table>${
+       <button type="button" data-column="${c}">${esc(titles[name] ?? name.replaceAll("_", " "))}${c !== sorting.column ? "" : sorting.down ? " ▾" : " ▴"}</button></th>`).join("")}</tr></thead>
+      <tbody>${found.slice(0, LIMIT).map((row) => `<tr class="row" data-layer="${esc(row[0])}" data-home="${row[place]}" aria-selected="false">${
+        told.map((c) => `<td class="${numeric[c] ? "n" : ""}">${shown(row, c)}</td>`).join("")}</tr>`).join("")}</tbody></table>${
       found.length > LIMIT ? `<p class="hint">${found.length - LIMIT} more: look for a name, or download all</p>` : ""}`;
+    stop();
   };
   element("layers-filter").oninput = draw;
   element("layers-view").addEventListener("click", (event) => {
@@ -47,10 +51,6 @@ const csvText = ({ columns, rows }) => [columns, ...rows].map((row) => row.map((
       draw();
       element("layers-view").querySelector(`[data-column="${column}"]`).focus();
     } else if (row) select(Number(row.dataset.home));
-  });
-  element("layers-view").addEventListener("keydown", (event) => {
-    const row = event.target.closest("tr[data-home]");
-    if (row && event.key === "Enter") select(Number(row.dataset.home));
   });
   draw();
 })();

@@ -1,6 +1,6 @@
 // Buffers as rectangles: addresses over the timeline's time.
 (() => {
-  const canvas = element("memory-canvas"), which = element("memory-which"), left = 128, tall = 300, base = tall - 22, topEdge = 10;
+  const canvas = element("memory-canvas"), which = element("memory-which"), left = gutter, tall = 300, base = tall - 22, topEdge = 10;
   const inside = machine.memories.map(() => []);
   buffers.memory.forEach((memory, b) => { if (buffers.end[b] > buffers.start[b]) inside[memory].push(b); });
   which.innerHTML = machine.memories.map((memory, m) =>
@@ -34,9 +34,9 @@
     const step = niceStep((range.high - range.low) / factor, 6), digits = Math.max(0, -Math.floor(Math.log10(step)));
     context.textAlign = "right";
     for (let k = Math.ceil(range.low / factor / step); k * step * factor <= range.high; k += 1) {
-      context.fillStyle = "#edf0f3";
+      context.fillStyle = inkOf("rule");
       context.fillRect(left, y(k * step * factor), inner, 1);
-      context.fillStyle = "#5b6876";
+      context.fillStyle = inkOf("soft");
       context.fillText(`${(k * step).toFixed(digits)} ${unit}`, left - 8, y(k * step * factor) + 4);
     }
     context.save();
@@ -60,7 +60,7 @@
         const name = strings[buffers.value[b]] || bufferName(b), most = Math.floor((w - 6) / 6.8);
         context.fillStyle = "#1c2733";
         context.textAlign = "left";
-        context.fillText(name.length <= most ? name : `${name.slice(0, most - 1)}…`, Math.max(left, from) + 3, upper + h / 2 + 4);
+        context.fillText(shorter(name, most), Math.max(left, from) + 3, upper + h / 2 + 4);
       }
     }
     context.globalAlpha = 1;
@@ -71,7 +71,7 @@
       context.fillRect(left, topEdge, inner, Math.max(0, level - topEdge));
     }
     if (limit >= range.low) {
-      context.strokeStyle = "#c62828";
+      context.strokeStyle = inkOf("bad");
       context.lineWidth = 2;
       context.setLineDash(seen ? [] : [3, 5]);
       context.beginPath();
@@ -80,9 +80,9 @@
       context.stroke();
       context.setLineDash([]);
       const plate = context.measureText(text).width + 8;
-      context.fillStyle = "#fffd";
+      context.fillStyle = inkOf("paper");
       context.fillRect(left + inner - plate, level + 2, plate, 15);
-      context.fillStyle = "#c62828";
+      context.fillStyle = inkOf("bad");
       context.textAlign = "right";
       context.fillText(text, left + inner - 4, level + 13);
     }

@@ -23,6 +23,7 @@ SCRIPTS = (
     "charts.js",
     "tables.js",
     "layers.js",
+    "find.js",
     "main.js",
 )
 

@@ -7,32 +7,33 @@
   };
   const traffic = (group) => group.read_weights + group.read_activations + group.written;
   const label = (g) => [groupName(g), String(g), groups[g].nodes[0]];
-  const reasonsOf = (g) => data.story.reasons.filter((r) => [r.before, r.after].some((name) => label(g).includes(name)));
+  const reasonsOf = (g) => data.story.reasons.filter((r) => label(g).includes(r.before));
   const meter = (share) => `<span class="meter"><i style="width:${Math.min(100, 100 * share)}%"></i></span>${percent(share)}`;
   const columns = [
-    ["group", "", (g) => g, (g) => `<i class="swatch" style="background:${groupColour(g)}"></i>${groupName(g)}`, "In the order of the plan"],
+    ["group", "", (g) => g, (g) => `<i class="swatch" style="background:${groupColour(g)}"></i>${groupName(g)}`, "group"],
     ["nodes", "", (g) => groups[g].nodes.length, (g) => {
       const { nodes } = groups[g];
       return `${esc(nodes.slice(0, 3).join(", "))}${nodes.length > 3 ? ` <span class="more">and ${nodes.length - 3} more</span>` : ""}`;
-    }, "Sorted by their number"],
-    ["grid", "", (g) => grid(g), (g) => esc(grid(g)), "Axis / number of parts"],
-    ["tiles", "n", (g) => groups[g].tiles, (g) => count(groups[g].tiles), "Tiles that have tasks"],
-    ["halo", "n", (g) => groups[g].halo ?? -1, (g) => (groups[g].halo === null ? "–" : percent(groups[g].halo, 1)), "Share of the work that is done more than once, because tiles overlap"],
-    ["adds cycles", "n", (g) => groups[g].adds, (g) => count(groups[g].adds), "From the end of all groups before it to its own end; these add up to the latency"],
-    ["matrix", "n", (g) => busyShare(groups[g], 0), (g) => meter(busyShare(groups[g], 0)), "Busy share of the matrix engines, while the group computes (what it loads earlier is left out)"],
-    ["vector", "n", (g) => busyShare(groups[g], 1), (g) => meter(busyShare(groups[g], 1)), "Busy share of the vector engines, while the group computes (what it loads earlier is left out)"],
-    ["copies", "n", (g) => busyShare(groups[g], 2), (g) => meter(busyShare(groups[g], 2)), "Busy share of the links, while the group computes (what it loads earlier is left out)"],
-    ["traffic", "n", (g) => traffic(groups[g]), (g) => bytes(traffic(groups[g])), "Bytes read from and written to the main memory"],
-    ["peak", "n", (g) => groups[g].peak, (g) => bytes(groups[g].peak), "The most bytes its buffers take in one scratchpad at once"],
+    }, ""],
+    ["grid", "", (g) => grid(g), (g) => `<span title="${esc(groups[g].note)}">${esc(grid(g))}</span>`, "grid"],
+    ["tiles", "n", (g) => groups[g].tiles, (g) => count(groups[g].tiles), "tile"],
+    ["halo", "n", (g) => groups[g].halo ?? -1, (g) => (groups[g].halo === null ? "–" : percent(groups[g].halo, 1)), "halo"],
+    ["adds cycles", "n", (g) => groups[g].adds, (g) => count(groups[g].adds), "adds cycles"],
+    ["matrix", "n", (g) => busyShare(groups[g], 0), (g) => meter(busyShare(groups[g], 0)), "matrix"],
+    ["vector", "n", (g) => busyShare(groups[g], 1), (g) => meter(busyShare(groups[g], 1)), "vector"],
+    ["copies", "n", (g) => busyShare(groups[g], 2), (g) => meter(busyShare(groups[g], 2)), "copies"],
+    ["traffic", "n", (g) => traffic(groups[g]), (g) => bytes(traffic(groups[g])), "bytes moved"],
+    ["peak", "n", (g) => groups[g].peak, (g) => bytes(groups[g].peak), "peak"],
     ["notes", "", (g) => groups[g].binding + groups[g].note, (g) => {
-      const texts = [groups[g].binding && `bound by ${groups[g].binding}`, groups[g].note,
-        ...reasonsOf(g).map((r) => `${r.before} | ${r.after}: ${r.kind}`)].filter(Boolean);
-      return esc(texts.join("; "));
-    }, "What binds it, and why it ends where it does"],
+      const ends = reasonsOf(g).map((r) => `ends before ${esc(r.after)}: ${term(r.kind, r.kind, false)}`);
+      return [groups[g].binding && `bound by ${esc(groups[g].binding)}`, ...ends.slice(0, 2),
+        ends.length > 2 ? `and ${ends.length - 2} more <a href="#reasons">boundaries</a>` : ""].filter(Boolean).join("; ");
+    }, "boundary"],
   ];
   const told = groups.some((group, g) => group.note || group.binding || reasonsOf(g).length);
   const shown = columns.filter(([name]) => name !== "notes" || told);
 
+  const groupStop = rowKeys(element("groups-view")), tileStop = rowKeys(element("tiles-view")), taskStop = rowKeys(element("tasks-view"));
   const sorting = { column: 0, down: false };
   const drawGroups = () => {
     const wanted = element("groups-filter").value.trim().toLowerCase();
@@ -41,11 +42,12 @@
       const [x, y] = [value(a), value(b)], less = x < y ? -1 : x > y ? 1 : a - b;
       return sorting.down ? -less : less;
     });
-    element("groups-view").innerHTML = `<table id="groups-table"><thead><tr>${shown.map(([name, kind, , , hint], c) =>
-      `<th scope="col" class="${kind}" title="${esc(hint)}" aria-sort="${c !== sorting.column ? "none" : sorting.down ? "descending" : "ascending"}">
-       <button type="button" data-column="${c}">${name}${c !== sorting.column ? "" : sorting.down ? " ▾" : " ▴"}</button></th>`).join("")}</tr></thead>
-      <tbody>${order.map((g) => `<tr class="row${g === state.group ? " chosen" : ""}" data-group="${g}" tabindex="0" title="${esc(groups[g].nodes.join(", "))}">${
+    element("groups-view").innerHTML = `<table id="groups-table" role="grid" aria-label="Groups"><thead><tr>${shown.map(([name, kind, , , word], c) =>
+      `<th scope="col" class="${kind}" aria-sort="${c !== sorting.column ? "none" : sorting.down ? "descending" : "ascending"}">
+       <button type="button" data-column="${c}"${word ? ` data-term="${word}" aria-describedby="tip"` : ""}>${name}${c !== sorting.column ? "" : sorting.down ? " ▾" : " ▴"}</button></th>`).join("")}</tr></thead>
+      <tbody>${order.map((g) => `<tr class="row${g === state.group ? " chosen" : ""}" data-group="${g}" aria-selected="${g === state.group}" title="${esc(groups[g].nodes.join(", "))}">${
         shown.map(([, kind, , cell]) => `<td class="${kind}">${cell(g)}</td>`).join("")}</tr>`).join("")}</tbody></table>`;
+    groupStop();
   };
   element("groups-filter").oninput = drawGroups;
   element("groups-view").addEventListener("click", (event) => {
@@ -56,10 +58,6 @@
       drawGroups();
       element("groups-view").querySelector(`[data-column="${column}"]`).focus();
     } else if (row) select(Number(row.dataset.group) === state.group && state.tile === null ? null : Number(row.dataset.group));
-  });
-  element("groups-view").addEventListener("keydown", (event) => {
-    const row = event.target.closest("tr[data-group]");
-    if (row && event.key === "Enter") select(Number(row.dataset.group));
   });
 
   const chooser = element("tiles-group");
@@ -104,16 +102,18 @@
       element("tasks-view").innerHTML = "";
       return;
     }
-    element("tiles-view").innerHTML = `<table id="tiles-table"><thead><tr><th class="n">tile</th><th>position</th><th>core</th><th class="n">start</th><th class="n">cycles</th><th class="n">moved</th></tr></thead><tbody>${
-      rows.slice(0, rowsShown).map((row) => `<tr class="row${row.tile === state.tile ? " chosen" : ""}" data-tile="${row.tile}" tabindex="0"><td class="n">${row.tile}</td><td>${esc(row.label)}</td><td>${esc(row.engine)}</td>
+    element("tiles-view").innerHTML = `<table id="tiles-table" role="grid" aria-label="Tiles"><thead><tr><th scope="col" class="n">tile</th><th scope="col">position</th><th scope="col">core</th><th scope="col" class="n">start</th><th scope="col" class="n">cycles</th><th scope="col" class="n">moved</th></tr></thead><tbody>${
+      rows.slice(0, rowsShown).map((row) => `<tr class="row${row.tile === state.tile ? " chosen" : ""}" data-tile="${row.tile}" aria-selected="${row.tile === state.tile}"><td class="n">${row.tile}</td><td>${esc(row.label)}</td><td>${esc(row.engine)}</td>
         <td class="n">${count(row.start)}</td><td class="n">${count(row.end - row.start)}</td><td class="n">${bytes(row.moved)}</td></tr>`).join("")}</tbody></table>${more(rows)}`;
     const tile = state.tile === null ? rows[0].tile : state.tile;
     const list = tasksOf(group).filter((t) => tasks.tile[t] === tile).sort((a, b) => tasks.start[a] - tasks.start[b] || a - b);
-    element("tasks-view").innerHTML = `<table id="tasks-table"><thead><tr><th>task of tile ${tile}</th><th>engine</th><th class="n">start</th><th class="n">end</th><th class="n">bytes</th><th>reads, then writes</th></tr></thead><tbody>${
-      list.slice(0, STEP).map((t) => `<tr class="row${t === state.task ? " chosen" : ""}" data-task="${t}" tabindex="0"><td>${esc(taskName(t))}</td><td>${esc(machine.engines[tasks.engine[t]].name)}</td>
+    element("tasks-view").innerHTML = `<table id="tasks-table" role="grid" aria-label="Tasks of a tile"><thead><tr><th scope="col">task of tile ${tile}</th><th scope="col">engine</th><th scope="col" class="n">start</th><th scope="col" class="n">end</th><th scope="col" class="n">bytes</th><th scope="col">reads, then writes</th></tr></thead><tbody>${
+      list.slice(0, STEP).map((t) => `<tr class="row${t === state.task ? " chosen" : ""}" data-task="${t}" aria-selected="${t === state.task}"><td>${esc(taskName(t))}</td><td>${esc(machine.engines[tasks.engine[t]].name)}</td>
         <td class="n">${count(tasks.start[t])}</td><td class="n">${count(tasks.end[t])}</td><td class="n">${tasks.moved[t] ? count(tasks.moved[t]) : ""}</td>
         <td>${tasks.reads[t].map(region).join("<br>")}<br>→ ${tasks.writes[t].map(region).join("<br>→ ")}</td></tr>`).join("")}</tbody></table>${
       list.length > STEP ? `<p class="hint">The first ${STEP} of ${list.length} tasks.</p>` : ""}`;
+    tileStop();
+    taskStop();
     const chosen = element("tasks-view").querySelector("tr.chosen");
     element("tasks-view").scrollTop = chosen ? Math.max(0, chosen.offsetTop - 60) : 0;
   };
@@ -133,21 +133,23 @@
   };
   for (const id of ["tiles-view", "tasks-view"]) {
     element(id).addEventListener("click", choose);
-    element(id).addEventListener("keydown", (event) => { if (event.key === "Enter") choose(event); });
   }
 
   if (data.story.reasons.length) {
     element("reasons").hidden = false;
     element("reasons-link").hidden = false;
-    element("reasons-view").innerHTML = `<table><thead><tr><th>tensor</th><th>before</th><th>after</th><th>kind</th><th>reason</th><th class="n">joined, it would take</th></tr></thead><tbody>${
-      data.story.reasons.map((r) => `<tr><td>${esc(r.boundary)}</td><td>${esc(r.before)}</td><td>${esc(r.after)}</td><td>${esc(r.kind)}</td><td>${esc(r.text)}</td><td class="n">${r.trial_cycles === null ? "" : counted(r.trial_cycles, "cycle")}</td></tr>`).join("")}</tbody></table>`;
+    element("reasons-view").innerHTML = `<table id="reasons-table" aria-label="Why groups end where they do"><thead><tr><th scope="col">tensor</th><th scope="col">before</th><th scope="col">after</th><th scope="col">kind</th><th scope="col">reason</th><th scope="col" class="n">joined, the run takes</th></tr></thead><tbody>${
+      data.story.reasons.map((r) => `<tr><td>${esc(r.boundary)}</td><td>${esc(r.before)}</td><td>${esc(r.after)}</td><td>${term(r.kind, r.kind, false)}</td><td>${esc(r.text)}</td><td class="n">${r.trial_cycles === null ? "" : counted(r.trial_cycles, "cycle")}</td></tr>`).join("")}</tbody></table>`;
   }
 
   let before = null;
   on("select", () => {
     if (state.group !== before) rowsShown = STEP;
     before = state.group;
-    element("groups-view").querySelectorAll("tr[data-group]").forEach((row) => row.classList.toggle("chosen", Number(row.dataset.group) === state.group));
+    element("groups-view").querySelectorAll("tr[data-group]").forEach((row) => {
+      row.classList.toggle("chosen", Number(row.dataset.group) === state.group);
+      row.setAttribute("aria-selected", Number(row.dataset.group) === state.group);
+    });
     drawTiles();
     element("chosen").innerHTML = state.group === null ? ""
       : `<i class="swatch" style="background:${groupColour(state.group)}"></i>${esc(groupTitle(state.group))}${state.tile === null ? "" : `, tile ${state.tile}`}`;

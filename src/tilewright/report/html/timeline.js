@@ -1,6 +1,6 @@
 // Engines and links over time: one lane each, and above them when which group was finished.
 (() => {
-  const canvas = element("time-canvas"), left = 128, lane = machine.engines.length > 14 ? 20 : 26, gap = 4, ribbon = 18, topEdge = 20;
+  const canvas = element("time-canvas"), left = gutter, lane = machine.engines.length > 14 ? 20 : 26, gap = 4, ribbon = 18, topEdge = 20;
   const lanes = machine.engines.map(() => []);
   tasks.engine.forEach((engine, t) => lanes[engine].push(t));
   lanes.forEach((list) => list.sort((a, b) => tasks.start[a] - tasks.start[b] || a - b));
@@ -14,7 +14,7 @@
   const laneTop = (i) => topEdge + ribbon + 8 + i * (lane + gap);
   const height = () => laneTop(machine.engines.length) + 6;
   const byKind = () => element("time-colour").value === "kind";
-  const colour = (t) => (byKind() ? kindColours[tasks.kind[t]] : groupColour(tasks.group[t]));
+  const fill = (t) => (byKind() ? kindColours[tasks.kind[t]] : groupColour(tasks.group[t]));
 
   // The first task of a lane that ends after a moment (tasks of a lane do not overlap).
   const firstAfter = (list, moment) => {
@@ -26,10 +26,10 @@
     return low;
   };
 
-  const clipText = (context, text, x, y, room) => {
-    if (room < 26) return;
-    const most = Math.floor((room - 6) / 6.8);
-    context.fillText(text.length <= most ? text : `${text.slice(0, Math.max(1, most - 1))}…`, x + 3, y);
+  // The whole name where it fits, else its node's.
+  const clipText = (context, t, x, y, room) => {
+    const most = Math.floor((room - 8) / 6.8);
+    if (most >= 5) context.fillText(taskName(t).length <= most ? taskName(t) : shorter(strings[tasks.name[t]], most), x + 3, y);
   };
 
   const request = canvasPainter(canvas, height, (context, width) => {
@@ -37,14 +37,15 @@
     const onPath = element("time-critical").checked;
     drawRuler(context, left, inner, 13, topEdge, height());
     context.textAlign = "right";
-    context.fillStyle = "#5b6876";
+    const [ink, soft, back] = ["ink", "soft", "back"].map(inkOf);
+    context.fillStyle = soft;
     context.fillText("group finished", left - 8, topEdge + 13);
     machine.engines.forEach((engine, i) => {
-      context.fillStyle = "#1c2733";
-      context.fillText(engine.name, left - 42, laneTop(i) + lane / 2 + 4);
-      context.fillStyle = "#5b6876";
+      context.fillStyle = ink;
+      context.fillText(shorter(engine.name, Math.floor((left - 46) / 6.2)), left - 42, laneTop(i) + lane / 2 + 4);
+      context.fillStyle = soft;
       context.fillText(percent(engine.busy / makespan), left - 8, laneTop(i) + lane / 2 + 4);
-      context.fillStyle = "#f4f6f8";
+      context.fillStyle = back;
       context.fillRect(left, laneTop(i), inner, lane);
     });
     context.save();
@@ -71,20 +72,20 @@
         const from = Math.max(left - 2, x), w = Math.max(0.7, Math.min(width + 2, end) - from);
         const faded = isFaded(tasks.group[t], tasks.tile[t]) || (onPath && !critical.has(t));
         context.globalAlpha = faded ? 0.16 : 1;
-        context.fillStyle = colour(t);
+        context.fillStyle = fill(t);
         context.fillRect(from, laneTop(i), w > 3 ? w - 0.6 : w, lane);
         if (onPath && critical.has(t) && !faded) {
           context.fillStyle = "#c62828";
           context.fillRect(from, laneTop(i) + lane - 3, w, 3);
         }
         if (t === state.task) {
-          context.strokeStyle = "#000";
+          context.strokeStyle = ink;
           context.lineWidth = 2;
           context.strokeRect(from + 1, laneTop(i) + 1, Math.max(1, w - 2), lane - 2);
         }
         if (w > 34) {
           context.fillStyle = "#1c2733";
-          clipText(context, taskName(t), Math.max(left, from), laneTop(i) + lane / 2 + 4, w);
+          clipText(context, t, Math.max(left, from), laneTop(i) + lane / 2 + 4, w);
         }
       }
     });

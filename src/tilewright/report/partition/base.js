@@ -1,6 +1,7 @@
 // Data, formats of its own, and which kernel is selected; common.js stands before it. graph.js draws
 // with these too.
 const data = JSON.parse(document.getElementById("data").textContent);
+const term = explainWords({}); // the graph is drawn by the report's own script
 const figures = data.figures, kernels = figures.kernel_list, groups = kernels;
 const tenths = (share, digits = 1) => percent(share, digits);
 

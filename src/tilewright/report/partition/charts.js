@@ -16,7 +16,7 @@
   const panels = [];
   const bars = (title, rows, text) => {
     const most = Math.max(...rows.map((row) => row[1]), 1e-30);
-    panels.push(`<div class="panel"><h3>${esc(title)}</h3><div class="bars">${rows.map(([name, value, after]) =>
+    panels.push(`<div class="panel"><h2>${esc(title)}</h2><div class="bars">${rows.map(([name, value, after]) =>
       `<span>${esc(name)}</span><div class="rod${after ? " after" : ""}" style="width:${100 * value / most}%"></div><span class="n">${esc(text(value))}</span>`).join("")}</div></div>`);
   };
   const i = f.intermediates;
@@ -79,11 +79,13 @@
   if (mapping) for (const [key, name, text] of own) if (kernels.some((k) => key in k.mapping)) columns.push([name, (k) => k.mapping[key] ?? "", text]);
   if (kernels.some((k) => k.tiling)) columns.push(["tile", (k) => (k.tiling ? k.tiling.tile_shape.join("×") : ""), String], ["halo", (k) => (k.tiling ? k.tiling.halo_ratio : 0), tenths]);
   let sorted = null, order = kernels.map((_, k) => k);
+  const stop = rowKeys(element("kernels-view"));
   const drawTable = () => {
     const numeric = (c) => columns[c].length > 2;
-    element("kernels-view").innerHTML = `<table><thead><tr>${columns.map(([name], c) => `<th class="${numeric(c) ? "n" : ""}"><button type="button" data-column="${c}">${esc(name)}</button></th>`).join("")}</tr></thead>
-      <tbody>${order.map((k) => `<tr class="row${state.group === k ? " chosen" : ""}" data-group="${k}">${columns.map(([, read, text], c) =>
+    element("kernels-view").innerHTML = `<table aria-label="Kernels" role="grid"><thead><tr>${columns.map(([name], c) => `<th scope="col" class="${numeric(c) ? "n" : ""}"><button type="button" data-column="${c}">${esc(name)}</button></th>`).join("")}</tr></thead>
+      <tbody>${order.map((k) => `<tr class="row${state.group === k ? " chosen" : ""}" data-group="${k}" aria-selected="${state.group === k}">${columns.map(([, read, text], c) =>
         `<td class="${numeric(c) ? "n" : ""}">${esc(text ? text(read(kernels[k])) : read(kernels[k]))}</td>`).join("")}</tr>`).join("")}</tbody></table>`;
+    stop();
   };
   element("kernels-view").addEventListener("click", (event) => {
     const button = event.target.closest("[data-column]"), row = event.target.closest("tr[data-group]");
@@ -100,7 +102,7 @@
       select(k === state.group ? null : k);
     }
   });
-  element("singles-view").innerHTML = f.singles.length ? `<table><thead><tr><th>operator</th><th>kind</th><th>why</th></tr></thead><tbody>${f.singles.map((s) =>
+  element("singles-view").innerHTML = f.singles.length ? `<table aria-label="Operators alone"><thead><tr><th scope="col">operator</th><th scope="col">kind</th><th scope="col">why</th></tr></thead><tbody>${f.singles.map((s) =>
     `<tr><td>${esc(s.operator)}</td><td>${esc(s.kind)}</td><td>${esc(s.reason)}</td></tr>`).join("")}</tbody></table>` : '<p class="hint">None.</p>';
   for (const id of ["roof-view", "traffic-view"]) {
     element(id).addEventListener("pointermove", (event) => {

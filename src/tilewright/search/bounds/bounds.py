@@ -7,28 +7,22 @@ depends on it has begun.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.cost.array import ArrayModel
-from tilewright.cost.base import WorkKind, Workload
-from tilewright.cost.from_graph import workload_of
-from tilewright.cost.models import CostModels
-from tilewright.geometry.access import Reach, Shifted
-from tilewright.geometry.box import Box
-from tilewright.geometry.interval import Interval
-from tilewright.graph.graph import Graph, Node
-from tilewright.graph.ops.spec import Engine, Op, OpSpec, Tile
-from tilewright.machine.machine import EngineKind, Machine
-from tilewright.machine.parameters import TableParameters
+from tilewright.geometry.access import Shifted
+from tilewright.graph.graph import Graph
+from tilewright.graph.ops import runs_whole
+from tilewright.machine.machine import Machine
 from tilewright.program.account import main_bytes_per_cycle
 from tilewright.program.constants import immediate
 from tilewright.program.layout import Layouts
+from tilewright.search.bounds.floors import Floors
 from tilewright.search.bounds.flow import Flow
-from tilewright.search.bounds.needs import Edge, Needs, count_of, counts_of
+from tilewright.search.bounds.needs import Edge, Needs, count_of
 
 Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
@@ -85,38 +79,31 @@ class _Bounder:
     def __init__(self, graph: Graph, machine: Machine, dtype: str) -> None:
         self.graph, self.machine, self.dtype = graph, machine, dtype
         self.layouts = Layouts.of(graph, machine, dtype)
-        self.models = CostModels(machine)
         self.needs = Needs(graph)
+        self.floors = Floors(graph, machine, dtype, self.needs)
         self.rate = main_bytes_per_cycle(machine)
-        main = machine.main_memory.name
-        self.latency = min(
-            (
-                r.latency
-                for k in machine.links
-                for r in k.routes
-                if main in (r.source, r.destination)
-            ),
-            default=0,
-        )
+        first = self._least_latency(loads=True)
+        self.exit = self._least_latency(loads=False)
+        self.latency = min(first, self.exit)
+        self.entry = first if self._reads_loaded() else 0
         self.scratchpads = sum(core.memory.usable for core in machine.cores)
         loaded = (n for n in graph.constants if immediate(graph, n) is None)
         self.caller = [n for n in (*graph.inputs, *loaded) if n in self.needs.need]
         self.outputs = [n for n in graph.outputs if n in graph.producer]
         self.bit = {name: 1 << i for i, name in enumerate((*self.caller, *self.outputs))}
-        self._same_floor: dict[tuple[object, ...], tuple[float, float, float]] = {}
 
     def bounds(self) -> Bounds:
         """All of them, and the largest."""
-        self._floors()
+        self._prices()
         compulsory = self._compulsory()
         traffic = self._transfer(sum(compulsory.values()))
         compute = self._shared(np.ones((1, len(self.graph.nodes)), dtype=np.bool_))
         alone = self.prices.sum(axis=1) if len(self.graph.nodes) else np.zeros(2)
         suffix, prefix, chain = self._moments()
         parts = {
-            "matrix": (float(alone[0]), ""),
-            "vector": (float(alone[1]), ""),
-            "compute": (float(compute[0]), ""),
+            "matrix": (self._whole_run(float(alone[0])), ""),
+            "vector": (self._whole_run(float(alone[1])), ""),
+            "compute": (self._whole_run(float(compute[0])), ""),
             "traffic": (traffic, ""),
             "suffix": suffix,
             "prefix": prefix,
@@ -133,125 +120,45 @@ class _Bounder:
             energy_pj=self._energy(compulsory),
         )
 
+    def _least_latency(self, *, loads: bool) -> int:
+        """Cycles of any copy out of the main memory, or into it, before its first byte moves."""
+        main = self.machine.main_memory.name
+        routes = [route for link in self.machine.links for route in link.routes]
+        ends = (route.source if loads else route.destination for route in routes)
+        pairs = zip(routes, ends, strict=True)
+        return min((route.latency for route, end in pairs if end == main), default=0)
+
+    def _reads_loaded(self) -> bool:
+        """Whether every operator reads something that was loaded, or made of what was."""
+        loaded = {*self.graph.inputs, *self.graph.producer}
+        loaded |= {n for n in self.graph.constants if immediate(self.graph, n) is None}
+        return all(loaded.intersection(node.inputs) for node in self.graph.nodes)
+
+    def _whole_run(self, work: float) -> float:
+        """Cycles of a run with so many cycles of work on cores: something is loaded before all of
+        it, and stored behind it."""
+        return self.entry + work + self.exit if work else 0.0
+
     def _transfer(self, size: float) -> float:
         """Cycles until so many bytes have moved: none does during the first latency."""
         return self.latency + size / self.rate if size and self.rate else 0.0
 
     # Work -------------------------------------------------------------------------------------
 
-    def _floors(self) -> None:
+    def _prices(self) -> None:
         """Per node, the least cycles on any engine of either class, and the prices of both."""
         count = len(self.graph.nodes)
-        table = [self._floor(index) for index in range(count)]
-        self.matrix = np.array([row[0] for row in table], dtype=np.float64)
-        self.vector = np.array([row[1] for row in table], dtype=np.float64)
-        self.work_energy = sum(row[2] for row in table)
+        table = [self.floors.of(index) for index in range(count)]
+        self.matrix = np.array([row.matrix for row in table], dtype=np.float64)
+        self.vector = np.array([row.vector for row in table], dtype=np.float64)
+        self.alone = np.array([row.alone for row in table], dtype=np.float64)
+        self.work_energy = sum(row.energy_pj for row in table)
         kinds = [engine.kind for engine in self.machine.engines]
         shares = [
             values / max(1, kinds.count(kind)) if kind in kinds else np.full(count, inf)
             for values, kind in ((self.matrix, "matrix"), (self.vector, "vector"))
         ]
         self.prices = _prices(shares[0], shares[1])
-
-    def _floor(self, index: int) -> tuple[float, float, float]:
-        node, known = self.graph.nodes[index], self.needs.specs[index]
-        if known is None or known[0].engine is Engine.MOVE or self._folds(index):
-            return 0.0, 0.0, 0.0
-        spec, op = known
-        written = [name for name in node.writes if name in self.needs.need]
-        if len(written) != 1 or spec.access(op, node.outputs.index(written[0])) is None:
-            return 0.0, 0.0, 0.0
-        works = self._works(index, node, spec, op, written[0])
-        found = self._same_floor.get(works)
-        if found is None:
-            able = [self._engines(work) for work in works]
-            found = self._same_floor[works] = (
-                min(row[0] for row in able),
-                min(row[1] for row in able),
-                min(row[2] for row in able),
-            )
-        return found
-
-    def _engines(self, work: Workload) -> tuple[float, float, float]:
-        """Floors on the classes of engines, and the least energy."""
-        least: dict[EngineKind, float] = {"matrix": inf, "vector": inf}
-        energy, even = inf, 1.0
-        # A tile of work that is legal on arrays is legal too: where every core has one, no other
-        # engine gets any of it.
-        rows = [{e.kind for e in self.models.able(core, work)} for core in self.machine.cores]
-        able = {e.kind for e in self.machine.engines if self.models.model(e).supports(work)}
-        if all(row == {"matrix"} for row in rows):
-            able = {"matrix"}
-        # Of work that both classes share, parts of windows need not read their part of the input.
-        windows = len(able) > 1 and (work.taps > 1 or work.stride_height * work.stride_width > 1)
-        alone = replace(work, in_height=0, in_width=0) if windows else work
-        for engine in self.machine.engines:
-            model = self.models.model(engine)
-            table = isinstance(engine.parameters, TableParameters)
-            if engine.kind not in able and not table:
-                continue
-            if not model.supports(work):
-                if table:
-                    least[engine.kind], energy = 0.0, 0.0  # other tiles may have rows
-                continue
-            array = isinstance(model, ArrayModel)
-            least[engine.kind] = min(least[engine.kind], model.floor(alone if array else work))
-            even = min(even, model.evenness(work)) if isinstance(model, ArrayModel) else even
-            energy = min(energy, 0.0 if table else model.cost(work).energy_pj)
-        least["vector"] *= even
-        if least["matrix"] == least["vector"] == inf:
-            return 0.0, 0.0, 0.0
-        return least["matrix"], least["vector"], energy
-
-    def _works(
-        self, index: int, node: Node, spec: OpSpec, op: Op, written: str
-    ) -> tuple[Workload, ...]:
-        """The needed part of the operator as one piece of work, positions that nobody needs left
-        out; two where small tiles of it count as another kind."""
-        out = Box.whole(counts_of(self.needs.need[written]))
-        boxes = tuple(out if name == written else None for name in node.outputs)
-        masks = {
-            (edge.source, edge.target): edge.mask
-            for name in dict.fromkeys(node.inputs)
-            for edge in self.needs.readers.get(name, ())
-            if edge.node == index
-        }
-        inputs = tuple(
-            _reaches(counts_of(masks[name, written])) if (name, written) in masks else None
-            for name in node.inputs
-        )
-        work = workload_of(spec, op, Tile(boxes, inputs), self.dtype)
-        if len(out) > 4:  # folded axes do not say which input rows are read
-            work = replace(work, in_height=0, in_width=0)
-        if spec.family == "element-wise" and None not in inputs:
-            full = Tile(boxes, (_reaches(out.shape),) * len(inputs))
-            single = workload_of(spec, op, full, self.dtype)
-            if single.kind is WorkKind.ELTWISE and single.kind is not work.kind:
-                return work, single
-        return (work,)
-
-    def _folds(self, index: int) -> bool:
-        """Whether the operator may run inside a matrix operator before it."""
-        known = self.needs.specs[index]
-        while known is not None and known[0].folded(known[1]):
-            maker = self._maker(index)
-            while maker is not None and self._moves(maker):
-                maker = self._maker(maker)
-            if maker is None:
-                return False
-            index, known = maker, self.needs.specs[maker]
-            if known is None:
-                return False
-            if not known[0].folded(known[1]):
-                return self._floor(maker)[0] < inf
-        return False
-
-    def _maker(self, index: int) -> int | None:
-        return self.graph.producer.get(self.graph.nodes[index].inputs[0])
-
-    def _moves(self, index: int) -> bool:
-        known = self.needs.specs[index]
-        return known is not None and known[0].engine is Engine.MOVE
 
     def _shared(self, chosen: Mask) -> Floats:
         """For every row of chosen nodes: cycles in which the engines can have done them all."""
@@ -281,7 +188,7 @@ class _Bounder:
         """What one reader moves of a value. Data movement within the main memory moves as much as
         it writes, and as a view it moves what its own readers do."""
         size = count_of(edge.mask) * self.layouts.item(edge.source)
-        if not self._moves(edge.node):
+        if not self.floors.moves(edge.node):
             return size
         first = edge.source == self.graph.nodes[edge.node].inputs[0]
         joined = any(isinstance(rule, Shifted) for rule in edge.rules or ())
@@ -307,7 +214,7 @@ class _Bounder:
         ]
         if not nodes:
             return (0.0, ""), (0.0, ""), (0.0, "")
-        flow = Flow(self.graph, self.needs, self.bit, self._moves)
+        flow = Flow(self.graph, self.needs, self.bit, self.floors.moves)
         count = len(self.graph.nodes)
         required = flow.required({name: k for k, (_, name) in enumerate(nodes)})
         last = [flow.after(name, flow.least(name)) for _, name in nodes]
@@ -321,15 +228,26 @@ class _Bounder:
         weights, stores = self._bytes_of([row[0] for row in last])
         loads, _ = self._bytes_of([row[0] for row in first])
         arrived = self._sizes(required, len(nodes))
-        ends = np.maximum(self._shared(done), [self._transfer(size) for size in arrived])
-        starts = np.maximum(self._shared(needed), [self._transfer(size) for size in loads])
-        streamed = np.maximum(0.0, np.array(weights) - self.scratchpads) + np.array(stores)
-        late = np.maximum(self._shared(waiting), streamed / self.rate if self.rate else 0.0)
-        rest = self._shared(following)
+        ends = np.maximum(
+            _behind(self._shared(done), self.entry), [self._transfer(size) for size in arrived]
+        )
+        starts = np.maximum(
+            _behind(self._shared(needed), self.entry), [self._transfer(size) for size in loads]
+        )
+        on_cores = np.minimum(self.matrix, self.vector)[[index for index, _ in nodes]] > 0
+        late = np.maximum.reduce(
+            [
+                _behind(self._shared(waiting), self.exit),
+                self._streamed(weights, stores, on_cores),
+                np.where(on_cores, self.exit, 0.0),
+            ]
+        )
+        rest = _behind(self._shared(following), self.exit)
         chained = self._chained(
             np.stack((starts, ends), axis=1).ravel(),
             np.stack((following, waiting), axis=1).reshape(-1, count),
             np.stack((needed, done), axis=1).reshape(-1, count),
+            [index for index, _ in nodes],
         )
         titles = [self.graph.nodes[index].name for index, _ in nodes]
         return (
@@ -338,7 +256,25 @@ class _Bounder:
             _largest(np.maximum(chained[::2] + rest, chained[1::2] + late), titles),
         )
 
-    def _chained(self, moments: Floats, waiting: Mask, done: Mask) -> Floats:
+    def _streamed(
+        self, weights: Sequence[float], stores: Sequence[float], on_cores: Mask
+    ) -> Floats:
+        """Cycles after the moment when an operator's last element first exists: what the
+        scratchpads did not hold is loaded, used and its results stored; outputs are stored."""
+        if not self.rate:
+            return np.zeros(len(weights))
+        loads = np.maximum(0.0, np.array(weights) - self.scratchpads) / self.rate
+        out = np.array(stores) / self.rate
+        whole = any(runs_whole(self.graph, node) for node in self.graph.nodes)
+        return np.maximum.reduce(
+            [
+                loads + out,
+                loads if whole else _behind(loads, self.exit),
+                np.where(on_cores, _behind(out, self.exit), out),
+            ]
+        )
+
+    def _chained(self, moments: Floats, waiting: Mask, done: Mask, nodes: Sequence[int]) -> Floats:
         """The moments, none before those it waits for and what lies between the two: operators that
         begin after the one and are done by the other. A moment waits for earlier ones only."""
         rows = self.prices[:2]
@@ -350,10 +286,25 @@ class _Bounder:
         for row in rows:
             between = np.maximum(between, (first * row) @ second.T)
         apart = np.where(first @ second.T > 0, between, -inf)
+        self._stand_alone(apart, waiting, done, nodes)
         found = moments.copy()
         for k in range(len(found)):
             found[k] = max(found[k], float((found[:k] + apart[:k, k]).max(initial=0.0)))
         return found
+
+    def _stand_alone(self, apart: Floats, waiting: Mask, done: Mask, nodes: Sequence[int]) -> None:
+        """An operator between two moments takes as long as all engines together need for it: of
+        its own moments, of those whose results it reads, and of those who read its own."""
+        place = {node: 2 * k for k, node in enumerate(nodes)}
+        for node, mine in place.items():
+            around = {mine, mine + 1}
+            for other in (*self.graph.predecessors(node), *self.graph.successors(node)):
+                around |= {place[other], place[other] + 1} if other in place else set()
+            rows = [k for k in around if waiting[k, node]]
+            columns = [k for k in around if done[k, node]]
+            if rows and columns and self.alone[node] > 0:
+                cells = np.ix_(rows, columns)
+                apart[cells] = np.maximum(apart[cells], self.alone[node])
 
     def _done_matrix(self, required: Mapping[str, int], nodes: list[tuple[int, str]]) -> Mask:
         """For every node with one output, which nodes are done when its last element exists."""
@@ -366,7 +317,7 @@ class _Bounder:
         """Bytes of inputs and constants that have been loaded by then."""
         total = np.zeros(count)
         for name in self.caller:
-            if not any(self._moves(edge.node) for edge in self.needs.readers.get(name, ())):
+            if not any(self.floors.moves(edge.node) for edge in self.needs.readers.get(name, ())):
                 total += _bits(required.get(name, 0), count) * float(self._size(name))
         return total.tolist()
 
@@ -398,6 +349,11 @@ def _scaled(shares: Floats, values: Floats) -> Floats:
     return np.where(np.isfinite(values)[None, :], finite, inf)
 
 
+def _behind(cycles: Floats, latency: int) -> Floats:
+    """Cycles with those of a copy before or behind them, where there are any."""
+    return np.where(cycles > 0, cycles + latency, 0.0)
+
+
 def _largest(values: Floats, titles: Sequence[str]) -> tuple[float, str]:
     """The largest value, and where it is."""
     place = int(values.argmax())
@@ -415,7 +371,3 @@ def _bits(value: int, count: int) -> Mask:
     """The bits of a set, the first one first."""
     data = np.frombuffer(value.to_bytes((count + 7) // 8, "little"), dtype=np.uint8)
     return np.unpackbits(data, bitorder="little")[:count].astype(np.bool_)
-
-
-def _reaches(shape: tuple[int, ...]) -> tuple[Reach, ...]:
-    return tuple(Reach(Interval(0, extent)) for extent in shape)

@@ -6,8 +6,9 @@ from math import prod
 
 from tilewright.errors import TilingError
 from tilewright.search.candidates.tiles import USABLE_SHARE, Estimate, Tiler
+from tilewright.tiling.cutting import cut_ops
 from tilewright.tiling.grid import Split
-from tilewright.tiling.group import TiledOp, cut_ops
+from tilewright.tiling.group import TiledOp
 
 FINEST = 1024  # parts of an axis
 TILES = 256  # of a cut along two axes that is forced though the search would not try it

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from tilewright.geometry.access import Access
 from tilewright.search.candidates.tile_costs import Dims, NodeTile, Span, Spans, TileCosts
+from tilewright.tiling.cutting import inner_span
 from tilewright.tiling.grid import Split
-from tilewright.tiling.group import TiledOp, inner_span
+from tilewright.tiling.group import TiledOp
 
 Region = tuple[Dims, Spans]
 """Per axis: the dimension of the grid that drives it, and the positions one tile has of it."""

@@ -10,10 +10,11 @@ from copy import copy
 from dataclasses import dataclass
 
 from tilewright.geometry.box import Box
+from tilewright.graph.ops.spec import is_given
 from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.tiles import USABLE_SHARE, Estimate, Tiler
+from tilewright.tiling.cutting import cut_ops
 from tilewright.tiling.grid import Split
-from tilewright.tiling.group import cut_ops
 
 OPTIONS = 12  # ways to cut a unit that are kept for each way to divide it among the cores
 PRICE = (
@@ -250,7 +251,7 @@ class Sections:
                         graph.types.get(name),
                         name in graph.constants,
                         name in layouts.images,
-                        name in graph.inputs,
+                        is_given(graph, name),
                         None if view is None else view.strides,
                     ]
             self._signatures[number] = self._seen.setdefault(tuple(rows), len(self._seen))

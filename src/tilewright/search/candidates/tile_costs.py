@@ -10,7 +10,7 @@ from tilewright.geometry.access import Access
 from tilewright.geometry.box import Box, span_of
 from tilewright.geometry.interval import Interval
 from tilewright.graph.graph import Graph
-from tilewright.graph.ops.spec import Tile
+from tilewright.graph.ops.spec import Tile, is_given
 from tilewright.program.constants import channels_of, immediate, packs_of
 from tilewright.program.layout import dense_strides, part
 from tilewright.program.program import View
@@ -139,7 +139,7 @@ class TileCosts:
         return (
             graph.types[name],
             name in layouts.images,
-            name in graph.inputs,
+            is_given(graph, name),
             self.view(name).strides,
             name in self._packs,
             immediate(graph, name) is None,

@@ -4,12 +4,12 @@ A boundary is a tensor between two groups: through the main memory, or kept in t
 which makes it a boundary of tiles only. Every reason is backed by forced trials.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
 from tilewright.errors import TilewrightError
-from tilewright.graph.graph import Graph
+from tilewright.graph.graph import Graph, Node
 from tilewright.graph.ops import runs_whole
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import GroupPlan, Place, Plan
@@ -18,7 +18,8 @@ from tilewright.program.place import Placed
 from tilewright.program.program import Transfer
 from tilewright.search.explanation.trials import Forced, How, Kind, Shortage, Trials, on_cores
 from tilewright.search.progress import Tell, silent
-from tilewright.tiling.group import cut_group, exports
+from tilewright.tiling.cutting import cut_group
+from tilewright.tiling.group import exports
 
 TIE = 0.005  # trials within half a percent of the plan are no gain unless they move fewer bytes
 MOST_BOUNDARIES = 40
@@ -163,9 +164,23 @@ class _Explainer:
         return self.trials.network.layouts.bytes(name, shape, aligned=True)
 
     def can_be_tried(self, edge: Edge) -> bool:
-        """Whether both sides run on the cores, with no view between them."""
-        groups = self.plan.groups
-        return not edge.via and on_cores(groups[edge.before]) and on_cores(groups[edge.after])
+        """Whether nothing that runs whole is among the two groups and what lies between them."""
+        return self._whole(edge) is None
+
+    def _whole(self, edge: Edge) -> Node | None:
+        """An operator that cannot be cut, in one of the groups that a trial would join."""
+        members = (self.plan.groups[n].nodes for n in (edge.before, edge.after))
+        names = (*(name for row in members for name in row), *edge.via)
+        nodes = (self.graph.nodes[self.graph.index[name]] for name in names)
+        return next((node for node in nodes if runs_whole(self.graph, node)), None)
+
+    def _moving(self, edge: Edge) -> list[int]:
+        """Groups that only move the tensor, in the main memory or as views of it: those between,
+        and at either end."""
+        home = {name: i for i, group in enumerate(self.plan.groups) for name in group.nodes}
+        between = dict.fromkeys(home[name] for name in edge.via)
+        row = (edge.before, *between, edge.after)
+        return [number for number in row if not on_cores(self.plan.groups[number])]
 
     def boundary(self, edge: Edge, *, forced: bool) -> Boundary:
         """The reason for one boundary."""
@@ -173,16 +188,25 @@ class _Explainer:
         size = self.bytes(edge.tensor)
         saved = 0.0 if resident else 2 * size / self.bandwidth
         blank = Boundary(edge, size, resident, saved, Kind.NOT_TRIED, "")
-        if not self.can_be_tried(edge):
-            return replace(blank, kind=Kind.NOT_TILEABLE, text=self._untileable(edge))
+        whole = self._whole(edge)
+        if whole is not None:
+            text = (
+                f"'{whole.name}' ({whole.kind}) runs whole: "
+                "no rule says which part of its inputs a part of its results needs"
+            )
+            return replace(blank, kind=Kind.NOT_TILEABLE, text=text)
         if not forced:
             return replace(blank, text="its tensor is smaller than those that were tried")
-        trials = [self.trials.together(edge.before, edge.after)]
-        if not resident:
-            trials.append(self.trials.kept(edge.tensor))
+        moving = self._moving(edge)
+        between = [number for number in moving if number not in (edge.before, edge.after)]
+        trials = [self.trials.together(edge.before, *between, edge.after)]
+        if not resident or moving:
+            trials.append(self.trials.kept(edge.tensor, moving))
         verdicts = [(trial, *self.verdict(trial, blank)) for trial in trials]
         verdicts.sort(key=_rank)
         text = "; ".join(f"{trial.how}: {words}" for trial, _, words in verdicts)
+        if moving:
+            text = f"{self._movement(moving)}; {text}"
         kind = verdicts[0][1]
         pattern = self._pattern(edge)
         if pattern is not None:
@@ -233,20 +257,15 @@ class _Explainer:
             f"{saved}"
         )
 
-    def _untileable(self, edge: Edge) -> str:
-        for number in (edge.before, edge.after):
+    def _movement(self, moving: Sequence[int]) -> str:
+        """What moves the tensor outside the cores in the plan as it is."""
+        rows: list[str] = []
+        for number in moving:
             group = self.plan.groups[number]
-            if on_cores(group):
-                continue
             node = self.graph.nodes[self.graph.index[group.nodes[0]]]
-            if runs_whole(self.graph, node):
-                return f"'{node.name}' ({node.kind}) runs whole"
-            return f"'{node.name}' ({node.kind}) is copies within the main memory"
-        node = self.graph.nodes[self.graph.index[edge.via[0]]]
-        return (
-            f"'{node.name}' ({node.kind}) lies between, a view: the tensor has to be complete in "
-            "the main memory first"
-        )
+            what = "a view of" if group.place is Place.VIEW else "copies within"
+            rows.append(f"'{node.name}' ({node.kind}) is {what} the main memory")
+        return ", ".join(rows)
 
     def _pattern(self, edge: Edge) -> str | None:
         before, after = (self.plan.groups[n].nodes for n in (edge.before, edge.after))

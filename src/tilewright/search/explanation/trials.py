@@ -1,7 +1,8 @@
 """Forced trials: a plan with one boundary taken away, lowered and simulated as a whole.
 
 Two ways to take it away: both groups as one, depth-first, cut as the search would cut it; or the
-tensor between them kept in the scratchpads. Everything else stays as it is.
+tensor between them kept in the scratchpads. Data movement between them runs on the cores then,
+within the group or by itself. Everything else stays as it is.
 """
 
 from collections.abc import Iterable, Sequence
@@ -110,26 +111,38 @@ class Trials:
         """Main-memory traffic of the plan as it is."""
         return sum(traffic(self.base.program, self.machine.main_memory.name))
 
-    def kept(self, name: str) -> Forced:
-        """A tensor stays in the scratchpads."""
-        if not self.network.keepable(name):
-            text = f"'{name}' is not made and read by operators on cores alone"
-            return Forced(How.KEPT, obstacle=(Kind.NOT_TILEABLE, text))
-        resident = tuple(dict.fromkeys((*self.plan.resident, name)))
-        reloaded = tuple(row for row in self.plan.reloaded if row[0] != name)
-        changed = replace(self.plan, resident=resident, reloaded=reloaded)
+    def kept(self, name: str, moved: Sequence[int] = ()) -> Forced:
+        """A tensor stays in the scratchpads; groups that only move it do so on the cores, and what
+        comes out of them stays too."""
+        groups, names = list(self.plan.groups), [name]
+        for number in moved:
+            nodes = sorted(self.graph.index[node] for node in groups[number].nodes)
+            options = self._options(nodes)
+            if isinstance(options, Forced):
+                return replace(options, how=How.KEPT)
+            groups[number] = options[0].plan(self.network.names(nodes))
+            names += exports(self.graph, nodes)
+        resident = tuple(dict.fromkeys((*self.plan.resident, *names)))
+        reloaded = tuple(row for row in self.plan.reloaded if row[0] not in names)
+        changed = replace(self.plan, groups=tuple(groups), resident=resident, reloaded=reloaded)
         return self._run(How.KEPT, changed)
 
-    def together(self, first: int, second: int) -> Forced:
-        """Two groups as one: the faster of the cuts that are tried."""
-        pair = (first, second)
-        order = order_with(self.graph, self.plan.groups, pair)
+    def together(self, *numbers: int) -> Forced:
+        """Groups as one: the faster of the cuts that are tried."""
+        order = order_with(self.graph, self.plan.groups, numbers)
         if order is None:
-            between = self._between(pair)
-            text = f"a path leaves the group and returns through '{between}'"
+            text = f"a path leaves the group and returns through '{self._between(numbers)}'"
             return Forced(How.TOGETHER, obstacle=(Kind.NOT_CONVEX, text))
-        names = [name for number in pair for name in self.plan.groups[number].nodes]
+        names = [name for number in numbers for name in self.plan.groups[number].nodes]
         nodes = sorted(self.graph.index[name] for name in names)
+        options = self._options(nodes)
+        if isinstance(options, Forced):
+            return options
+        found = [self._cut(numbers, order, nodes, option) for option in options[:CUTS]]
+        return min(found, key=lambda forced: (forced.cycles is None, forced.cycles or 0))
+
+    def _options(self, nodes: Sequence[int]) -> list[Estimate] | Forced:
+        """Ways to cut nodes as one group, at least one, or why there are none."""
         exported = exports(self.graph, nodes)
         try:
             ops = typed_group(self.graph, nodes)
@@ -138,28 +151,23 @@ class Trials:
             return Forced(How.TOGETHER, obstacle=(Kind.NOT_TILEABLE, str(error)))
         except CostError as error:
             return Forced(How.TOGETHER, obstacle=(Kind.LIMIT, str(error)))
-        if not options:
-            return self._no_cut(ops, exported)
-        found = [self._cut(pair, order, nodes, option) for option in options[:CUTS]]
-        return min(found, key=lambda forced: (forced.cycles is None, forced.cycles or 0))
+        return options or self._no_cut(ops, exported)
 
     def _cut(
-        self, pair: tuple[int, int], order: Sequence[int], nodes: list[int], option: Estimate
+        self, numbers: Sequence[int], order: Sequence[int], nodes: list[int], option: Estimate
     ) -> Forced:
-        """Two groups as one in a given cut. `order` has the second group's place left out."""
+        """Groups as one in a given cut. `order` has all places but the first's left out."""
         joined = option.plan(self.network.names(nodes))
-        groups = [joined if number == pair[0] else self.plan.groups[number] for number in order]
+        groups = [joined if number == numbers[0] else self.plan.groups[number] for number in order]
         outside = set(exports(self.graph, nodes))
         inner = {name for index in nodes for name in self.graph.nodes[index].writes} - outside
         resident = tuple(name for name in self.plan.resident if name not in inner)
         reloaded = tuple(row for row in self.plan.reloaded if row[0] in resident)
         changed = replace(self.plan, groups=tuple(groups), resident=resident, reloaded=reloaded)
-        forced = self._run(How.TOGETHER, changed, (order.index(pair[0]), pair))
+        forced = self._run(How.TOGETHER, changed, (order.index(numbers[0]), numbers))
         return replace(forced, cut=joined)
 
-    def _run(
-        self, how: How, plan: Plan, joined: tuple[int, tuple[int, int]] | None = None
-    ) -> Forced:
+    def _run(self, how: How, plan: Plan, joined: tuple[int, Sequence[int]] | None = None) -> Forced:
         self.simulated += 1
         try:
             placed = lowered(self.graph, self.machine, plan, lowering=self.lowering)
@@ -185,14 +193,14 @@ class Trials:
         )
         if joined is None:
             return forced
-        number, pair = joined
+        number, parts = joined
         return replace(
             forced,
             compute=(
                 self._compute(placed.program, (number,)),
-                self._compute(self.base.program, pair),
+                self._compute(self.base.program, parts),
             ),
-            limit=self._new_limit(placed.program, number, pair),
+            limit=self._new_limit(placed.program, number, parts),
         )
 
     def _with_all_bytes(self, plan: Plan) -> Shortage | None:
@@ -234,8 +242,8 @@ class Trials:
         )
         return total / len(self.machine.cores)
 
-    def _new_limit(self, program: Program, number: int, pair: tuple[int, int]) -> str:
-        """A limit of the arrays that a tile of the joined group breaks, and neither group alone."""
+    def _new_limit(self, program: Program, number: int, parts: Sequence[int]) -> str:
+        """A limit of the arrays that a tile of the joined group breaks, and no group alone."""
         limits = self.machine.limits
 
         def broken(program: Program, groups: Iterable[int]) -> dict[str, str]:
@@ -248,7 +256,7 @@ class Trials:
                         found.setdefault(task.node, text)
             return found
 
-        before = broken(self.base.program, pair)
+        before = broken(self.base.program, parts)
         new = {n: t for n, t in broken(program, (number,)).items() if n not in before}
         return next((f"'{node}': {text}" for node, text in new.items()), "")
 
@@ -261,11 +269,11 @@ class Trials:
         short = Shortage(memory.name, least, memory.usable)
         return Forced(How.TOGETHER, obstacle=(Kind.MEMORY, ""), shortage=short)
 
-    def _between(self, pair: tuple[int, int]) -> str:
-        """A node on a path from one group to the other that lies in neither."""
+    def _between(self, numbers: Sequence[int]) -> str:
+        """A node on a path from one of the groups to another that lies in none of them."""
         home = {name: i for i, group in enumerate(self.plan.groups) for name in group.nodes}
-        inside = set(pair)
-        todo = [self.graph.index[name] for name in self.plan.groups[pair[0]].nodes]
+        inside = set(numbers)
+        todo = [self.graph.index[name] for n in numbers for name in self.plan.groups[n].nodes]
         seen: set[int] = set()
         while todo:
             for index in sorted(self.graph.successors(todo.pop())):
@@ -275,10 +283,10 @@ class Trials:
                 seen.add(number)
                 members = [self.graph.index[n] for n in self.plan.groups[number].nodes]
                 reached = self.graph.reachable(members, forward=True)
-                if any(home[self.graph.nodes[i].name] == pair[1] for i in reached):
+                if any(home[self.graph.nodes[i].name] in inside for i in reached):
                     return self.graph.nodes[index].name
                 todo += members
-        return self.plan.groups[pair[1]].nodes[0]
+        return self.plan.groups[numbers[-1]].nodes[0]
 
 
 def on_cores(group: GroupPlan) -> bool:

@@ -338,7 +338,10 @@ def _why_not(candidates: Candidates, mask: int) -> str:
         return f"'{node.name}' ({node.kind}) does not run on the cores"
     view = _reads_views(network, members)
     if view:
-        return f"'{view}' lies between, whose result has to be complete in the main memory first"
+        return (
+            f"'{view}' lies between, a view of the main memory: "
+            "only a plan.yaml can have it on the cores"
+        )
     nodes = sorted(n for number in members for n in network.units[number].nodes)
     ops = tuple(tiled for number in members for tiled in network.ops(number))
     ops = tuple(sorted(ops, key=lambda tiled: network.graph.index[tiled.node.name]))

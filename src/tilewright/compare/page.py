@@ -1,0 +1,108 @@
+"""Comparisons as a page: two runs side by side, in the report's own frame."""
+
+import os
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from tilewright.compare.differ import Difference, Region, group_text
+from tilewright.compare.side import Side
+from tilewright.compare.told import figure_rows, headline, label, notes
+from tilewright.report.html.page import filled_page, shared_parts
+from tilewright.report.html.terms import TERMS
+
+WORDS = ("group", "grid", "halo", "resident", "reloaded", "view", "main memory", "scratchpad",
+         "layer by layer", "lower bound")  # fmt: skip
+REPORT = "report.html"
+
+
+def page(differences: Sequence[Difference], folder: Path | None = None) -> str:
+    """All comparisons as one page; `folder` is where it will lie, so that it can lead to the
+    reports of its runs."""
+    style, common = shared_parts()
+    first = differences[0].before
+    title = f"{first.name} compared with {', '.join(d.after.name for d in differences)}"
+    data: dict[str, Any] = {
+        "title": title,
+        "terms": TERMS,
+        "words": WORDS,
+        "sides": [_side(side, folder) for side in (first, *(d.after for d in differences))],
+        "pairs": [_pair(found, number) for number, found in enumerate(differences, start=1)],
+    }
+    script = f"{common}\n{_resource('compare.js')}"
+    sheet = f"{style}\n{_resource('compare.css')}"
+    return filled_page(_resource("page.html"), title, sheet, data, script)
+
+
+def _resource(name: str) -> str:
+    return files("tilewright.compare").joinpath(name).read_text(encoding="utf-8")
+
+
+def _side(side: Side, folder: Path | None) -> dict[str, Any]:
+    figures, parts = side.summary, side.parts
+    return {
+        "name": side.name,
+        "report": _link(side, folder),
+        "model": side.plan.model,
+        "machine": side.plan.machine,
+        "dtype": side.plan.dtype,
+        "cycles": figures["latency_cycles"],
+        "bytes": figures["dram_read_bytes"] + figures["dram_write_bytes"],
+        "energy": figures["energy_pj"],
+        "groups": [
+            {
+                "nodes": list(part.plan.nodes),
+                "cycles": part.cycles,
+                "bytes": part.bytes,
+                "how": group_text(part),
+            }
+            for part in parts
+        ],
+    }
+
+
+def _link(side: Side, folder: Path | None) -> str | None:
+    """Where the report of a run lies, seen from the page."""
+    if side.folder is None or folder is None or not (side.folder / REPORT).is_file():
+        return None
+    report = os.path.relpath((side.folder / REPORT).absolute(), folder.absolute())
+    return Path(report).as_posix()
+
+
+def _pair(found: Difference, number: int) -> dict[str, Any]:
+    order = {name: place for place, name in enumerate(_nodes(found.before))}
+    ranked = sorted(found.regions, key=lambda r: order.get(r.nodes[0], len(order)))
+    places = {region.nodes: place for place, region in enumerate(ranked)}
+    return {
+        "after": number,
+        "headline": headline(found),
+        "notes": list(notes(found)),
+        "figures": figure_rows(found),
+        "regions": [_region(found, region, places[region.nodes]) for region in found.regions],
+    }
+
+
+def _nodes(side: Side) -> list[str]:
+    return [name for group in side.plan.groups for name in group.nodes]
+
+
+def _region(found: Difference, region: Region, place: int) -> dict[str, Any]:
+    return {
+        "label": label(region),
+        "nodes": list(region.nodes),
+        "place": place,
+        "before": _numbers(found.before, region),
+        "after": _numbers(found.after, region),
+        "cycles": region.cycles,
+        "bytes": region.bytes,
+        "energy_pj": round(region.energy_pj, 3),
+        "told": found.told,
+        "what": list(region.what),
+    }
+
+
+def _numbers(side: Side, region: Region) -> list[int]:
+    """The numbers of a side's groups that lie in a region."""
+    mine = frozenset(region.nodes)
+    return [n for n, group in enumerate(side.plan.groups) if group.nodes[0] in mine]

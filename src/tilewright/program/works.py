@@ -1,0 +1,50 @@
+"""Work on the engines of a machine: numbered, and what it costs there."""
+
+from tilewright.cost.base import Workload, views_of
+from tilewright.cost.models import models_of
+from tilewright.machine.machine import Machine
+from tilewright.program.rows import Price
+
+
+class Works:
+    """Append-only: numbers stay what they are. `numbered` are engines and the work they do."""
+
+    def __init__(self, machine: Machine, engine_number: dict[str, int]) -> None:
+        self.models = models_of(machine)
+        self.numbered: list[tuple[int, Workload]] = []
+        self._engines = machine.engines
+        self._cores = machine.cores
+        self._engine_number = engine_number
+        self._numbers: dict[tuple[int, Workload], int] = {}
+        self._bests: dict[tuple[int, Workload], tuple[int, Price]] = {}
+        self._reshaped: dict[int, tuple[int, Price]] = {}
+
+    def number(self, engine: int, work: Workload) -> int:
+        """The number of work on an engine."""
+        known = self._numbers.get((engine, work))
+        if known is None:
+            known = self._numbers[engine, work] = len(self.numbered)
+            self.numbered.append((engine, work))
+        return known
+
+    def best(self, core: int, work: Workload) -> tuple[int, Price]:
+        """Work on the engine of a core that does it best: its number, and what it costs."""
+        known = self._bests.get((core, work))
+        if known is None:
+            engine, cost = self.models.best(self._cores[core], work)
+            number = self._engine_number[engine.name]
+            price = Price(number, cost.cycles, cost.energy_pj)
+            known = self._bests[core, work] = (self.number(number, work), price)
+        return known
+
+    def reshaped(self, number: int) -> tuple[int, Price]:
+        """Work seen in the height x width that costs least: its number, and what it costs."""
+        known = self._reshaped.get(number)
+        if known is None:
+            engine, work = self.numbered[number]
+            model = self.models.model(self._engines[engine])
+            best = min(views_of(work), key=lambda view: model.cost(view).cycles)
+            cost = model.cost(best)
+            price = Price(engine, cost.cycles, cost.energy_pj)
+            known = self._reshaped[number] = (self.number(engine, best), price)
+        return known

@@ -1,0 +1,171 @@
+"""The least that each operator takes, whoever runs it: on each class of engines, alone on all of
+them, and in energy. docs/bounds.md has the proofs."""
+
+from dataclasses import dataclass, replace
+from math import inf, prod
+
+from tilewright.cost.array import ArrayModel
+from tilewright.cost.base import CostModel, WorkKind, Workload
+from tilewright.cost.from_graph import workload_of
+from tilewright.cost.models import CostModels
+from tilewright.geometry.access import Reach
+from tilewright.geometry.box import Box
+from tilewright.geometry.interval import Interval
+from tilewright.graph.graph import Graph, Node
+from tilewright.graph.ops.spec import Engine, Op, OpSpec, Tile
+from tilewright.machine.machine import EngineKind, Machine
+from tilewright.machine.parameters import TableParameters
+from tilewright.search.bounds.needs import Needs, counts_of
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """Cycles that one engine of a class would take for an operator at least, infinite where no
+    tile of it runs there; cycles that it takes on all engines of the machine, with nothing else to
+    do; and its energy."""
+
+    matrix: float = 0.0
+    vector: float = 0.0
+    alone: float = 0.0
+    energy_pj: float = 0.0
+
+
+NOTHING = Floor()
+
+
+class Floors:
+    """The floors of a network's operators on a machine."""
+
+    def __init__(self, graph: Graph, machine: Machine, dtype: str, needs: Needs) -> None:
+        self.graph, self.machine, self.dtype, self.needs = graph, machine, dtype, needs
+        self.models = CostModels(machine)
+        self._known: dict[tuple[tuple[Workload, int], ...], Floor] = {}
+
+    def of(self, index: int) -> Floor:
+        """The floor of a node."""
+        node, known = self.graph.nodes[index], self.needs.specs[index]
+        if known is None or known[0].engine is Engine.MOVE or self._folds(index):
+            return NOTHING
+        spec, op = known
+        written = [name for name in node.writes if name in self.needs.need]
+        if len(written) != 1 or spec.access(op, node.outputs.index(written[0])) is None:
+            return NOTHING
+        works = self._works(index, node, spec, op, written[0])
+        found = self._known.get(works)
+        if found is None:
+            rows = [self._engines(work, pieces) for work, pieces in works]
+            found = self._known[works] = Floor(
+                *(min(getattr(row, name) for row in rows) for name in Floor.__slots__)
+            )
+        return found
+
+    def _engines(self, work: Workload, pieces: int) -> Floor:
+        """The floor of so many equal pieces of work, none of which two tiles share."""
+        least: dict[EngineKind, float] = {"matrix": inf, "vector": inf}
+        energy, even = inf, 1.0
+        # A tile of work that is legal on arrays is legal too: where every core has one, no other
+        # engine gets any of it.
+        rows = [{e.kind for e in self.models.able(core, work)} for core in self.machine.cores]
+        able = {e.kind for e in self.machine.engines if self.models.model(e).supports(work)}
+        if all(row == {"matrix"} for row in rows):
+            able = {"matrix"}
+        shared = len(able) > 1
+        # Of work that both classes share, parts of windows need not read their part of the input.
+        windows = shared and (work.taps > 1 or work.stride_height * work.stride_width > 1)
+        alone = replace(work, in_height=0, in_width=0) if windows else work
+        used: list[CostModel] = []
+        for engine in self.machine.engines:
+            model = self.models.model(engine)
+            table = isinstance(engine.parameters, TableParameters)
+            if engine.kind not in able and not table:
+                continue
+            if not model.supports(work):
+                if table:
+                    least[engine.kind], energy = 0.0, 0.0  # other tiles may have rows
+                continue
+            if isinstance(model, ArrayModel):
+                floor = model.even_floor(alone) if shared or pieces > 1 else model.floor(alone)
+                even = min(even, model.evenness(work))
+            else:
+                floor = model.floor(work)
+            least[engine.kind] = min(least[engine.kind], pieces * floor)
+            energy = min(energy, 0.0 if table else model.cost(work).energy_pj)
+            used.append(model)
+        least["vector"] *= even
+        if least["matrix"] == least["vector"] == inf:
+            return NOTHING
+        makespan = 0.0
+        if not shared and pieces == 1 and all(model is used[0] for model in used):
+            makespan = used[0].makespan(work, len(used)) if used else 0.0
+        return Floor(least["matrix"], least["vector"], makespan, pieces * energy)
+
+    def _works(
+        self, index: int, node: Node, spec: OpSpec, op: Op, written: str
+    ) -> tuple[tuple[Workload, int], ...]:
+        """The needed part of the operator as one piece of work, positions that nobody needs left
+        out; and as pieces, where tiles that are small along some axes count as another kind."""
+        out = Box.whole(counts_of(self.needs.need[written]))
+        boxes = tuple(out if name == written else None for name in node.outputs)
+        masks = {
+            (edge.source, edge.target): edge.mask
+            for name in dict.fromkeys(node.inputs)
+            for edge in self.needs.readers.get(name, ())
+            if edge.node == index
+        }
+        counts = [
+            counts_of(masks[name, written]) if (name, written) in masks else None
+            for name in node.inputs
+        ]
+        inputs = tuple(None if count is None else _reaches(count) for count in counts)
+        work = workload_of(spec, op, Tile(boxes, inputs), self.dtype)
+        if len(out) > 4:  # folded axes do not say which input rows are read
+            work = replace(work, in_height=0, in_width=0)
+        if spec.family == "element-wise" and None not in inputs:
+            whole = [count for count in counts if count is not None]
+            thin = _single_along_broadcast(out.shape, whole)
+            box = Box.whole(thin)
+            tiles = tuple(box if name == written else None for name in node.outputs)
+            single = workload_of(spec, op, Tile(tiles, (_reaches(thin),) * len(inputs)), self.dtype)
+            if single.kind is WorkKind.ELTWISE and single.kind is not work.kind:
+                return (work, 1), (single, prod(out.shape) // max(1, prod(thin)))
+        return ((work, 1),)
+
+    def _folds(self, index: int) -> bool:
+        """Whether the operator may run inside a matrix operator before it."""
+        known = self.needs.specs[index]
+        while known is not None and known[0].folded(known[1]):
+            maker = self._maker(index)
+            while maker is not None and self.moves(maker):
+                maker = self._maker(maker)
+            if maker is None:
+                return False
+            index, known = maker, self.needs.specs[maker]
+            if known is None:
+                return False
+            if not known[0].folded(known[1]):
+                return self.of(maker).matrix < inf
+        return False
+
+    def _maker(self, index: int) -> int | None:
+        return self.graph.producer.get(self.graph.nodes[index].inputs[0])
+
+    def moves(self, index: int) -> bool:
+        """Whether a node is data movement."""
+        known = self.needs.specs[index]
+        return known is not None and known[0].engine is Engine.MOVE
+
+
+def _single_along_broadcast(
+    shape: tuple[int, ...], inputs: list[tuple[int, ...]]
+) -> tuple[int, ...]:
+    """The largest tile in which every input has as many elements as the output: one position along
+    the axes that some input does not have."""
+    aligned = [(1,) * (len(shape) - len(extents)) + extents for extents in inputs]
+    return tuple(
+        extent if all(row[axis] == extent for row in aligned) else min(1, extent)
+        for axis, extent in enumerate(shape)
+    )
+
+
+def _reaches(shape: tuple[int, ...]) -> tuple[Reach, ...]:
+    return tuple(Reach(Interval(0, extent)) for extent in shape)
