@@ -6,12 +6,16 @@ CPU milliseconds of one thread, compiled code already loaded. `changed_ms`: ever
 plan is known except one group, which is cut in a way that was never lowered; the mean over groups
 that lie spread over the plan. Each begins with what was known before the others. `scratch_ms`:
 nothing is known, not even how the tensors of the network lie; the least of three. An evaluation
-gives addresses, times and figures of all tasks, or says what does not fit. Networks that are
-neither in the zoo nor in the folder beside the checkout are left out.
+gives addresses, times and figures of all tasks, or says what does not fit. What is true of the
+machine (costs of works and copies) and of the network's operators (access relations) is kept with
+them, so the first of four evaluations finds it out. The garbage collector runs as rarely as under
+the command line. Networks that are neither in the zoo nor in the folder beside the checkout are
+left out.
 """
 
 import argparse
 import copy
+import gc
 import json
 import time
 from collections.abc import Iterator
@@ -96,6 +100,8 @@ def measured(
     network: str, kind: str, graph: Graph, machine: Machine, plan: Plan, most: int
 ) -> dict[str, Any]:
     """A row of results."""
+    gc.collect()
+    gc.freeze()
     scratch: list[float] = []
     for _ in range(4):  # the first loads compiled code
         begin = time.process_time()
@@ -103,6 +109,8 @@ def measured(
         found = evaluated(lowering, plan)
         scratch.append((time.process_time() - begin) * 1e3)
     tasks = lowering.linked(plan).columns.tasks
+    gc.collect()
+    gc.freeze()
     cut = [n for n, g in enumerate(plan.groups) if g.place is Place.CORES and g.splits]
     picked = [cut[k] for k in spread_over(len(cut), most)] if cut else []
     times = [changed_milliseconds(lowering, plan, number) for number in picked]
@@ -146,6 +154,7 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=20)
     parser.add_argument("--layer-by-layer", action="store_true", help="no searched plans")
     options = parser.parse_args()
+    gc.set_threshold(50_000, 20, 50)  # as the command line does
     results: list[dict[str, Any]] = []
     for row in rows(options.only, options.groups, options.layer_by_layer):
         results.append(row)

@@ -180,3 +180,38 @@ def test_a_fault_of_a_space(command, tmp_path: Path, old: str, new: str, told: s
     path.write_text(SPACE.replace(old, new))
     found = command("check", path)
     assert found.code == 2 and told in found.out, found.out
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("title:", "titel:", "titel: no such key: did you mean 'title'?"),
+        ("sram: {capacity", "sram: {capcity", "capcity: no such key: did you mean 'capacity'?"),
+        ("mac: {per_element", "mac: {per_elem", "no such key: did you mean 'per_element'?"),
+        ("both_ways", "bothways", "dram.bothways: no such key: did you mean 'both_ways'?"),
+        ("latency:", "colour: red, latency:", "dram.colour: no such key"),
+    ],
+)  # fmt: skip
+def test_a_misspelt_key_is_told_its_right_name(
+    command, tmp_path: Path, old: str, new: str, told: str
+) -> None:
+    text = (ROOT / "examples" / "machines" / "1-minimal.yaml").read_text()
+    path = tmp_path / "mine.yaml"
+    path.write_text(text.replace(old, new, 1))
+    done = command("check", path)
+    assert done.code == 2
+    assert any(line.endswith(told) for line in done.out.splitlines()), done.out
+
+
+def test_files_of_stream_are_checked_as_what_they_are(command, succeeds, tmp_path: Path) -> None:
+    folder = ROOT / "examples" / "manycore"
+    files = [*sorted(folder.glob("*.yaml")), *sorted((folder / "cores").glob("*.yaml"))]
+    out = succeeds("check", *files).out
+    for told in ("three_cores.yaml: accelerator of Stream, no faults: three_cores: 3 cores",
+                 "newer.yaml: mapping of Stream, no faults: 1 entry, 1 fused group",
+                 "channels.yaml: core of Stream, no faults: channels: 256 units"):  # fmt: skip
+        assert told in out
+    path = tmp_path / "mapping.yaml"
+    path.write_text("- {name: Conv, core_allocation: [one]}\n")
+    done = command("check", path)
+    assert done.code == 2 and "core_allocation: has to be numbers of cores" in done.out

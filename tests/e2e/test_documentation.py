@@ -32,11 +32,31 @@ def test_every_command_of_a_page_runs(
     assert ran >= 9
 
 
-@pytest.mark.parametrize("page", [*PAGES, "commands.md", "../README.md"])
+@pytest.mark.parametrize(
+    "page", [*sorted(path.name for path in (ROOT / "docs").glob("*.md")), "../README.md"]
+)
 def test_links_lead_somewhere(page: str) -> None:
     file = ROOT / "docs" / page
     for target in re.findall(r"\]\(([^)#:]+)\)", file.read_text()):
         assert (file.parent / target).exists(), target
+
+
+@pytest.mark.parametrize(
+    "page", ["../README.md", "planning.md", "tiles-and-memory.md", "kernels.md"]
+)
+def test_commands_that_are_shown_exist_with_their_options(page: str) -> None:
+    """Every command and every option that the page writes is in the reference."""
+    reference = (ROOT / "docs" / "commands.md").read_text()
+    known = dict(
+        re.findall(r"^## tilewright (\S+)(.*?)(?=^## |\Z)", reference, re.DOTALL | re.MULTILINE)
+    )
+    shown = re.findall(r"(?m)tilewright ([a-z]\w*)\b([^`\n#]*)", (ROOT / "docs" / page).read_text())
+    called = [(name, rest) for name, rest in shown if name in known or rest.startswith(" --")]
+    assert len(called) >= 1
+    for name, rest in called:
+        assert name in known
+        for option in re.findall(r"(?<=\s)--[a-z][a-z-]*", rest):
+            assert option in known[name], (name, option)
 
 
 @pytest.mark.golden

@@ -1,11 +1,15 @@
 """The command line."""
 
+import gc
 import signal
 import sys
+
+_ALLOCATIONS = 50_000  # before the collector looks for cycles; planning makes hardly any
 
 
 def main() -> None:
     """Run the command line. Ctrl-C at any moment, while modules are imported too, is one line."""
+    gc.set_threshold(_ALLOCATIONS, 20, 50)
     try:
         from tilewright.cli.app import run
 

@@ -13,6 +13,7 @@ from tilewright.cli.common import JsonOption, out, print_json
 from tilewright.errors import TilewrightError
 from tilewright.units import noun
 
+MOST_CORES = 256  # that a mapping may name, as long as nobody says how many there are
 TRIED = 200  # points of a space whose expressions are evaluated and machines built
 
 
@@ -31,7 +32,8 @@ def check(
         list[Path],
         typer.Argument(
             metavar="FILE...",
-            help="Files of machines, processors, plans, patterns, spaces of sweeps, kernel nests.",
+            help="Files of machines, processors, plans, patterns, spaces of sweeps, kernel nests; "
+            "Stream's accelerators, cores and mappings.",
         ),
     ],
     as_json: JsonOption = False,
@@ -97,9 +99,10 @@ def _line_of(text: str, path: Path) -> int | None:
 
 
 def _kind(path: Path) -> tuple[str, Callable[[Path], str]]:
-    """What a file is taken for: a list holds patterns, a mapping with a list of groups is a plan,
-    one with axes a space, one with loops a nest, one with a kind a processor; anything else has to
-    be a machine."""
+    """What a file is taken for: a list holds patterns, or a mapping of Stream where its entries
+    allocate cores; Stream's other files have keys of their own. A mapping with a list of groups is
+    a plan, one with axes a space, one with loops a nest, one with a kind a processor; anything else
+    has to be a machine."""
     import yaml
 
     try:
@@ -107,9 +110,14 @@ def _kind(path: Path) -> tuple[str, Callable[[Path], str]]:
     except (OSError, ValueError, RecursionError, yaml.YAMLError):
         return "machine", _machine  # which says what is wrong with it
     if isinstance(document, list):
-        return "patterns", _patterns
+        first = cast("list[object]", document)[:1]
+        mapped = bool(first) and isinstance(first[0], dict) and "core_allocation" in first[0]
+        return ("mapping of Stream", _mapping) if mapped else ("patterns", _patterns)
     if isinstance(document, dict):
         top = cast("dict[object, object]", document)
+        for kind, content, keys in _OF_STREAM:
+            if any(key in top for key in keys):
+                return kind, content
         if isinstance(top.get("groups"), list) or ("model" in top and "cores" not in top):
             return "plan", _plan
         for key, kind in _TOLD_BY.items():
@@ -173,6 +181,38 @@ def _processor(path: Path) -> str:
     return f"{processor.title}: a {processor.kind}"
 
 
+def _accelerator(path: Path) -> str:
+    from tilewright.manycore.read_hardware import read_accelerator
+
+    read = read_accelerator(path)
+    count, wires = len(read.cores), len(read.wires)
+    return f"{read.name}: {count} {noun(count, 'core')}, {wires} {noun(wires, 'wire')}"
+
+
+def _core(path: Path) -> str:
+    from tilewright.manycore.read_hardware import read_core
+
+    core, _ = read_core(path)
+    count = len(core.levels)
+    return f"{core.name}: {core.units} units, {count} {noun(count, 'memory', 'memories')}"
+
+
+def _mapping(path: Path) -> str:
+    from tilewright.manycore.mapping import read_mapping
+
+    read = read_mapping(path, range(MOST_CORES))  # which there are, the accelerator says
+    entries, groups = len(read.entries), len(read.groups)
+    fused = f", {groups} fused {noun(groups, 'group')}" if groups else ""
+    return f"{entries} {noun(entries, 'entry', 'entries')}{fused}"
+
+
+# Files of Stream: what they are called, who reads them, and keys that no file of ours has.
+_OF_STREAM: tuple[tuple[str, Callable[[Path], str], tuple[str, ...]], ...] = (
+    ("accelerator of Stream", _accelerator,
+     ("core_connectivity", "offchip_core_id", "offchip_core")),
+    ("core of Stream", _core, ("operational_array",)),
+    ("mapping of Stream", _mapping, ("fused_groups", "layers")),
+)  # fmt: skip
 _TOLD_BY = {
     "axes": ("space", _space),
     "loops": ("nest", _nest),

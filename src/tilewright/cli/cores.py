@@ -2,57 +2,48 @@
 
 from pathlib import Path
 
-from tilewright.cli.common import note, out, print_json
+from tilewright import api
+from tilewright.cli.common import note, out, parse_shapes, print_json
+from tilewright.cli.plan_options import Asked
 from tilewright.cli.progress import progress_line
 from tilewright.errors import TilewrightError
-from tilewright.graph.graph import Graph
+from tilewright.program.metrics import Objective
+from tilewright.search.effort import Effort
 
 MODES = ("fused", "lbl")
 
 
-def plan_on_cores(
-    name: str,
-    graph: Graph,
-    numbered: Graph | None,
-    machine: str,
-    mapping: Path,
-    *,
-    mode: str,
-    core_costs: Path | None,
-    final_write: bool,
-    open_tiles: bool,
-    objective: str,
-    fast: bool,
-    seed: int,
-    folder: Path | None,
-    force: bool,
-    as_json: bool,
-) -> None:
+def plan_on_cores(asked: Asked, mapping: Path) -> None:
     """Plan, tell, and write the files."""
     from tilewright.manycore.output import check_target, write_plan
     from tilewright.manycore.plan import plan_cores
     from tilewright.manycore.told import cores_table, headline, lines, memories_table, summary
 
+    asked.refuse("is not for --mapping", "plan_file", "patterns", "dtype", "csv")
+    asked.refuse("is not for --mapping", "ablation", "explain", "print_after")
+    mode = "lbl" if asked.layer_by_layer else asked.mode
     if mode not in MODES:
         raise TilewrightError(f"--mode is '{mode}': give fused or lbl")
-    if objective == "traffic":
+    if asked.objective is Objective.TRAFFIC:
         raise TilewrightError("--objective traffic is not for --mapping: give latency or energy")
+    folder = asked.folder
     if folder is not None:
-        check_target(folder, force=force)
+        check_target(folder, force=asked.force)
+    loaded = api.load(asked.model, parse_shapes(asked.shape))
     with progress_line("planning") as tell:
         plan = plan_cores(
-            name,
-            graph,
-            Path(machine),
+            loaded.name,
+            loaded.graph,
+            Path(asked.machine),
             mapping,
-            numbered=numbered,
+            numbered=None if asked.no_verify else loaded.with_numbers(asked.seed),
             fused=mode == "fused",
-            core_costs=core_costs,
-            final_write=final_write,
-            open_tiles=open_tiles,
-            objective=objective,
-            fast=fast,
-            seed=seed,
+            core_costs=asked.core_costs,
+            final_write=not asked.no_final_write,
+            open_tiles=asked.open_tiles,
+            objective=asked.objective.value,
+            fast=asked.fast or asked.effort is Effort.LOW,
+            seed=asked.seed,
             tell=tell,
         )
         if folder is not None:
@@ -60,7 +51,7 @@ def plan_on_cores(
             write_plan(plan, folder)
     for text in plan.notes:
         note(text)
-    if as_json:
+    if asked.as_json:
         print_json(summary(plan))
         return
     out.print(headline(plan), soft_wrap=True)

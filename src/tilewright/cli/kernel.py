@@ -66,49 +66,62 @@ ClaimOption = Annotated[
 ]
 
 
+ImageOption = Annotated[
+    str | None,
+    typer.Option("--in", metavar="CxHxW", help="Channels, height and width of the input."),
+]
+OutChannelsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--out-channels",
+        metavar="N",
+        help="Output channels; as many as the input's if not given.",
+    ),
+]
+KernelOption = Annotated[
+    str, typer.Option("--kernel", metavar="3|3x5", help="Height and width of the filter.")
+]
+PoolOption = Annotated[
+    int, typer.Option("--pool", metavar="N", help="Max-pool NxN behind it; 1 for none.")
+]
+BatchOption = Annotated[int, typer.Option("--batch", metavar="N", help="Images.")]
+StrideOption = Annotated[
+    str, typer.Option("--stride", metavar="1|2x1", help="Steps down and across.")
+]
+PadOption = Annotated[
+    int, typer.Option("--pad", metavar="N", help="Zero rows and columns on every side.")
+]
+ReluOption = Annotated[bool, typer.Option("--relu", help="A ReLU behind it.")]
+BiasOption = Annotated[bool, typer.Option("--bias/--no-bias", help="With a bias.")]
+ModelOption = Annotated[
+    str | None,
+    typer.Option(
+        "--from", metavar="MODEL", help="Take the convolution from a model (with --node)."
+    ),
+]
+NodeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--node",
+        metavar="NAME",
+        help="The convolution; ReLU and max-pool behind it go with it.",
+    ),
+]
+
+
 @app.command("conv2d")
 def conv2d(
-    image: Annotated[
-        str | None,
-        typer.Option("--in", metavar="CxHxW", help="Channels, height and width of the input."),
-    ] = None,
-    out_channels: Annotated[
-        int | None,
-        typer.Option(
-            "--out-channels",
-            metavar="N",
-            help="Output channels; as many as the input's if not given.",
-        ),
-    ] = None,
-    kernel: Annotated[
-        str, typer.Option("--kernel", metavar="3|3x5", help="Height and width of the filter.")
-    ] = "3",
-    pool: Annotated[
-        int, typer.Option("--pool", metavar="N", help="Max-pool NxN behind it; 1 for none.")
-    ] = 1,
-    batch: Annotated[int, typer.Option("--batch", metavar="N", help="Images.")] = 1,
-    stride: Annotated[
-        str, typer.Option("--stride", metavar="1|2x1", help="Steps down and across.")
-    ] = "1",
-    pad: Annotated[
-        int, typer.Option("--pad", metavar="N", help="Zero rows and columns on every side.")
-    ] = 0,
-    relu: Annotated[bool, typer.Option("--relu", help="A ReLU behind it.")] = False,
-    bias: Annotated[bool, typer.Option("--bias/--no-bias", help="With a bias.")] = True,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--from", metavar="MODEL", help="Take the convolution from a model (with --node)."
-        ),
-    ] = None,
-    node: Annotated[
-        str | None,
-        typer.Option(
-            "--node",
-            metavar="NAME",
-            help="The convolution; ReLU and max-pool behind it go with it.",
-        ),
-    ] = None,
+    image: ImageOption = None,
+    out_channels: OutChannelsOption = None,
+    kernel: KernelOption = "3",
+    pool: PoolOption = 1,
+    batch: BatchOption = 1,
+    stride: StrideOption = "1",
+    pad: PadOption = 0,
+    relu: ReluOption = False,
+    bias: BiasOption = True,
+    model: ModelOption = None,
+    node: NodeOption = None,
     dtype: DtypeOption = "fp16",
     on: OnOption = "trn2",
     nest: NestOption = None,

@@ -10,8 +10,9 @@ term is linear in the end, so it stays sane far beyond the calibrated range.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf, prod
+from typing import NamedTuple
 
 from tilewright.cost.base import Cost, CostError, WorkKind, Workload, whole_cycles
 from tilewright.cost.energy import EnergyFigures
@@ -28,8 +29,7 @@ from tilewright.machine.parameters import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class DenseTerms:
+class DenseTerms(NamedTuple):
     """What a dense form's coefficients multiply: counts, and bytes."""
 
     compute: float
@@ -41,8 +41,7 @@ class DenseTerms:
     steps: float
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelwiseTerms:
+class ChannelwiseTerms(NamedTuple):
     """What a channelwise form's coefficients multiply."""
 
     columns: float
@@ -156,6 +155,7 @@ class ArrayModel:
         self._scale = engine.reference_cycles
         self._modes = tuple(parameters.modes.values())
         self._dtypes = tuple(parameters.rates)
+        self._lanes = max(_lanes(mode.unroll) for mode in self._modes)
         self._known: dict[Workload, Cost] = {}
         self._tiles: dict[Workload, TileCosts] = {}
 
@@ -241,7 +241,8 @@ class ArrayModel:
 
     def _forms(self, work: Workload, rate: ArrayRate) -> Iterator[tuple[DenseForm, Workload]]:
         """The forms that a convolution may take, each with the work as it sees it."""
-        yield rate.conv, replace(work, kind=WorkKind.CONV)
+        plain = work if work.kind is WorkKind.CONV else replace(work, kind=WorkKind.CONV)
+        yield rate.conv, plain
         packed = work.in_channels <= (self._parameters.packed_channels or 0)
         if work.kind is WorkKind.FIRST_CONV and packed and rate.first_conv is not None:
             yield rate.first_conv, work
@@ -269,8 +270,8 @@ class ArrayModel:
 
     def peak_macs(self, dtype: str) -> float:
         """Multiply-accumulates per cycle of the reference clock, by the array's size."""
-        rate = self._parameters.rates[nearest_class(dtype, tuple(self._parameters.rates))]
-        return max(_lanes(mode.unroll) for mode in self._modes) * rate.in_channels / self._scale
+        rate = self._parameters.rates[nearest_class(dtype, self._dtypes)]
+        return self._lanes * rate.in_channels / self._scale
 
     def _compute(self, work: Workload) -> Cost:
         cycles = sum(
@@ -323,7 +324,7 @@ class ArrayModel:
 
     def _rate(self, work: Workload) -> ArrayRate:
         rates: Mapping[str, ArrayRate] = self._parameters.rates
-        return rates[nearest_class(work.dtype, tuple(rates))]
+        return rates[nearest_class(work.dtype, self._dtypes)]
 
     @staticmethod
     def _channelwise(kind: WorkKind, rate: ArrayRate) -> ChannelwiseForm | None:

@@ -101,8 +101,21 @@ class Workload:
         rest = self.positions - height * width
         if not self.pointwise or not 0 <= rest < width:
             raise CostError(f"work on {self.out_height}x{self.out_width} is not {height}x{width}")
-        seen = {"out_height": height, "out_width": width, "in_height": height, "in_width": width}
-        return replace(self, **seen, rest=rest)
+        return Workload(
+            self.kind,
+            self.dtype,
+            self.out_channels,
+            self.in_channels,
+            height,
+            width,
+            height,
+            width,
+            pads=self.pads,
+            batch=self.batch,
+            groups=self.groups,
+            operator=self.operator,
+            rest=rest,
+        )
 
     @property
     def pieces(self) -> "tuple[Workload, ...]":

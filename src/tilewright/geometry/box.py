@@ -81,26 +81,3 @@ class Box:
 def span_of(box: Box) -> Span:
     """A box as first positions and those behind the last ones."""
     return tuple([i.start for i in box]), tuple([max(i.start, i.stop) for i in box])
-
-
-def span_shape(span: Span) -> Ints:
-    """Extent per axis."""
-    return tuple([stop - start for start, stop in zip(*span, strict=True)])
-
-
-def span_empty(span: Span) -> bool:
-    """Whether there is nothing in a region."""
-    return any(stop <= start for start, stop in zip(*span, strict=True))
-
-
-def span_covers(outer: Span, inner: Span) -> bool:
-    """Whether one region holds another."""
-    below = all(a <= b for a, b in zip(outer[0], inner[0], strict=True))
-    return below and all(a >= b for a, b in zip(outer[1], inner[1], strict=True))
-
-
-def span_common(span: Span, box: Box) -> Span | None:
-    """What of a region lies in a box, None where that is nothing."""
-    starts = tuple([max(a, i.start) for a, i in zip(span[0], box, strict=True)])
-    stops = tuple([min(b, i.stop) for b, i in zip(span[1], box, strict=True)])
-    return None if span_empty((starts, stops)) else (starts, stops)

@@ -1,22 +1,25 @@
 """What the checker of the schema finds, in the words of the person who wrote the file."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from difflib import get_close_matches
+from typing import Any, cast
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from tilewright.machine.document import Tree
 from tilewright.machine.faults import Keys
+from tilewright.machine.schema import MachineFile
 
 _TAGS = {"array", "vector", "table"}  # what the engine union adds to a key path
 _EITHER = {"str", "dict[str,str]"}  # what the union of a source's forms adds
 _LONGEST = 60  # characters of a value that are shown
+_UNKNOWN = "no such key"
 # Kinds of faults, and what they say: about the key itself, or about what has to stand there.
 _PLAIN = {
     "missing": "is missing",
-    "extra_forbidden": "no such key",
-    "unexpected_keyword_argument": "no such key",
+    "extra_forbidden": _UNKNOWN,
+    "unexpected_keyword_argument": _UNKNOWN,
     "too_short": "has to have at least one entry",
     "string_too_short": "is empty",
     "invalid_key": "keys have to be text",
@@ -68,6 +71,9 @@ def _complaint(problem: ErrorDetails, keys: Keys, tree: Tree) -> str:
     kind, context = problem["type"], problem.get("ctx", {})
     if kind == "value_error":
         return problem["msg"].removeprefix("Value error, ")
+    if _PLAIN.get(kind) == _UNKNOWN:
+        near = get_close_matches(str(keys[-1]), sorted(keys_at(keys[:-1])), n=1)
+        return f"{_UNKNOWN}: did you mean '{near[0]}'?" if near else _UNKNOWN
     if kind in _PLAIN:
         return _PLAIN[kind]
     limits = {key: f"{v:g}" if isinstance(v, float) else v for key, v in context.items()}
@@ -76,6 +82,37 @@ def _complaint(problem: ErrorDetails, keys: Keys, tree: Tree) -> str:
     if problem["loc"][-2:] == ("source", "str"):
         wanted = "text, or a mapping of texts"
     return f"has to be {wanted}, is {_shown(_given(problem, keys, tree))}"
+
+
+def keys_at(place: Keys) -> set[str]:
+    """The keys that the schema knows at a place of a file."""
+    schema = MachineFile.model_json_schema()
+    nodes: list[Tree] = [schema]
+    for key in place:
+        forms = [form for node in nodes for form in _forms(node, schema)]
+        nodes = [inner for form in forms for inner in _inner(form, key)]
+    forms = [form for node in nodes for form in _forms(node, schema)]
+    return {name for form in forms for name in form.get("properties", {})}
+
+
+def _inner(form: Tree, key: int | str) -> list[Tree]:
+    """The schema of what a key leads to."""
+    if key in form.get("properties", {}):
+        return [form["properties"][key]]
+    others: list[Any] = [form.get("items" if isinstance(key, int) else "additionalProperties")]
+    others += form.get("patternProperties", {}).values()
+    return [cast(Tree, other) for other in others if isinstance(other, dict)]
+
+
+def _forms(node: Tree, schema: Tree) -> Iterator[Tree]:
+    """What a part of a JSON schema may be: what it refers to, and each of its alternatives."""
+    if "$ref" in node:
+        yield from _forms(schema["$defs"][node["$ref"].rpartition("/")[2]], schema)
+        return
+    yield node
+    for union in ("anyOf", "oneOf", "allOf"):
+        for form in node.get(union, ()):
+            yield from _forms(form, schema)
 
 
 def _given(problem: ErrorDetails, keys: Keys, tree: Tree) -> object:

@@ -1,7 +1,8 @@
 """From a mapping to decisions: how every layer is cut, and which cores its parts may use."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from math import ceil
 
 from tilewright.graph.ops.spec import channel_axis
@@ -11,6 +12,9 @@ from tilewright.manycore.tiles import Axes, LayerCut, layer_boxes, result_box
 from tilewright.manycore.workload import Layer, Workload
 from tilewright.tiling.group import reaches_of
 
+FINER = (1, 2, 4, 8)
+"""Layer by layer: how much finer than they have to layers are cut that do not fit. What a layer
+waits for and what it sends then comes in smaller portions, while others compute."""
 AUTO_ROWS = (1, 2, 4, 8)
 """Rows (or positions) of a tile that are tried where a mapping leaves the cut open; and all."""
 
@@ -24,6 +28,11 @@ class Choice:
     cuts: tuple[LayerCut, ...]
     allowed: tuple[tuple[tuple[int, ...], ...], ...]
     notes: tuple[str, ...] = ()
+
+    @property
+    def parts(self) -> tuple[tuple[int, ...], ...]:
+        """The cores that each part may use, layer after layer."""
+        return tuple(part for layer in self.allowed for part in layer)
 
 
 def choices_of(
@@ -49,14 +58,17 @@ def choices_of(
     open_intra = any(c.parts == "auto" and c.size is None for cuts in intra for c in cuts)
     open_inter = any(c.parts == "auto" for entry in entries for c in entry.inter)
     made: dict[tuple[LayerCut, ...], Choice] = {}
-    for spread in (False, True) if open_inter else (False,):
-        for rows in (*AUTO_ROWS, 0) if open_intra else (0,):
-            choice = _choice(mapping, workload, fabric, entries, intra, rows, spread)
-            name = "as the mapping says"
-            if open_intra or open_inter:
-                name = f"tiles of {rows} rows" if rows else "whole tiles"
-                name += ", every layer on all its cores" if spread else ""
-            made.setdefault(choice.cuts, replace(choice, name=name))
+    for spread, rows, finer in product(
+        (False, True) if open_inter else (False,),
+        (*AUTO_ROWS, 0) if open_intra else (0,),
+        (1,) if fused else FINER,
+    ):
+        choice = _choice(mapping, workload, fabric, entries, intra, rows, spread, finer)
+        name = "as the mapping says" if finer == 1 else f"{finer} times finer where cut to fit"
+        if open_intra or open_inter:
+            name = f"tiles of {rows} rows" if rows else "whole tiles"
+            name += ", every layer on all its cores" if spread else ""
+        made.setdefault(choice.cuts, replace(choice, name=name))
     return tuple(made.values())
 
 
@@ -109,6 +121,7 @@ def _choice(
     intra: Sequence[tuple[Cutting, ...]],
     rows: int,
     spread: bool,
+    finer: int,
 ) -> Choice:
     cuts: list[LayerCut] = []
     allowed: list[tuple[tuple[int, ...], ...]] = []
@@ -117,7 +130,7 @@ def _choice(
         cores = tuple(fabric.index[number] for number in entry.cores)
         across = _axes(mapping, layer, entry.inter, len(cores) if spread else 1, len(cores), notes)
         within = _axes(mapping, layer, cuttings, rows, len(cores), notes, within=True)
-        cut = _fitting(workload, layer, LayerCut(across, within), fabric, cores, notes)
+        cut = _fitting(workload, layer, LayerCut(across, within), fabric, cores, notes, finer)
         parts = len(layer_boxes(layer, cut))
         fixed = parts == len(cores) if entry.fixed is None else entry.fixed
         cuts.append(cut)
@@ -184,32 +197,39 @@ def _fitting(
     fabric: Fabric,
     cores: Sequence[int],
     notes: list[str],
+    finer: int,
 ) -> LayerCut:
     """The cut, made finer until a tile fits in the memories of the cores: rows first, then
-    channels. Where nothing helps it is left as it is, and the evaluation says what does not fit."""
+    channels; then so many times finer still. Where nothing helps it is left as it is, and the
+    evaluation says what does not fit."""
     rank = len(layer.main.op.result().shape)
     axes = [axis for axis in (2, rank - 2, 1, rank - 1) if 0 <= axis < rank]
     tried = cut
     for axis in dict.fromkeys(axes):
         while not _fits(workload, layer, tried, fabric, cores):
             now = dict(tried.intra).get(axis, 1)
-            extent = max(
-                box[axis].length
-                for boxes in layer_boxes(layer, LayerCut(cut.inter))
-                for box in boxes
-            )
+            extent = _longest(layer, cut, axis)
             if now >= extent:
                 break
-            finer = {**dict(tried.intra), axis: min(2 * now, extent)}
+            halved = {**dict(tried.intra), axis: min(2 * now, extent)}
             # Channels change last: weights that fill a memory are then loaded once, not per row.
             channel = channel_axis(rank)
-            ordered = sorted(finer.items(), key=lambda item: item[0] != channel)
+            ordered = sorted(halved.items(), key=lambda item: item[0] != channel)
             tried = LayerCut(cut.inter, tuple(ordered))
     if tried == cut or not _fits(workload, layer, tried, fabric, cores):
         return cut
+    (axis, count), *rest = tried.intra
+    tried = LayerCut(cut.inter, ((axis, min(finer * count, _longest(layer, cut, axis))), *rest))
     parts = " x ".join(f"{count} along axis {axis}" for axis, count in tried.intra)
     notes.append(f"layer '{layer.name}' is cut to fit in its core's memories: {parts}")
     return tried
+
+
+def _longest(layer: Layer, cut: LayerCut, axis: int) -> int:
+    """The most that a part of a layer has along an axis."""
+    return max(
+        box[axis].length for boxes in layer_boxes(layer, LayerCut(cut.inter)) for box in boxes
+    )
 
 
 def _fits(
@@ -238,13 +258,3 @@ def _fits(
         if any(need > fabric.places[place].bits for place, need in used.items()):
             return False
     return True
-
-
-def mapping_cores(allowed: Sequence[Sequence[Sequence[int]]]) -> Mapping[int, int]:
-    """How many parts each core may run."""
-    found: dict[int, int] = {}
-    for layer in allowed:
-        for part in layer:
-            for core in part:
-                found[core] = found.get(core, 0) + 1
-    return found

@@ -11,6 +11,10 @@ from tilewright.errors import TilewrightError
 _Loader = cast("type[yaml.SafeLoader]", getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
+MOST = 2**48
+"""Sizes and counts beyond this are mistakes: their products would not be exact any more."""
+
+
 class InputFileError(TilewrightError):
     """A file of another tool that cannot be understood: which file, which key, and why."""
 
@@ -91,6 +95,8 @@ class Section:
         value = self.number(name, None if default is None else float(default), float(least))
         if value != int(value):
             raise self.error(name, f"has to be a whole number, not {value}")
+        if value > MOST:
+            raise self.error(name, f"is {value:g}, has to be at most 2**48")
         return int(value)
 
     def section(self, name: str) -> "Section":
@@ -107,6 +113,13 @@ class Section:
     def left(self) -> list[str]:
         """Keys that nobody asked for."""
         return [self.key(name) for name in self.tree if name not in self.asked]
+
+
+def whole(text: str) -> int | None:
+    """The number that a text of plain digits is; None for any other text, and beyond MOST."""
+    if not text.isascii() or not text.isdigit() or len(text) > len(str(MOST)):
+        return None
+    return int(text) if int(text) <= MOST else None
 
 
 def notes_of(file: Path, keys: Iterable[str]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from tilewright.errors import TilewrightError
-from tilewright.manycore.files import Section, fault, notes_of, read_yaml
+from tilewright.manycore.files import Section, fault, notes_of, read_yaml, whole
 
 Parts = int | Literal["all", "*", "auto"]
 """Into how many parts: a number, every position by itself, one per core, or whatever is best."""
@@ -158,10 +158,10 @@ def _parts(section: Section, key: str, value: object) -> Parts:
 
 
 def _count(section: Section, key: str, value: object) -> int:
-    text = str(value)
-    if not text.isdigit() or int(text) < 1:
+    count = whole(str(value))
+    if not count:
         raise section.error(key, f"'{value}' is no count: a number, all, * or auto")
-    return int(text)
+    return count
 
 
 def _group(section: Section, left: list[str]) -> FusedGroup:

@@ -96,7 +96,6 @@ def plan_cores(
     workload = workload_of(graph)
     choices = choices_of(given, workload, fabric, fused=fused, open_tiles=open_tiles)
     results: list[tuple[Choice, Evaluator, Found | None]] = []
-    faults: list[str] = []
     for choice in choices:
         tell(f"costing tiles on cores ({choice.name})")
         tiles = build_tiles(workload, choice.cuts)
@@ -106,30 +105,25 @@ def plan_cores(
             else given_costs(tiles, fabric, core_costs)
         )
         evaluator = Evaluator(tiles, fabric, costs, write_final=final_write)
-        allowed = tuple(part for layer in choice.allowed for part in layer)
         search = Search(
             evaluator,
-            allowed,
+            choice.parts,
             objective=objective,
             seed=seed,
             tell=lambda text, choice=choice: tell(f"searching ({choice.name}): {text}"),
         )
         found = search.run(climb=CLIMB // 5 if fast else CLIMB)
-        if found is not None and found.best.latency >= IMPOSSIBLE:
-            found = None
-        results.append((choice, evaluator, found))
-        if found is None:
-            faults.append(_unfit(evaluator, tuple(cores[0] for cores in allowed)))
+        possible = found is not None and found.best.latency < IMPOSSIBLE
+        results.append((choice, evaluator, found if possible else None))
     fitting = [(c, e, f) for c, e, f in results if f is not None]
     if not fitting:
-        raise TilewrightError(f"{mapping}: no allocation can run: {faults[0]}")
+        choice, evaluator, _ = results[0]
+        fault = _unfit(evaluator, tuple(cores[0] for cores in choice.parts))
+        raise TilewrightError(f"{mapping}: no allocation can run: {fault}")
     chosen, evaluator, best = min(fitting, key=lambda r: _worth(r[2], objective))
     least = min((f.bounds for _, _, f in fitting), key=lambda bounds: bounds.cycles)
     best = replace(best, bounds=least)  # of all ways to cut
-    tell("lowering and validating")
-    evaluator, best, lowered, shared = _lowered(evaluator, best, numbered or graph)
-    verify_program(lowered.placed.program, lowered.machine)
-    verify_placed(lowered.placed, lowered.machine)
+    evaluator, best, lowered, shared = _lowered(evaluator, best, numbered or graph, tell)
     difference: Difference | None = None
     if numbered is not None:
         tell(f"executing {len(lowered.placed.program.tasks)} tasks on the virtual machine")
@@ -183,9 +177,11 @@ def _unfit(evaluator: Evaluator, core_of: tuple[int, ...]) -> str:
 
 
 def _lowered(
-    evaluator: Evaluator, found: Found, graph: Graph
+    evaluator: Evaluator, found: Found, graph: Graph, tell: Tell
 ) -> tuple[Evaluator, Found, Lowered, float]:
-    """The program, with a smaller share of the memories where addresses are not found."""
+    """The program, validated; with a smaller share of the memories where addresses are not
+    found."""
+    tell("lowering and validating")
     core_of, rule = found.best.core_of, found.best.rule
     for share in SHARES:
         again = evaluator
@@ -208,6 +204,8 @@ def _lowered(
             made = lower(writing, program, graph)
         except NoAddressesError:
             continue
+        verify_program(made.placed.program, made.machine)
+        verify_placed(made.placed, made.machine)
         return again, replace(found, best=timed), made, share
     raise TilewrightError(
         "no addresses were found for the best allocation, even with half of the "

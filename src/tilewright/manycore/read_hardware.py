@@ -5,7 +5,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from tilewright.manycore.files import InputFileError, Section, fault, notes_of, read_yaml
+from tilewright.manycore.files import (
+    MOST,
+    InputFileError,
+    Section,
+    fault,
+    notes_of,
+    read_yaml,
+    whole,
+)
 from tilewright.manycore.hardware import OPERANDS, Accelerator, CoreFile, Level, Port, Wire
 
 _DIRECTIONS = ("tl", "fh", "fl", "th")
@@ -38,16 +46,18 @@ def read_accelerator(file: Path) -> Accelerator:
     read: dict[Path, CoreFile] = {}
     cores: dict[int, CoreFile] = {}
     for key in listed.tree:
-        if not key.lstrip("-").isdigit() or int(key) < 0:
+        number = whole(key)
+        if number is None:
             raise listed.error(key, "cores are numbered: 0, 1, 2, ...")
-        cores[int(key)] = _core_of(file, listed, key, read, notes)
+        cores[number] = _core_of(file, listed, key, read, notes)
     outside_id = _outside(file, top, listed, cores, read, notes)
     outside = cores.pop(outside_id)
     if not cores:
         raise top.error("cores", "there is no core beside the one outside")
     for number, core in cores.items():
         if core.units < 1:
-            raise listed.error(str(number), f"'{core.name}' has no array and cannot compute")
+            text = f"'{core.name}' cannot compute: a size in its operational_array.sizes is 0"
+            raise listed.error(str(number), text)
     wires = _wires(top, cores, outside_id, pj_per_bit)
     if "offchip_core" in top.tree and not any(outside_id in wire.cores for wire in wires):
         wires += _outside_links(cores, outside, outside_id, pj_per_bit, len(wires))
@@ -135,8 +145,8 @@ def _pair(top: Section, where: str, item: object) -> list[object]:
 def _number(entry: Section, name: str, value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    if isinstance(value, str) and value.isdigit():
-        return int(value)
+    if isinstance(value, str) and (number := whole(value)) is not None:
+        return number
     raise entry.error(name, f"has to be numbers of cores, not {value!r}")
 
 
@@ -178,7 +188,7 @@ def read_core(file: Path) -> tuple[CoreFile, tuple[str, ...]]:
         raise array.error("sizes", f"{len(sizes)} sizes for {len(names)} dimensions")
     dimensions: list[tuple[str, int]] = []
     for dimension, size in zip(names, sizes, strict=True):
-        if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+        if isinstance(size, bool) or not isinstance(size, int) or not 0 <= size <= MOST:
             raise array.error("sizes", f"has to be whole numbers, not {size!r}")
         dimensions.append((dimension, size))
     energy = array.number("unit_energy", 0.0)
@@ -259,8 +269,8 @@ def _dataflow(
         loops: list[tuple[str, int]] = []
         for value in flows.items(dimension, needed=False):
             loop, _, factor = (part.strip() for part in str(value).partition(","))
-            if not loop or not factor.isdigit() or int(factor) < 1:
+            if not loop or not (count := whole(factor)):
                 raise flows.error(dimension, f"'{value}' is no loop with a factor, such as 'K, 32'")
-            loops.append((loop, int(factor)))
+            loops.append((loop, count))
         found.append((dimension, tuple(loops)))
     return tuple(found)

@@ -46,7 +46,7 @@ class Options:
 
     def check(self, machine: Machine) -> None:
         """Raise where two wishes exclude each other, or the machine has no figures for one."""
-        if self.objective in (Objective.ENERGY, Objective.EDP) and not counts_energy(machine):
+        if self.objective.counts_energy and not counts_energy(machine):
             raise TilewrightError(
                 f"--objective {self.objective.value}: {machine.name} has no energy figures (key "
                 "`energy` of its file)"

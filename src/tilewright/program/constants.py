@@ -99,13 +99,18 @@ def channels_of(pack: Pack, weights: Span, bias: Span) -> tuple[int, int] | None
     return first, stop - first
 
 
-def constant_view(graph: Graph, layouts: Layouts, name: str) -> View:
-    """A constant that lies by itself: row by row, right operands of products column by column, so
-    that a part of the output channels is contiguous."""
-    shape, item = graph.types[name].shape, layouts.item(name)
+def constant_strides(graph: Graph, name: str, item: int) -> tuple[int, ...]:
+    """Byte strides of a constant that lies by itself: row by row, right operands of products column
+    by column, so that a part of the output channels is contiguous."""
+    shape = graph.types[name].shape
     users = [graph.nodes[i] for i in graph.consumers.get(name, ())]
     right = all(n.inputs[1:2] == (name,) and not n.attributes.get("transB") for n in users)
-    strides = dense_strides(shape, item)
     if len(shape) == 2 and users and right:
-        strides = (item, shape[0] * item)
-    return View(0, 0, shape, strides, graph.types[name].dtype, item)
+        return (item, shape[0] * item)
+    return dense_strides(shape, item)
+
+
+def constant_view(graph: Graph, layouts: Layouts, name: str) -> View:
+    """A constant that lies by itself."""
+    kind, item = graph.types[name], layouts.item(name)
+    return View(0, 0, kind.shape, constant_strides(graph, name, item), kind.dtype, item)

@@ -21,6 +21,11 @@ class Objective(StrEnum):
     MEMORY = "memory"
     EDP = "edp"
 
+    @property
+    def counts_energy(self) -> bool:
+        """Whether it means something only where a machine has figures for energy."""
+        return self in (Objective.ENERGY, Objective.EDP)
+
 
 @dataclass(frozen=True, slots=True)
 class Metrics:

@@ -7,12 +7,12 @@ from rich.table import Table
 from tilewright.planning import Planned
 from tilewright.report.ablated import ablation_json
 from tilewright.report.html.groups import group_parts
+from tilewright.report.objective import LAYERS, objective_json, objective_lines
 from tilewright.report.verified import REFERENCES, UNVERIFIED, as_written, failure_json
 from tilewright.schedule.timeline import EngineUse, IdleReason
 from tilewright.search.grouping.patterns import pattern_row
 from tilewright.units import format_bytes, format_time, noun
 
-LAYERS = "layer by layer"  # the rival that speed-ups refer to
 TOLD = 3  # steps of legalisation that the text tells; the JSON has all
 
 
@@ -129,6 +129,7 @@ def summary_lines(planned: Planned) -> list[str]:
         f"latency      {_time(planned, account.latency_cycles)}",
         f"lower bound  {_time(planned, bound)} by {planned.bounds.name}{node}; "
         f"the plan takes {gap} of it",
+        *objective_lines(planned),
         *_searched(planned),
         f"traffic      {machine.main_memory.name} read {format_bytes(account.dram_read_bytes)}, "
         f"written {format_bytes(account.dram_write_bytes)}; "
@@ -152,6 +153,7 @@ def _search_json(planned: Planned) -> dict[str, Any] | None:
     layers = next((r for r in found.rivals if r.name == LAYERS), None)
     latency = max(1, planned.account.latency_cycles)
     return {
+        "objective": objective_json(planned),
         "rivals": [
             {"name": r.name, "latency_cycles": r.cycles, "dram_bytes": r.dram_bytes}
             for r in found.rivals

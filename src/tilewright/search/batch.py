@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 
 from tilewright.errors import TilewrightError
 from tilewright.graph.graph import Graph
-from tilewright.machine.machine import Core, Machine
+from tilewright.machine.machine import Core
 from tilewright.plan.plan import GroupPlan, Place, Plan
 from tilewright.program.lowering import Lowering
 from tilewright.program.metrics import metrics_of
@@ -106,7 +106,7 @@ class _Batch:
             machine = self.machine.with_cores(lot[0]) if number else self.machine
             cores = len(machine.cores)
             self.search.progress(f"one image on {cores} {noun(cores, 'core')}")
-            search = self._fusion(self.repeated.single, machine)
+            search = self.search.like(graph=self.repeated.single, machine=machine)
             found = search.run(self.effort)
             self.simulated += search.simulated
             single = found.best.plan
@@ -119,7 +119,7 @@ class _Batch:
                 raise KeyboardInterrupt
         best = min(self.ways, key=self._score, default=None)
         if best is not None and (self.whole is None or self._score(best) < self._least(self.whole)):
-            again = self._fusion(best.images.graph, self.machine)
+            again = self.search.like(graph=best.images.graph)
             trial = again.improved(best.trial, EVALUATIONS[self.effort] // self.images)
             self.simulated += again.simulated
             self.ways.append(_Way(trial, best.images))
@@ -137,7 +137,9 @@ class _Batch:
         assert way is not None
         if whole is None:
             rivals = tuple(self.rivals)
-            found = Found(way.trial, rivals, False, 0, self.simulated, interrupted, left)
+            found = Found(
+                way.trial, rivals, False, 0, self.simulated, interrupted, left, self.objective
+            )
         else:
             found = replace(
                 whole,
@@ -205,19 +207,6 @@ class _Batch:
 
     def _lowering(self, graph: Graph) -> Lowering:
         return Lowering(graph, self.machine, self.search.network.dtype, self.search.without)
-
-    def _fusion(self, graph: Graph, machine: Machine) -> Fusion:
-        search = self.search
-        return Fusion(
-            graph,
-            machine,
-            search.network.dtype,
-            search.model,
-            search.objective,
-            without=search.without,
-            patterns=search.patterns,
-            progress=search.progress,
-        )
 
 
 def _common(graph: Graph, first: Plan, second: Plan) -> list[frozenset[str]]:

@@ -42,3 +42,4 @@ class Found:
     simulated: int
     interrupted: bool = False
     not_looked_at: str = ""
+    objective: Objective = Objective.LATENCY

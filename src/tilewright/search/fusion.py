@@ -5,7 +5,6 @@ is lowered, placed and simulated, and the simulator's cycles are the only ones r
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from tilewright.errors import TilewrightError
 from tilewright.graph.graph import Graph
@@ -24,20 +23,18 @@ from tilewright.search.effort import Effort
 from tilewright.search.found import Found, Trial
 from tilewright.search.grouping.dp import best_groupings, greedy_merge
 from tilewright.search.grouping.patterns import Pattern, Space
+from tilewright.search.improvement.boundaries import JOIN_SHARE, TIE, Joins
 from tilewright.search.improvement.cuts import Cuts
 from tilewright.search.improvement.improve import EVALUATIONS, Improver
 from tilewright.search.improvement.moves import Moves
+from tilewright.search.objectives import search_all
 from tilewright.search.progress import Tell, silent
+from tilewright.search.sharing import sharing_plans
 from tilewright.tiling.group import exports
 
-TIE = 0.005  # plans within half a percent count as equal: fewer bytes win
 KEPT = 3  # groupings of the additive model that are simulated
 GROUPS_PER_UNIT = 150  # groups per unit that the additive model may look at
-SHARES = (
-    USABLE_SHARE,
-    0.75,
-    0.6,
-)  # of the scratchpads that sections are planned with
+SHARES = (USABLE_SHARE, 0.75, 0.6)  # of the scratchpads that sections are planned with
 REPAIRS = 6  # times that groups which do not fit are run one by one instead
 SMALL_GROUP = 16  # units; larger groups are rather planned again with a smaller share
 STARTS = 2  # plans that are improved for a while, before the best is
@@ -69,14 +66,14 @@ class Fusion:
         self.candidates.tiler.pipelines = "pipelining" not in without
         self.candidates.tiler.costs.reshapes = "implicit-reshape" not in without
         self.space = Space(self.candidates, patterns)
-        self.objective, self.without, self.progress = objective, without, progress
+        self.objective, self.without = objective, without
+        self.patterns, self.progress = patterns, progress
         self.trials: list[Trial] = []
         self.outside: list[Trial] = []  # rivals that patterns of the user do not allow
         self.at_fault: frozenset[int] = frozenset()  # groups of the last plan that do not fit
-        self.simulated = 0
         self.exact = False  # until all groups were looked at
-        self.looked_at = 0
-        self.patterns = patterns
+        self.simulated = self.looked_at = 0
+        self.given, self.portion = tuple[Trial, ...](), 1.0  # plans found before, of a whole search
         self.rivals: tuple[Trial, ...] = ()  # of the search for the fastest plan, if it ran
         self.done: list[str] = []
         self.improving = (0, 0)  # plans simulated, of how many
@@ -104,10 +101,11 @@ class Fusion:
             self.simulated,
             interrupted,
             self._left_out() if interrupted else "",
+            self.objective,
         )
 
     def improved(self, start: Trial, evaluations: int) -> Trial:
-        """A plan found elsewhere, and what moves make of it."""
+        """What moves make of a plan found elsewhere."""
         self.trials.append(start)
         self._improve(evaluations)
         return self.best()
@@ -132,8 +130,10 @@ class Fusion:
 
     def _search(self, effort: Effort) -> None:
         low = effort is Effort.LOW
-        if self.objective is not Objective.LATENCY:
-            self._latency(effort)
+        if self.objective is not Objective.LATENCY and not self.given:
+            self._all_objectives(effort)
+            return
+        self.trials += self.given
         self.progress("merging greedily, as compilers do")
         for share in SHARES:
             self._take(share)
@@ -146,26 +146,40 @@ class Fusion:
             if self._groupings(low):
                 break
         self.done.append(STAGES[1])
-        self._improve(EVALUATIONS[effort])
+        self._improve(int(EVALUATIONS[effort] * self.portion))
         self._share()
         self.done.append(STAGES[2])
 
-    def _latency(self, effort: Effort) -> None:
-        """The fastest plan as a start for another objective: what is found is then no worse by it,
-        and is compared with the same rivals."""
-        search = Fusion(
-            self.graph,
-            self.machine,
+    def like(
+        self,
+        *,
+        graph: Graph | None = None,
+        machine: Machine | None = None,
+        objective: Objective | None = None,
+    ) -> "Fusion":
+        """The same search for another network, machine or objective."""
+        other = Fusion(
+            graph or self.graph,
+            machine or self.machine,
             self.network.dtype,
             self.model,
+            objective or self.objective,
             without=self.without,
             patterns=self.patterns,
             progress=self.progress,
         )
-        found = search.run(effort)
-        self.trials += search.trials
-        self.rivals, self.simulated = found.rivals, self.simulated + found.simulated
-        if found.interrupted:
+        if graph is None and machine is None:  # what plans become is the same for all objectives
+            other.lowering = self.lowering
+        return other
+
+    def _all_objectives(self, effort: Effort) -> None:
+        """What searches for all objectives find, this one's included."""
+        pool = search_all(lambda objective: self.like(objective=objective), effort)
+        self.trials, self.rivals = [*self.trials, *pool.trials], pool.found[0].rivals
+        self.exact = pool.found[-1].exact
+        self.looked_at += sum(found.groups_looked_at for found in pool.found)
+        self.simulated += sum(found.simulated for found in pool.found)
+        if pool.interrupted:
             raise KeyboardInterrupt
 
     def _take(self, share: float) -> None:
@@ -185,7 +199,7 @@ class Fusion:
             self.space.predecessors,
             self.score,
             keep=1 if low else KEPT,
-            may_grow=self._may_grow,
+            may_grow=lambda mask: self.space.candidate(mask) is not None,
             evaluations=(GROUPS_PER_UNIT // 15 if low else GROUPS_PER_UNIT) * units,
             progress=share,
         )
@@ -202,24 +216,14 @@ class Fusion:
         as fit: the largest last, or not at all."""
         for memory in reversed(self.machine.on_chip):
             best = self.best()
-            names = [name for name in self.crossing(best.plan) if self._on_cores(best.plan, name)]
-            while names:
-                shared = (*best.plan.shared, (memory.name, tuple(names)))
-                title = f"fused, through {memory.name}"
-                if self._tried(title, replace(best.plan, shared=shared), best.groups) is not None:
+            crossing = self.crossing(best.plan)
+            for plan in sharing_plans(self.graph, best.plan, memory.name, crossing):
+                if self._tried(f"fused, through {memory.name}", plan, best.groups):
                     break
-                names = names[len(names) // 4 + 1 :]
-
-    def _on_cores(self, plan: Plan, name: str) -> bool:
-        """Whether all who read a value do so on cores, and it is not in a shared memory yet."""
-        readers = {self.graph.nodes[number].name for number in self.graph.consumers.get(name, ())}
-        off = any(g.place is not Place.CORES and readers & set(g.nodes) for g in plan.groups)
-        known = any(name in names for _, names in plan.shared)
-        return not (off or known or name in self.graph.outputs)
 
     def _improve(self, evaluations: int) -> None:
         """Make moves on plans, one after the other, as the simulator likes them: on the best of
-        different proposals for a while, then on the best of all."""
+        different proposals for a while, then on the best of all; boundaries are taken away last."""
         space = self.space
         cuts = Cuts(self.network, self.candidates.tiler, self.lowering.context.signatures)
         moves = Moves(cuts, space.may_stay, joins=not (space.forced or space.apart))
@@ -236,6 +240,10 @@ class Fusion:
         for start in starts if several else ():
             self._improved(improver, start, START_EVALUATIONS)
         self._improved(improver, self.best(), evaluations - improver.evaluations)
+        best, limit = self.best(), evaluations // JOIN_SHARE if moves.joins else 0
+        joins = Joins(self.network, self.candidates.tiler)
+        for pair in joins.better(best.plan, best.metrics, self.evaluate, objective, limit):
+            self.trials.append(Trial("fused, joined", pair[0], best.groups, pair[1]))
 
     def _starts(self) -> list[Trial]:
         """The best plan, and others that are not much worse and of other groups."""
@@ -259,9 +267,6 @@ class Fusion:
         candidate = self.space.candidate(mask)
         return None if candidate is None else candidate.score(self.objective)
 
-    def _may_grow(self, mask: int) -> bool:
-        return self.space.candidate(mask) is not None
-
     def crossing(self, plan: Plan) -> Iterator[str]:
         """Values that go through the main memory between groups on cores, largest first."""
         names: list[str] = []
@@ -274,8 +279,7 @@ class Fusion:
                 partly = any(name == row for row, _ in plan.reloaded)
                 if (partly or name not in plan.resident) and stays:
                     names.append(name)
-        types = self.graph.types
-        yield from sorted(names, key=lambda name: (-types[name].bytes, name))
+        yield from sorted(names, key=lambda name: (-self.graph.types[name].bytes, name))
 
     def attempt(self, name: str, groups: tuple[int, ...]) -> Trial | None:
         """Lower and simulate a grouping, without small groups that do not fit; None where it does

@@ -7,7 +7,7 @@ from math import inf, prod
 from tilewright.cost.array import ArrayModel
 from tilewright.cost.base import CostModel, WorkKind, Workload
 from tilewright.cost.from_graph import workload_of
-from tilewright.cost.models import CostModels
+from tilewright.cost.models import models_of
 from tilewright.geometry.access import Reach
 from tilewright.geometry.box import Box
 from tilewright.geometry.interval import Interval
@@ -38,7 +38,7 @@ class Floors:
 
     def __init__(self, graph: Graph, machine: Machine, dtype: str, needs: Needs) -> None:
         self.graph, self.machine, self.dtype, self.needs = graph, machine, dtype, needs
-        self.models = CostModels(machine)
+        self.models = models_of(machine)
         self._known: dict[tuple[tuple[Workload, int], ...], Floor] = {}
 
     def of(self, index: int) -> Floor:

@@ -18,12 +18,14 @@ def forced_cuts(
     tiler: Tiler, ops: tuple[TiledOp, ...], exported: dict[str, bool]
 ) -> list[Estimate]:
     """Ways to cut a group depth-first that fit a core, the best first: those of the search, and
-    where it has none, finer ones than it would try."""
+    where it has none, finer ones than it would try, and none at all."""
     for limit in (int(tiler.usable * USABLE_SHARE), tiler.usable):
         options = tiler.fused(ops, exported, limit)
         if options:
             return options
-    fitting = [e for e in all_cuts(tiler, ops, exported) if e.bytes <= tiler.usable]
+    whole = tiler.estimate(ops, exported, (), None)
+    known = [*all_cuts(tiler, ops, exported), *([] if whole is None else [whole])]
+    fitting = [e for e in known if e.bytes <= tiler.usable]
     return sorted(fitting, key=lambda e: (e.cycles, e.traffic, e.bytes))
 
 

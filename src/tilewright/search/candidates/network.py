@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from tilewright.cost.from_graph import workload_of
-from tilewright.cost.models import CostModels
+from tilewright.cost.models import CostModels, models_of
 from tilewright.errors import TilingError
 from tilewright.graph.graph import Graph, Node
 from tilewright.graph.ops import runs_whole, spec_of
@@ -44,7 +44,7 @@ class Network:
 
     def __post_init__(self) -> None:
         self.layouts = Layouts.of(self.graph, self.machine, self.dtype)
-        self.models = CostModels(self.machine)
+        self.models = models_of(self.machine)
         self._views: dict[str, View] = {}
         self._parts: set[str] = set()
         self._ops: dict[int, tuple[TiledOp, ...]] = {}

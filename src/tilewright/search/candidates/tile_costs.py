@@ -9,10 +9,9 @@ from tilewright.cost.from_graph import workload_of
 from tilewright.geometry.access import Access
 from tilewright.geometry.box import Box, span_of
 from tilewright.geometry.interval import Interval
-from tilewright.graph.graph import Graph
 from tilewright.graph.ops.spec import Tile, is_given
-from tilewright.program.constants import channels_of, immediate, packs_of
-from tilewright.program.layout import dense_strides, part
+from tilewright.program.constants import channels_of, constant_strides, immediate, packs_of
+from tilewright.program.layout import part
 from tilewright.program.program import View
 from tilewright.search.candidates.network import Network
 from tilewright.tiling.group import TiledOp, reaches_of
@@ -292,14 +291,3 @@ class TileCosts:
 
 def _box(spans: Spans) -> Box:
     return Box(tuple(Interval(start, stop) for start, stop in spans))
-
-
-def constant_strides(graph: Graph, name: str, item: int) -> tuple[int, ...]:
-    """Byte strides of a constant in the main memory: right operands of products lie column by
-    column, all others row by row."""
-    shape = graph.types[name].shape
-    users = [graph.nodes[i] for i in graph.consumers.get(name, ())]
-    right = all(n.inputs[1:2] == (name,) and not n.attributes.get("transB") for n in users)
-    if len(shape) == 2 and users and right:
-        return (item, shape[0] * item)
-    return dense_strides(shape, item)

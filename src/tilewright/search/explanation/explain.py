@@ -4,7 +4,7 @@ A boundary is a tensor between two groups: through the main memory, or kept in t
 which makes it a boundary of tiles only. Every reason is backed by forced trials.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -17,23 +17,13 @@ from tilewright.program.account import engine_names, main_bytes_per_cycle, traff
 from tilewright.program.place import Placed
 from tilewright.program.program import Transfer
 from tilewright.search.explanation.trials import Forced, How, Kind, Shortage, Trials, on_cores
+from tilewright.search.improvement.boundaries import TIE, Edge, edges_of, moving_groups
 from tilewright.search.progress import Tell, silent
 from tilewright.tiling.cutting import cut_group
 from tilewright.tiling.group import exports
 
-TIE = 0.005  # trials within half a percent of the plan are no gain unless they move fewer bytes
 MOST_BOUNDARIES = 40
 _AXES = {4: "NCHW", 3: "NSC", 2: "SC"}
-
-
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """A tensor between two groups of a plan, by number; `via` are nodes of views between them."""
-
-    tensor: str
-    before: int
-    after: int
-    via: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,27 +119,6 @@ def explain(
     )
 
 
-def edges_of(graph: Graph, plan: Plan) -> Iterator[Edge]:
-    """Every tensor between two groups that do work; views are followed to who reads them."""
-    home = {name: i for i, group in enumerate(plan.groups) for name in group.nodes}
-    for number, group in enumerate(plan.groups):
-        if group.place is Place.VIEW:
-            continue
-        for name in exports(graph, (graph.index[node] for node in group.nodes)):
-            seen: set[int] = set()
-            todo: list[tuple[str, tuple[str, ...]]] = [(name, ())]
-            while todo:
-                value, via = todo.pop(0)
-                for reader in graph.consumers.get(value, ()):
-                    node = graph.nodes[reader]
-                    other = home[node.name]
-                    if plan.groups[other].place is Place.VIEW:
-                        todo += [(result, (*via, node.name)) for result in node.writes]
-                    elif other != number and other not in seen:
-                        seen.add(other)
-                        yield Edge(name, number, other, via)
-
-
 class _Explainer:
     """Reasons for the boundaries of one plan."""
 
@@ -174,14 +143,6 @@ class _Explainer:
         nodes = (self.graph.nodes[self.graph.index[name]] for name in names)
         return next((node for node in nodes if runs_whole(self.graph, node)), None)
 
-    def _moving(self, edge: Edge) -> list[int]:
-        """Groups that only move the tensor, in the main memory or as views of it: those between,
-        and at either end."""
-        home = {name: i for i, group in enumerate(self.plan.groups) for name in group.nodes}
-        between = dict.fromkeys(home[name] for name in edge.via)
-        row = (edge.before, *between, edge.after)
-        return [number for number in row if not on_cores(self.plan.groups[number])]
-
     def boundary(self, edge: Edge, *, forced: bool) -> Boundary:
         """The reason for one boundary."""
         resident = edge.tensor in self.plan.resident
@@ -197,7 +158,7 @@ class _Explainer:
             return replace(blank, kind=Kind.NOT_TILEABLE, text=text)
         if not forced:
             return replace(blank, text="its tensor is smaller than those that were tried")
-        moving = self._moving(edge)
+        moving = moving_groups(self.plan, edge)
         between = [number for number in moving if number not in (edge.before, edge.after)]
         trials = [self.trials.together(edge.before, *between, edge.after)]
         if not resident or moving:

@@ -24,12 +24,12 @@ from tilewright.program.pipeline import LESS_AT_ONCE
 from tilewright.program.place import DoesNotFitError, Placed
 from tilewright.program.program import Compute, Program
 from tilewright.program.timed import Short
-from tilewright.search.candidates.forced import forced_cuts, least_bytes
+from tilewright.search.candidates.forced import least_bytes
 from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.tiles import Estimate, Tiler
+from tilewright.search.improvement.boundaries import CUTS, Joins
 from tilewright.tiling.group import TiledOp, exports, typed_group
 
-CUTS = 2  # ways to cut two groups as one that are simulated
 VAST = 1 << 40  # bytes
 
 
@@ -99,6 +99,7 @@ class Trials:
         self.tiler = Tiler(self.network)
         self.tiler.pipelines = "pipelining" not in without
         self.tiler.costs.reshapes = "implicit-reshape" not in without
+        self.joins = Joins(self.network, self.tiler)
         self.simulated = 0
 
     @cached_property
@@ -114,18 +115,13 @@ class Trials:
     def kept(self, name: str, moved: Sequence[int] = ()) -> Forced:
         """A tensor stays in the scratchpads; groups that only move it do so on the cores, and what
         comes out of them stays too."""
-        groups, names = list(self.plan.groups), [name]
+        cuts: list[tuple[int, Estimate]] = []
         for number in moved:
-            nodes = sorted(self.graph.index[node] for node in groups[number].nodes)
-            options = self._options(nodes)
+            options = self._options(self.joins.members(self.plan, (number,)))
             if isinstance(options, Forced):
                 return replace(options, how=How.KEPT)
-            groups[number] = options[0].plan(self.network.names(nodes))
-            names += exports(self.graph, nodes)
-        resident = tuple(dict.fromkeys((*self.plan.resident, *names)))
-        reloaded = tuple(row for row in self.plan.reloaded if row[0] not in names)
-        changed = replace(self.plan, groups=tuple(groups), resident=resident, reloaded=reloaded)
-        return self._run(How.KEPT, changed)
+            cuts.append((number, options[0]))
+        return self._run(How.KEPT, self.joins.kept(self.plan, name, cuts))
 
     def together(self, *numbers: int) -> Forced:
         """Groups as one: the faster of the cuts that are tried."""
@@ -133,39 +129,28 @@ class Trials:
         if order is None:
             text = f"a path leaves the group and returns through '{self._between(numbers)}'"
             return Forced(How.TOGETHER, obstacle=(Kind.NOT_CONVEX, text))
-        names = [name for number in numbers for name in self.plan.groups[number].nodes]
-        nodes = sorted(self.graph.index[name] for name in names)
-        options = self._options(nodes)
+        options = self._options(self.joins.members(self.plan, numbers))
         if isinstance(options, Forced):
             return options
-        found = [self._cut(numbers, order, nodes, option) for option in options[:CUTS]]
+        found = [self._cut(numbers, order, option) for option in options[:CUTS]]
         return min(found, key=lambda forced: (forced.cycles is None, forced.cycles or 0))
 
     def _options(self, nodes: Sequence[int]) -> list[Estimate] | Forced:
         """Ways to cut nodes as one group, at least one, or why there are none."""
-        exported = exports(self.graph, nodes)
         try:
-            ops = typed_group(self.graph, nodes)
-            options = forced_cuts(self.tiler, ops, exported)
+            options = self.joins.options(nodes)
         except TilingError as error:
             return Forced(How.TOGETHER, obstacle=(Kind.NOT_TILEABLE, str(error)))
         except CostError as error:
             return Forced(How.TOGETHER, obstacle=(Kind.LIMIT, str(error)))
-        return options or self._no_cut(ops, exported)
+        return options or self._no_cut(typed_group(self.graph, nodes), exports(self.graph, nodes))
 
-    def _cut(
-        self, numbers: Sequence[int], order: Sequence[int], nodes: list[int], option: Estimate
-    ) -> Forced:
-        """Groups as one in a given cut. `order` has all places but the first's left out."""
-        joined = option.plan(self.network.names(nodes))
-        groups = [joined if number == numbers[0] else self.plan.groups[number] for number in order]
-        outside = set(exports(self.graph, nodes))
-        inner = {name for index in nodes for name in self.graph.nodes[index].writes} - outside
-        resident = tuple(name for name in self.plan.resident if name not in inner)
-        reloaded = tuple(row for row in self.plan.reloaded if row[0] in resident)
-        changed = replace(self.plan, groups=tuple(groups), resident=resident, reloaded=reloaded)
-        forced = self._run(How.TOGETHER, changed, (order.index(numbers[0]), numbers))
-        return replace(forced, cut=joined)
+    def _cut(self, numbers: Sequence[int], order: Sequence[int], option: Estimate) -> Forced:
+        """Groups as one in a given cut."""
+        changed = self.joins.joined(self.plan, numbers, order, option)
+        place = order.index(numbers[0])
+        forced = self._run(How.TOGETHER, changed, (place, numbers))
+        return replace(forced, cut=changed.groups[place])
 
     def _run(self, how: How, plan: Plan, joined: tuple[int, Sequence[int]] | None = None) -> Forced:
         self.simulated += 1
