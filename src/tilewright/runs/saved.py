@@ -8,6 +8,8 @@ import hashlib
 import json
 import zipfile
 import zlib
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -159,10 +161,18 @@ def _write_manifest(folder: Path, about: dict[str, Any]) -> None:
 def check_run(folder: Path) -> Rechecked:
     """Validate and execute a saved run; raise where anything is not as it was."""
     about, notes = _unchanged(folder)
-    try:
+    with sense(folder):
         return _checked(folder, about, notes)
-    except _DAMAGE as error:  # sealed anew over values that are not even of the right kind
-        detail = f"{type(error).__name__}: {error}"
+
+
+@contextmanager
+def sense(folder: Path) -> Generator[None]:
+    """What is done with a run whose files may have been sealed anew over values that are not even
+    of the right kind: that is said, in a line."""
+    try:
+        yield
+    except _DAMAGE as error:
+        detail = " ".join(f"{type(error).__name__}: {error}".split())
         raise RunError(f"'{folder}' makes no sense: {detail}") from None
 
 
@@ -183,15 +193,18 @@ def load_run(folder: Path) -> SavedRun:
     inside = folder / FOLDER
     if not (inside / _NETWORK).is_file():
         raise RunError(f"'{folder}' was written by an earlier version: plan it again")
-    return SavedRun(
-        load_network(inside / _NETWORK),
-        store.load(Machine, inside / _MACHINE),
-        read_plan(inside / PLAN_FILE if (inside / PLAN_FILE).is_file() else folder / PLAN_FILE),
-        store.load(Placed, inside / _PLACED),
-        frozenset(about["without"]),
-        tuple(pattern_of(row, f"'{inside / MANIFEST}'") for row in about["patterns"]),
-        notes,
-    )
+    plan = inside / PLAN_FILE if (inside / PLAN_FILE).is_file() else folder / PLAN_FILE
+    with sense(folder):
+        placed, machine, _ = _validated(folder)
+        return SavedRun(
+            load_network(inside / _NETWORK),
+            machine,
+            read_plan(plan),
+            placed,
+            frozenset(about["without"]),
+            tuple(pattern_of(row, f"'{inside / MANIFEST}'") for row in about["patterns"]),
+            notes,
+        )
 
 
 def _unchanged(folder: Path) -> tuple[dict[str, Any], tuple[str, ...]]:

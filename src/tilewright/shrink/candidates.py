@@ -20,6 +20,7 @@ from tilewright.tiling.rewrite import tile_body
 # read and written, and the launch of one more node.
 ELEMENT_WORK = 10
 NODE_WORK = 200_000
+NEARLY = 16  # positions of a tile: one more or less is little
 HOPELESS = 3.0  # recomputing more than this share is never worth looking at
 
 LINE_PARTS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128)
@@ -117,12 +118,16 @@ class Pattern:
         rank = len(shapes[0])
         extents = [min(shape[axis] for shape in shapes) for axis in range(rank)]
         rows: list[tuple[tuple[Split, ...], ...]] = [
-            tuple((Split(axis, n),) for n in LINE_PARTS if n <= extents[axis])
+            tuple((Split(axis, n),) for n in LINE_PARTS if _even_enough(extents[axis], n))
             for axis in (range(rank) if rank < 4 else (*range(2, rank), 0, 1))
         ]
         if rank == 4:
             fitting = [(h, w) for h, w in GRID_PARTS if h <= extents[2] and w <= extents[3]]
             rows.append(tuple((Split(2, h), Split(3, w)) for h, w in fitting))
+        if rank > 1 and extents[0] > 1:  # item by item, each cut further
+            items = Split(0, extents[0])
+            inner = [row for row in rows if row and row[0][0].axis > min(1, rank - 2)]
+            rows += [((items,), *((items, *splits) for splits in row)) for row in inner]
         return tuple(row for row in rows if row)
 
     def probe(self, splits: tuple[Split, ...]) -> "Probe | None":
@@ -235,6 +240,13 @@ class Segment:
         """A cut of this run with its figures."""
         peak = max(self.base + probe.inner, self.floor) + probe.rounding
         return Choice(self.start, self.stop, probe.splits, peak, probe.extra_work)
+
+
+def _even_enough(extent: int, parts: int) -> bool:
+    """Whether the tile that a probe looks at is about as large as the largest one: where the first
+    one alone is longer, it must not be by much."""
+    size, rest = divmod(extent, parts)
+    return size >= NEARLY or (size > 0 and rest != 1)
 
 
 def signature(timeline: Timeline, start: int, stop: int) -> tuple[object, ...] | None:

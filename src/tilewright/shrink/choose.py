@@ -159,7 +159,9 @@ class Chooser:
                 if not segment.may_fit(probe, budget):
                     continue
                 if before is not None and probe.inner > WORTHWHILE * before.inner:
-                    break
+                    if probe.tiles >= 2 * before.tiles:
+                        break
+                    continue  # a few more parts need not make the largest one smaller
                 choice = segment.choice(probe)
                 if choice.peak <= budget:
                     best = choice

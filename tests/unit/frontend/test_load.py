@@ -12,7 +12,7 @@ import pytest
 from tilewright.errors import ModelError, ShapeError
 from tilewright.execute.runtime import run
 from tilewright.frontend import proto
-from tilewright.frontend.load import Loaded, load_onnx
+from tilewright.frontend.load import Loaded, load_data, load_onnx
 from tilewright.frontend.save import save_onnx, serialize
 from tilewright.graph.graph import Graph
 
@@ -318,3 +318,28 @@ def test_an_input_that_is_no_tensor(path: Path) -> None:
     sequence = oh.make_tensor_sequence_value_info("x", FLOAT, None)
     with pytest.raises(ModelError, match="not a tensor"):
         loaded(path, [node("ConcatFromSequence", ["x"], ["y"], axis=0)], inputs=[sequence])
+
+
+@pytest.mark.parametrize(
+    ("kind", "attributes", "fault"),
+    [
+        ("Conv", {"kernel_shape": [2**31 - 1, 3]}, "kernel_shape"),
+        ("Softmax", {"axis": 2**62}, "no axis"),
+    ],
+)
+def test_attributes_that_no_runtime_takes(
+    kind: str, attributes: dict[str, Any], fault: str
+) -> None:
+    weight = [oh.make_tensor("w", onnx.TensorProto.FLOAT, [4, 3, 3, 3], [0.0] * 108)]
+    inputs = ["x", "w"] if kind == "Conv" else ["x"]
+    graph = oh.make_graph(
+        [oh.make_node(kind, inputs, ["y"], **attributes)],
+        "odd",
+        [oh.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 3, 8, 8])],
+        [oh.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
+        weight,
+    )
+    opsets = [oh.make_opsetid("", 18)]
+    model = oh.make_model(graph, opset_imports=opsets, ir_version=10)
+    with pytest.raises(ModelError, match=fault):
+        load_data(model.SerializeToString(), "odd")

@@ -93,3 +93,33 @@ def test_what_cannot_be_cut_is_refused_with_its_name() -> None:
     b.add("GlobalAveragePool", b.add("Softmax", y, axis=2, name="soft"), name="pool")
     with pytest.raises(BudgetError, match="cannot be met"):
         shrink_graph(b.graph(), 0.01)
+
+
+def u_net(batch: int) -> Graph:
+    b = GraphBuilder()
+    y, skips = b.input(batch, 3, 64, 64), list[str]()
+    for channels in (8, 16):
+        y = b.add("Relu", b.add("Conv", y, b.weight(channels, b.shape(y)[1], 3, 3), pads=[1] * 4))
+        skips.append(y)
+        y = b.add("MaxPool", y, kernel_shape=[2, 2], strides=[2, 2])
+    for skip in reversed(skips):
+        channels = b.shape(skip)[1]
+        up = b.weight(b.shape(y)[1], channels, 2, 2)
+        y = b.add("Concat", b.add("ConvTranspose", y, up, strides=[2, 2]), skip, axis=1)
+        y = b.add("Relu", b.add("Conv", y, b.weight(channels, 2 * channels, 3, 3), pads=[1] * 4))
+    b.add("Conv", y, b.weight(2, 8, 1, 1))
+    return b.graph()
+
+
+@pytest.mark.parametrize("batch", [4, 5])
+def test_a_batch_is_cut_item_by_item_and_each_item_further(batch: int) -> None:
+    """Of several images little more is needed than of one, and the one is cut too."""
+    alone, together = u_net(1), u_net(batch)
+    small, smaller = (shrink_graph(graph, None) for graph in (alone, together))
+    results = (batch - 1) * 2 * alone.types[alone.outputs[0]].bytes  # and their pieces
+    assert smaller.predicted.peak < 1.25 * (small.predicted.peak + results)
+    (group,) = smaller.groups
+    assert {split.axis for split in group.splits} >= {0, 2}
+    feeds = seeded_inputs(together)
+    tiled = run_graph(smaller.graph, feeds)
+    assert compare(run_graph(together, feeds), tiled).max_rel_error <= 1e-5

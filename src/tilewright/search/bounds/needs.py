@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.geometry.access import Access, AxisRule, Same, Scaled, Whole
+from tilewright.geometry.access import Access, AxisRule, Same, Scaled, Whole, Window
 from tilewright.geometry.interval import Interval
 from tilewright.graph.graph import Graph, Node
 from tilewright.graph.ops import spec_of
@@ -162,13 +162,8 @@ class Needs:
         key = (rule, extent, wanted.tobytes())
         found = self._known.get(key)
         if found is None:
-            mask = np.zeros(extent, dtype=np.bool_)
-            every = True
-            for position in np.flatnonzero(wanted).tolist():
-                interval = rule.reach(Interval(position, position + 1)).interval
-                every = every and not interval.empty
-                mask[interval.start : interval.stop] = True
-            found = self._known[key] = (mask, every)
+            found = _windows(rule, wanted, extent) if isinstance(rule, Window) else None
+            found = self._known[key] = found or _one_by_one(rule, wanted, extent)
         return found
 
     def _complete(self) -> None:
@@ -223,3 +218,25 @@ def counts_of(mask: Need) -> tuple[int, ...]:
 
 def count_of(mask: Need) -> int:
     return prod(counts_of(mask))
+
+
+def _windows(rule: Window, wanted: Mask, extent: int) -> tuple[Mask, bool]:
+    """Positions under the windows at the wanted places, and whether none lies in the padding."""
+    start = np.flatnonzero(wanted) * rule.stride - rule.pad_before
+    stop = np.minimum(start + (rule.kernel - 1) * rule.dilation + 1, min(rule.extent, extent))
+    start = np.maximum(start, 0)
+    inside = start < stop
+    steps = np.zeros(extent + 1, dtype=np.int64)
+    np.add.at(steps, start[inside], 1)
+    np.add.at(steps, stop[inside], -1)
+    return np.cumsum(steps[:-1]) > 0, bool(inside.all())
+
+
+def _one_by_one(rule: AxisRule, wanted: Mask, extent: int) -> tuple[Mask, bool]:
+    mask = np.zeros(extent, dtype=np.bool_)
+    every = True
+    for position in np.flatnonzero(wanted).tolist():
+        interval = rule.reach(Interval(position, position + 1)).interval
+        every = every and not interval.empty
+        mask[interval.start : interval.stop] = True
+    return mask, every
