@@ -116,7 +116,7 @@ class _Tilewright(ModuleType):
 
 def __getattr__(name: str) -> Any:
     """Names are looked up when they are used first."""
-    if name in _PACKAGES:
+    if name in _PACKAGES or name == "api":
         return import_module(f"tilewright.{name}")
     if name not in __all__:
         raise AttributeError(f"module 'tilewright' has no attribute '{name}'")

@@ -1,14 +1,42 @@
-"""njit: the one place that touches numba, so that compiled functions keep their Python types."""
+"""njit: the one place that touches numba, so that compiled functions keep their Python types.
 
+What is compiled for the first time on a computer is told to the log of this module: a person should
+know what the first minute is spent on.
+"""
+
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
-from numba.core import types
+from numba.core import event, types
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 Function = Callable[Parameters, Result]
+EVERY = 10  # compiled functions from one line of the log to the next
+log = logging.getLogger(__name__)
+
+
+class _Compiling(event.Listener):
+    """Counts what is compiled; functions that are found on disk are none."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def on_start(self, event: Any) -> None:
+        """Tell of the first function, then now and then."""
+        if self.count == 0:
+            log.info("compiling the hot loops for this computer, once: about a minute")
+        elif self.count % EVERY == 0:
+            log.info("compiling: %d functions so far", self.count)
+        self.count += 1
+
+    def on_end(self, event: Any) -> None:
+        """Nothing to tell."""
+
+
+cast(Any, event).register("numba:compile", _Compiling())
 
 
 def njit(

@@ -2,6 +2,7 @@
 operators of which little is known."""
 
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -70,17 +71,30 @@ def test_operators_costed_by_their_bytes_are_warned_of_and_marked(succeeds, tmp_
     assert run.summary["warnings"]
 
 
-def test_four_bit_weights_are_said_to_be_moved_as_bytes() -> None:
-    numbers = np.arange(64 * 64) % 15 - 7
+def narrow_weights(kind: int, extents: list[int]):
+    """A product with weights of few bits."""
+    numbers = np.arange(prod(extents)) % 4
     constants = [
-        helper.make_tensor("w", TensorProto.INT4, [64, 64], numbers),
+        helper.make_tensor("w", kind, extents, numbers),
         helper.make_tensor("s", TensorProto.FLOAT, [], [0.1]),
     ]
     nodes = [
         helper.make_node("DequantizeLinear", ["w", "s"], ["wide"], name="dq"),
         helper.make_node("MatMul", ["x", "wide"], ["y"], name="mm"),
     ]
-    given = model(nodes, [value("x", [8, 64])], [value("y", [8, 64])], constants)
-    run = tilewright.plan(given, "npu-2.7", layer_by_layer=True)
-    assert run.verified
-    assert any("whole bytes" in text for text in run.planned.warnings)
+    x, y = value("x", [8, extents[0]]), value("y", [8, extents[1]])
+    return model(nodes, [x], [y], constants)
+
+
+@pytest.mark.parametrize("machine", ["npu-2.7", "mcu"])
+def test_four_bit_weights_move_as_many_bytes_as_they_have(machine: str) -> None:
+    extents = [33, 63]  # an odd number of elements: the last byte has half of its own
+    bytewise = tilewright.plan(narrow_weights(TensorProto.UINT8, extents), machine, fast=True)
+    packed = tilewright.plan(narrow_weights(TensorProto.UINT4, extents), machine, fast=True)
+    assert packed.verified and packed.lower_bound_cycles <= packed.latency_cycles
+    assert packed.latency_cycles < bytewise.latency_cycles
+    assert bytewise.traffic_bytes - packed.traffic_bytes == prod(extents) // 2
+    bounds = [run.planned.bounds.compulsory_bytes for run in (bytewise, packed)]
+    assert bounds[0] - bounds[1] == prod(extents) // 2
+    assert any("'w' is uint4" in text for text in packed.planned.warnings)
+    assert not bytewise.planned.warnings

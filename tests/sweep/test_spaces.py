@@ -152,7 +152,7 @@ def test_keys_are_content() -> None:
     assert key(dtype="fp16") == key() == key(dtype="float16") == key(batch=1)
     others = [
         key(dtype="int8"),
-        key(effort="fast"),
+        key(effort="low"),
         key(objective="energy"),
         key(batch=2),
         key(model="four_convs@9x9"),

@@ -1,5 +1,6 @@
 """Entry point: commands are named here and imported when they are called; errors end here."""
 
+import logging
 import os
 import sys
 from importlib import import_module
@@ -100,10 +101,22 @@ def _options(
 _UsageError = cast("type[Exception]", typer.BadParameter.__mro__[1])
 
 
+class _Notes(logging.Handler):
+    """What the library logs, as remarks for the person."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        from tilewright.cli.common import note
+
+        note(record.getMessage())
+
+
 def run() -> None:
     """Run the command line; a user's mistake is one line and exit code 2."""
     if not sys.stdout.isatty():
         os.environ.setdefault("TERMINAL_WIDTH", HELP_WIDTH)  # what typer breaks help at
+    log = logging.getLogger("tilewright")
+    log.handlers = [_Notes()]  # this may be called again
+    log.setLevel(logging.INFO)
     try:
         code = app(standalone_mode=False) or 0
         if code == INTERRUPTED:  # typer has swallowed it, and says nothing

@@ -123,12 +123,11 @@ class Window:
 
     def grow(self, out: Interval, out_extent: int) -> Interval:
         """The interval, enlarged until it touches at least one real input row."""
-        start, stop = out.start, out.stop
         tail = (self.kernel - 1) * self.dilation
-        while stop < out_extent and (stop - 1) * self.stride + tail < self.pad_before:
-            stop += 1
-        while start > 0 and start * self.stride - self.pad_before >= self.extent:
-            start -= 1
+        first = -(-(self.pad_before - tail) // self.stride)  # the first position with a real row
+        last = (self.pad_before + self.extent - 1) // self.stride
+        stop = max(out.stop, min(out_extent, first + 1))
+        start = min(out.start, max(0, last))
         return Interval(start, stop)
 
 

@@ -138,6 +138,8 @@ def _fresh_state(packing: Packing, slots: int, failures: FloatArray) -> State:
 
 def decide(rectangles: Rectangles, ceiling: int, node_limit: int) -> Decision:
     """Whether the buffers fit below `ceiling` bytes, within a number of search nodes."""
+    if node_limit < rectangles.count:  # a search needs a node for every buffer at least
+        return Decision(Verdict.UNDECIDED, 0)
     packing, unit = _packing(rectangles, ceiling)
     size = packing.height.astype(np.float64)
     duration = (packing.last - packing.first).astype(np.float64)
@@ -151,7 +153,6 @@ def decide(rectangles: Rectangles, ceiling: int, node_limit: int) -> Decision:
     hopeless = np.zeros(1 << HOPELESS_BITS, dtype=np.uint64)
     failures = np.ones(rectangles.slots)
     random = np.random.default_rng(0)
-    # A search needs a node for every buffer even if it never goes wrong.
     length = float(max(FIRST_RESTART, 2 * rectangles.count))
     nodes, rounds = 0, 0
     while nodes < node_limit:

@@ -43,11 +43,12 @@ def warnings(graph: Graph, dtype: str) -> tuple[str, ...]:
         more = f" and {len(known) - 3} more" if len(known) > 3 else ""
         found.append(f"costed by their bytes alone, as if computing took no time: {some}{more}")
     narrow = [name for name, kind in graph.types.items() if BITS[kind.dtype] < 8]
-    if element_bits(dtype) < 8 or narrow:
-        what = f"'{narrow[0]}' ({graph.types[narrow[0]].dtype})" if narrow else dtype
+    if element_bits(dtype) < 8:
+        found.append(f"planned elements of {dtype} are held and moved as whole bytes each")
+    elif narrow:
         found.append(
-            f"elements of less than a byte are held and moved as whole bytes here, which is more "
-            f"than a machine that packs them moves: {what}"
+            f"'{narrow[0]}' is {graph.types[narrow[0]].dtype}: elements of less than a byte are "
+            "moved packed, but each takes a whole byte of the memories that hold it"
         )
     return tuple(found)
 

@@ -31,7 +31,7 @@ class Hardware(NamedTuple):
 
 class Views(NamedTuple):
     """Interned views: the first byte before the offset, the bytes from there to the end, the
-    elements' bytes, and levels of (stride, repeat), bytes first; levels of view v are
+    bytes that move, and levels of (stride, repeat), bytes first; levels of view v are
     `[level_start[v]:level_start[v + 1]]`."""
 
     low: Quantities

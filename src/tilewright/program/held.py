@@ -1,6 +1,7 @@
 """Where regions of values are, and what copies between such places are like. Both follow from
 extents and layouts, which the tiles of a group have in common; only offsets are a tile's own."""
 
+from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from tilewright.geometry.box import Ints
@@ -104,10 +105,8 @@ class Ways:
         tables = self.context.tables
         legs: list[Leg] = []
         for stop in hops[:-1]:
-            size, dense = (
-                max(1, tables.bytes_of(written)),
-                self.context.dense(tables.looks[written]),
-            )
+            there = tables.looks[written]
+            size, dense = max(1, prod(there.shape) * there.item), self.context.dense(there)
             self.check(name, size, stop)
             legs.append(Leg(memory, stop, tables.copy(memory, stop, look, dense), size, dense))
             memory, look = stop, dense

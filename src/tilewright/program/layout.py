@@ -60,10 +60,17 @@ class Layouts:
         return Layouts(graph, machine, dtype, image_values(graph))
 
     def item(self, name: str) -> int:
-        """Bytes of one element: floats in the planned type, everything else as it is."""
+        """Bytes of one element where it lies: floats in the planned type, everything else as it is,
+        each in whole bytes."""
         kind = self.graph.types[name]
         bits = element_bits(self.dtype) if kind.dtype in FLOATS else BITS[kind.dtype]
         return max(1, bits // 8)
+
+    def moved(self, name: str, elements: int) -> int:
+        """Bytes that move with so many elements: those of less than a byte share bytes."""
+        return min(
+            elements * self.item(name), -(-elements * BITS[self.graph.types[name].dtype] // 8)
+        )
 
     def strides(self, name: str, shape: tuple[int, ...], *, aligned: bool) -> tuple[int, ...]:
         """Byte strides of a tensor, or of a part of it that lies by itself."""

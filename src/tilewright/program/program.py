@@ -9,6 +9,7 @@ from math import prod
 from tilewright.cost.base import Workload
 from tilewright.graph.graph import Attribute
 from tilewright.graph.ops.spec import Step
+from tilewright.graph.types import BITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,8 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A tensor laid into a buffer: byte offset, shape, and byte strides per axis."""
+    """A tensor laid into a buffer: byte offset, shape, and byte strides per axis. Elements of less
+    than a byte have one each where they lie, and share bytes where they move."""
 
     buffer: int
     offset: int
@@ -40,12 +42,13 @@ class View:
 
     @property
     def bytes(self) -> int:
-        """Bytes of its elements."""
-        return self.size * self.item
+        """Bytes that move when all of it does."""
+        run, repeats = self.runs()
+        return run * prod(repeats)
 
     def runs(self) -> tuple[int, tuple[int, ...]]:
         """Contiguous bytes, and how often they repeat at each level of stride, outermost first."""
-        return runs_of(self.shape, self.strides, self.item)
+        return runs_of(self.shape, self.strides, self.dtype, self.item)
 
     def at(self, buffer: int) -> "View":
         """The same in another buffer."""
@@ -54,9 +57,10 @@ class View:
 
 @lru_cache(maxsize=4096)
 def runs_of(
-    shape: tuple[int, ...], strides: tuple[int, ...], item: int
+    shape: tuple[int, ...], strides: tuple[int, ...], dtype: str, item: int
 ) -> tuple[int, tuple[int, ...]]:
-    """The runs of every view that has this shape and these strides."""
+    """The runs of every view that has this shape and these strides, as they move: elements of less
+    than a byte side by side, each run in whole bytes."""
     axes = sorted(
         (abs(stride), extent) for stride, extent in zip(strides, shape, strict=True) if extent > 1
     )
@@ -69,7 +73,8 @@ def runs_of(
             levels[-1] = (levels[-1][0], levels[-1][1] * extent)
         else:
             levels.append((stride, extent))
-    return run, tuple(extent for _, extent in reversed(levels))
+    packed = min(run, -(-run * BITS[dtype] // 8))
+    return packed, tuple(extent for _, extent in reversed(levels))
 
 
 @dataclass(frozen=True, slots=True)

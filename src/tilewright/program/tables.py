@@ -70,7 +70,7 @@ class Tables:
         if known is None:
             known = self._look_number[key] = len(self.looks)
             self.looks.append(Look(*key))
-            self._add_view(shape, strides, item)
+            self._add_view(Look(*key))
         return known
 
     def copy(self, source: int, target: int, read: int, written: int) -> Price:
@@ -80,8 +80,8 @@ class Tables:
         known = self._copy_number.get(key)
         if known is None:
             looks = (self.looks[read], self.looks[written])
-            pieces = [Copy(*runs_of(look.shape, look.strides, look.item)) for look in looks]
-            known = self._new_copy(source, target, max(pieces, key=lambda piece: piece.runs))
+            pieces = [Copy(*runs_of(*look)) for look in looks]
+            known = self._new_copy(source, target, max(pieces, key=lambda p: (p.bytes, p.runs)))
             self._copy_number[key] = known
         return self.prices[known]
 
@@ -96,8 +96,9 @@ class Tables:
             self._add_copy(cost)
         return known
 
-    def _add_view(self, shape: Shape, strides: Shape, item: int) -> None:
-        low, reach, size, levels = _pattern(shape, strides, item)
+    def _add_view(self, look: Look) -> None:
+        low, reach, levels = _pattern(look.shape, look.strides, look.item)
+        size = Copy(*runs_of(*look)).bytes
         for column, value in zip(self._views, (low, reach, size), strict=False):
             column.append(value)
         for stride, count in levels:
@@ -120,10 +121,6 @@ class Tables:
         way, number = cost.ways[cost.first], len(self.prices)
         engine = rows[0][cost.first]
         self.prices.append(Price(engine, way.cycles, cost.energy_pj, way.moved, number, cost.first))
-
-    def bytes_of(self, look: int) -> int:
-        """Bytes of the elements of views that lie so."""
-        return int(self._views[2].array[look])
 
     @property
     def views(self) -> Views:
@@ -216,15 +213,12 @@ def schedule_rate(rate: float) -> Fraction:
     return Fraction(rate).limit_denominator(64)
 
 
-def _pattern(shape: Shape, strides: Shape, item: int) -> tuple[int, int, int, Levels]:
-    """The first byte before the offset, the bytes from there to the end, the bytes of all elements,
-    and the levels of (stride, count) in between, bytes first."""
+def _pattern(shape: Shape, strides: Shape, item: int) -> tuple[int, int, Levels]:
+    """The first byte before the offset, the bytes from there to the end, and the levels of
+    (stride, count) in between, bytes first."""
     low = sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True) if stride < 0)
     axes = sorted((abs(s), n) for n, s in zip(shape, strides, strict=True) if n > 1 and s)
     levels = [(1, item)]
-    size = item
-    for extent in shape:
-        size *= extent
     for stride, count in axes:
         inner, repeats = levels[-1]
         if stride == inner * repeats:
@@ -232,4 +226,4 @@ def _pattern(shape: Shape, strides: Shape, item: int) -> tuple[int, int, int, Le
         else:
             levels.append((stride, count))
     reach = 1 + sum(stride * (count - 1) for stride, count in levels)
-    return low, reach, size, tuple(levels)
+    return low, reach, tuple(levels)

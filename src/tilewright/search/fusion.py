@@ -5,8 +5,6 @@ is lowered, placed and simulated, and the simulator's cycles are the only ones r
 """
 
 from collections.abc import Iterator, Sequence
-from copy import copy
-from dataclasses import replace
 
 from tilewright.errors import TilewrightError
 from tilewright.graph.graph import Graph
@@ -29,7 +27,6 @@ from tilewright.search.improvement.boundaries import JOIN_SHARE, TIE, Joins
 from tilewright.search.improvement.cuts import Cuts
 from tilewright.search.improvement.improve import EVALUATIONS, Improver
 from tilewright.search.improvement.moves import Moves
-from tilewright.search.improvement.refine import RANKS, Refiner, estimates_of
 from tilewright.search.objectives import search_all
 from tilewright.search.progress import Tell, silent
 from tilewright.search.sharing import sharing_plans
@@ -38,19 +35,13 @@ from tilewright.tiling.group import exports
 KEPT = 3  # groupings of the additive model that are simulated
 GROUPS_PER_UNIT = 150  # groups per unit that the additive model may look at
 SHARES = (USABLE_SHARE, 0.75, 0.6)  # of the scratchpads that sections are planned with
-SWAPS = 4  # groups that are simulated tile by tile though keeping their values looks better
-LEANINGS = (1.0, 0.3)  # how much it is worth to hold fewer constants, tried one after the other
 REPAIRS = 6  # times that groups which do not fit are run one by one instead
 SMALL_GROUP = 16  # units; larger groups are rather planned again with a smaller share
-TASKS = 40_000  # of all trials that may be left out: fewer are tried where one takes long
-REFINED = 30_000  # tasks that are simulated to cut groups in other ways
-PATIENCE = 20  # such changes without success, after which no more are tried
-PROMOTIONS = 8  # values that are tried as resident after the groups are chosen
 STARTS = 2  # plans that are improved for a while, before the best is
-START_SHARE = 0.1  # of all evaluations that each of them gets
+START_EVALUATIONS = 400  # that each of them gets, where there are many more
 WORSE = 1.5  # times the best's score that such a plan may have
 RIVALS = ("layer by layer", "greedy merge")
-STAGES = ["greedy merging", "groups of the additive model", "their variations", "improvements"]
+STAGES = ["greedy merging", "groups of the additive model", "improvements"]
 
 
 class Fusion:
@@ -80,7 +71,7 @@ class Fusion:
         self.trials: list[Trial] = []
         self.outside: list[Trial] = []  # rivals that patterns of the user do not allow
         self.at_fault: frozenset[int] = frozenset()  # groups of the last plan that do not fit
-        self.share, self.exact = SHARES[0], False
+        self.exact = False  # until all groups were looked at
         self.simulated = self.looked_at = 0
         self.given, self.portion = tuple[Trial, ...](), 1.0  # plans found before, of a whole search
         self.rivals: tuple[Trial, ...] = ()  # of the search for the fastest plan, if it ran
@@ -155,16 +146,9 @@ class Fusion:
             if self._groupings(low):
                 break
         self.done.append(STAGES[1])
-        self._lean(LEANINGS[:1] if low else LEANINGS)
-        self._swap(0 if low else SWAPS)
-        self._promote(1 if low else PROMOTIONS)
-        self._refine(REFINED // 6 if low else REFINED)
-        if not low:
-            self._promote(PROMOTIONS)
-        self.done.append(STAGES[2])
         self._improve(int(EVALUATIONS[effort] * self.portion))
         self._share()
-        self.done.append(STAGES[3])
+        self.done.append(STAGES[2])
 
     def like(
         self,
@@ -198,16 +182,10 @@ class Fusion:
         if pool.interrupted:
             raise KeyboardInterrupt
 
-    @property
-    def patient(self) -> bool:
-        """Whether there is time for trials that can be left out."""
-        return sum(trial.metrics.tasks for trial in self.trials) < TASKS
-
     def _take(self, share: float) -> None:
         """Plan sections with a share of the scratchpads: less where addresses were not found."""
-        self.share = share
         self.space.candidates = (
-            self.candidates if share == SHARES[0] else self.candidates.leaning(share=share)
+            self.candidates if share == SHARES[0] else self.candidates.within(share)
         )
 
     def _groupings(self, low: bool) -> bool:
@@ -228,79 +206,10 @@ class Fusion:
         self.exact, self.looked_at = found.exact, self.looked_at + found.evaluations
         fits = False
         for number, grouping in enumerate(found.groupings):
-            if number and not self.patient:
-                break
             self.progress(f"simulating grouping {number + 1} of {len(found.groupings)}")
             trial = self.attempt("fused", grouping.groups)
             fits = fits or (number == 0 and trial is not None)
         return fits
-
-    def _lean(self, leanings: Sequence[float]) -> None:
-        """The best grouping with its constants divided among the cores rather than its rows:
-        less is held, more can be fetched ahead."""
-        self.progress("dividing constants among the cores")
-        groups = self.best().groups
-        for holding in leanings if len(self.machine.cores) > 1 else ():
-            space = copy(self.space)
-            space.candidates = self.candidates.leaning(holding, self.share)
-            if self.patient and all(space.candidate(group) is not None for group in groups):
-                self._tried("fused, constants divided", space.plan(self.model, groups), groups)
-
-    def _swap(self, limit: int) -> None:
-        """The groups of the best plan that keep their values, tile by tile instead: the additive
-        model does not see how well engines overlap."""
-        self.progress("tile by tile instead of kept")
-        groups = self.best().groups
-        for group in groups:
-            candidates = self.space.candidates.tiled_instead(self.space.units(group))
-            if candidates is None or limit == 0 or not self.patient:
-                continue
-            limit -= 1
-            space = copy(self.space)
-            space.candidates = candidates
-            trial = self._tried("fused, tiled", space.plan(self.model, groups), groups)
-            if trial is not None and trial is self.best():
-                self.space.candidates = candidates
-
-    def _promote(self, limit: int) -> None:
-        """Keep values between groups in the scratchpads too, where that helps: all, then the
-        largest one by one."""
-        best = self.best()
-        names = list(self.crossing(best.plan))
-        if not names:
-            return
-        self.progress("keeping values between groups")
-        if self.patient:
-            self._keep("fused, all kept", best, names)
-        for name in names[:limit]:
-            best = self.best()
-            if self.patient and name in self.crossing(best.plan):
-                self._keep("fused, more kept", best, [name])
-
-    def _refine(self, budget: int) -> None:
-        """Cut the groups of the best plan in other ways, kind by kind, as long as it helps and so
-        many tasks are not yet simulated."""
-        refiner, best = Refiner(self.network, self.candidates), self.best()
-        tried: set[Plan] = set()
-        last, failed = None, 0
-        while best is not last and budget >= best.metrics.tasks and failed < PATIENCE:
-            last = best
-            timed = self.lowering.timed(best.plan)
-            if not isinstance(timed, Timed):  # it was made to fit by remedies
-                return
-            kinds = refiner.kinds(best.plan, timed)
-            for kind, estimate in (pair for rank in RANKS for pair in estimates_of(kinds, rank)):
-                plan = kind.changed(best.plan, estimate)
-                if plan in tried or budget < best.metrics.tasks or failed == PATIENCE:
-                    continue
-                self.progress("cutting groups in other ways", 1 - budget / REFINED)
-                tried.add(plan)
-                budget -= best.metrics.tasks
-                trial = self._trial("fused, cut otherwise", plan, best.groups)
-                failed += 1
-                if trial is not None and trial.score(self.objective) < best.score(self.objective):
-                    self.trials.append(trial)
-                    best, failed = trial, 0
 
     def _share(self) -> None:
         """Values that still go through the main memory in one that the cores share, as many of them
@@ -327,8 +236,9 @@ class Fusion:
         sections, objective = self.candidates.sections, self.objective
         improver = Improver(moves, sections, self.lowering, evaluate, objective)
         starts = self._starts()
-        for start in starts if len(starts) > 1 else ():
-            self._improved(improver, start, int(evaluations * START_SHARE))
+        several = len(starts) > 1 and len(starts) * START_EVALUATIONS < evaluations
+        for start in starts if several else ():
+            self._improved(improver, start, START_EVALUATIONS)
         self._improved(improver, self.best(), evaluations - improver.evaluations)
         best, limit = self.best(), evaluations // JOIN_SHARE if moves.joins else 0
         joins = Joins(self.network, self.candidates.tiler)
@@ -351,11 +261,6 @@ class Fusion:
         for better in improver.better(start.plan, start.metrics, evaluations):
             trial = Trial("fused, improved", better.plan, start.groups, better.metrics)
             self.trials = [*others, trial]
-
-    def _keep(self, title: str, trial: Trial, names: Sequence[str]) -> None:
-        reloaded = tuple(row for row in trial.plan.reloaded if row[0] not in names)
-        resident = tuple(dict.fromkeys((*trial.plan.resident, *names)))
-        self._tried(title, replace(trial.plan, resident=resident, reloaded=reloaded), trial.groups)
 
     def score(self, mask: int) -> float | None:
         """The additive model's cost of a group."""

@@ -25,13 +25,16 @@ from tilewright.planning import Planned, plan_model
 from tilewright.program.account import main_bytes_per_cycle
 from tilewright.program.metrics import Objective
 from tilewright.report.plan_summary import summary_json
+from tilewright.search.effort import Effort
 from tilewright.sweep.errors import SpaceError
 from tilewright.sweep.fields import Tree, field_at, places_of, with_field
 from tilewright.sweep.quantities import Scalar
 from tilewright.version import __version__
 
 RESULT_VERSION = 1  # of what a result holds: part of every key
-EFFORTS = ("layers", "fast", "full")
+LAYERS = "layers"  # an effort of sweeps alone: layer by layer
+EFFORTS = (LAYERS, *(effort.value for effort in Effort))
+OLD_EFFORTS = {"fast": "low", "full": "normal"}  # still read
 OBJECTIVES = tuple(str(each.value) for each in Objective)
 METRICS: Mapping[str, str] = {  # figures of a result that tables hold, and their types there
     "latency_ms": "REAL",
@@ -52,7 +55,7 @@ Fields = tuple[tuple[str, Scalar], ...]  # of a machine, by path
 @dataclass(frozen=True, slots=True)
 class Point:
     """What is planned. `fields` replace those of the machine's file; a batch replaces the first
-    extent of every input; the effort is `layers` (layer by layer), `fast` or `full`."""
+    extent of every input; the effort is `layers` (layer by layer), or one of `plan`."""
 
     model: str
     machine: str
@@ -61,7 +64,7 @@ class Point:
     batch: int | None = None
     dtype: str | None = None
     objective: str = "latency"
-    effort: str = "full"
+    effort: str = Effort.NORMAL.value
     verify: bool = False
 
     def row(self) -> dict[str, Any]:
@@ -119,8 +122,8 @@ class Planner:
         return plan_model(
             self.model(point.model, point.shape, point.batch),
             self.machine(point.machine, point.fields),
-            layer_by_layer=point.effort == "layers",
-            fast=point.effort == "fast",
+            layer_by_layer=point.effort == LAYERS,
+            effort=Effort.NORMAL if point.effort == LAYERS else Effort(point.effort),
             dtype=point.dtype,
             objective=Objective(point.objective),
             verify=point.verify,
@@ -192,7 +195,7 @@ class Planner:
 def warm_up() -> None:
     """Plan something small, so that compiled code is there before time is taken."""
     planner = Planner(Path())
-    for effort in ("layers", "fast"):
+    for effort in (LAYERS, Effort.LOW.value):
         planner.plan(Point("four_convs@8x8", "npu-2.7", effort=effort))
 
 

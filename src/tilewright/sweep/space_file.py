@@ -14,7 +14,7 @@ from tilewright.model import is_torch_name
 from tilewright.sweep.errors import SpaceError
 from tilewright.sweep.expression import CONSTANTS, FUNCTIONS, Expression, parse_expression
 from tilewright.sweep.fields import places_of
-from tilewright.sweep.point import EFFORTS, METRICS, OBJECTIVES, Planner, parse_shape
+from tilewright.sweep.point import EFFORTS, METRICS, OBJECTIVES, OLD_EFFORTS, Planner, parse_shape
 from tilewright.sweep.quantities import MOST_VALUES, Scalar, quantity_of, spread_values
 from tilewright.sweep.space import FACTS, MOST_POINTS, OPTIONS, Axis, Guided, Space
 
@@ -176,6 +176,7 @@ def _option(field: str, value: object, where: str) -> Scalar:
         case "objective":
             wrong, wanted = value not in OBJECTIVES, f"one of {', '.join(OBJECTIVES)}"
         case "effort":
+            value = OLD_EFFORTS.get(str(value), value)
             wrong, wanted = value not in EFFORTS, f"one of {', '.join(EFFORTS)}"
         case "batch":
             wrong, wanted = type(value) is not int or value < 1, "a whole number above 0"

@@ -133,6 +133,9 @@ def test_window_in_padding_grows_to_a_real_row() -> None:
     assert rule.grow(Interval(0, 2), 13) == Interval(0, 5)
     assert rule.grow(Interval(10, 13), 13) == Interval(8, 13)
     assert rule.grow(Interval(5, 6), 13) == Interval(5, 6)
+    far = Window(2, 3, 2, 1, 10**15, 8)  # found without a walk through the padding
+    assert far.grow(Interval(0, 1), 10**15) == Interval(0, 5 * 10**14)
+    assert far.grow(Interval(10**15 - 1, 10**15), 10**15) == Interval(5 * 10**14 + 3, 10**15)
 
 
 def test_mirrored_padding_grows_to_its_source_rows() -> None:

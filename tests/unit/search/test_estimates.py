@@ -5,6 +5,7 @@ from math import prod
 
 import pytest
 
+from support.builder import GraphBuilder
 from tilewright import api
 from tilewright.cost.base import Copy
 from tilewright.cost.from_graph import workload_of
@@ -12,6 +13,7 @@ from tilewright.errors import TilingError
 from tilewright.frontend.normalize import normalize
 from tilewright.geometry.box import Box, span_of
 from tilewright.machine.load import load_machine
+from tilewright.planning import prepared
 from tilewright.program.constants import channels_of, immediate, packs_of
 from tilewright.program.layout import part
 from tilewright.search.candidates.network import Network
@@ -21,7 +23,7 @@ from tilewright.tiling.cutting import cut_ops
 from tilewright.tiling.grid import Cut, Split
 from tilewright.tiling.group import GroupTiles, TiledOp
 
-FIELDS = ("compute", "dma", "fill", "bytes", "traffic", "energy", "halo")
+FIELDS = ("compute", "dma", "fill", "bytes", "least", "traffic", "energy", "halo")
 
 
 class Reference:
@@ -73,7 +75,8 @@ class Reference:
         both, stored = sum(busy.values()), sum(row[0] for row in stores)
         overlapped = min(busy.values()) if turns > 1 else 0.0
         first = sum(row[0] for row in loads)
-        held = (2 if turns > 1 else 1) * sum(row[2] for row in (*loads, *stores))
+        outer = sum(row[2] for row in (*loads, *stores))
+        held = (2 if turns > 1 else 1) * outer
         held += self.inner(group) * (2 if overlapped else 1)
         fill = first + stored + (0.0 if turns > 1 else min(both, first))
         slow = [row for row in loads if len(splits) - 1 not in row[4]]
@@ -89,6 +92,7 @@ class Reference:
             dma=sum(row[0] * row[3] for row in loads) + stored * tiles,
             fill=fill,
             bytes=held,
+            least=min(held, outer + self.inner(group)),
             traffic=int(traffic),
             energy=energy + traffic * self.tiler.main_pj,
             halo=1.0 - useful / both if both else 0.0,
@@ -217,3 +221,20 @@ def test_estimates_are_those_of_the_plain_reference(model: str, machine: str) ->
                     value = pytest.approx(getattr(other, field), rel=1e-9, abs=1e-6)
                     assert getattr(mine, field) == value, (field, nodes, splits)
     assert compared > 30
+
+
+def test_groups_that_join_channels_are_not_cut_along_them() -> None:
+    """The first tile would need all filters of one input, the second none."""
+    b = GraphBuilder()
+    x = b.input(1, 64, 16, 16)
+    y = b.add("Conv", x, b.weight(64, 64, 3, 3), pads=[1, 1, 1, 1])
+    b.add("Sigmoid", b.add("Concat", y, x, axis=1))
+    machine = load_machine("npu-2.7")
+    network = Network(prepared(b.graph(), machine, "fp16").graph, machine, "fp16")
+    tiler = Tiler(network)
+    units = [u.number for u in network.units if network.on_cores(u.number)]
+    nodes = sorted(n for u in units for n in network.units[u].nodes)
+    ops = tuple(op for u in units for op in network.ops(u))
+    options = tiler.fused(ops, tiler.exported(nodes), tiler.usable)
+    assert options and any(op.node.kind == "Concat" for op in ops)
+    assert all(split.axis != 1 for option in options for split in option.splits)

@@ -8,11 +8,13 @@ from support.networks import attention, residual
 from tilewright import api
 from tilewright.frontend.normalize import normalize
 from tilewright.machine.load import load_machine
-from tilewright.planning import plan_model
+from tilewright.planning import plan_model, prepared
 from tilewright.report.plan_summary import summary_json, summary_lines
+from tilewright.search import fusion
 from tilewright.search.effort import Effort
 from tilewright.search.explanation.ablation import PIPELINING, RESHAPE, ablate
 from tilewright.search.fusion import Fusion
+from tilewright.tiling.grid import Split
 
 
 class Stops:
@@ -127,3 +129,33 @@ def test_an_interrupted_ablation_ends_with_what_it_has() -> None:
         "+ implicit reshape",
     ]
     assert found.interrupted
+
+
+def searched(model: str) -> Fusion:
+    machine = load_machine("npu-2.7")
+    graph = prepared(api.load(model).graph, machine, "fp16").graph
+    return Fusion(graph, machine, "fp16", model)
+
+
+def test_groups_that_do_not_fit_are_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = searched("four_convs")
+    found.run(Effort.LOW)
+    whole = sum(found.space.singles)
+    trial = found.attempt("all", (whole,))
+    assert trial is not None and trial.groups == (whole,)
+    found.at_fault = frozenset({0})
+    plan = found.space.plan("m", (whole,))
+    assert found._parted(plan, (whole,)) == found.space.singles  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(fusion, "SMALL_GROUP", 1)
+    assert found._parted(plan, (whole,)) == (whole,)  # pyright: ignore[reportPrivateUsage]
+
+
+def test_a_plan_that_cannot_be_lowered_is_no_trial() -> None:
+    """Whatever the reason: a search goes on with the others."""
+    found = searched("four_convs")
+    found.run(Effort.LOW)
+    plan = found.space.plan("m", found.space.singles)
+    lost = replace(plan.groups[0], nodes=("nowhere",))
+    assert found.evaluate(replace(plan, groups=(lost, *plan.groups[1:]))) is None
+    split = replace(plan.groups[0], splits=(Split(9, 2),), core_split=0)
+    assert found.evaluate(replace(plan, groups=(split, *plan.groups[1:]))) is None

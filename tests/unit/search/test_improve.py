@@ -22,7 +22,7 @@ from tilewright.search.effort import Effort
 from tilewright.search.found import Found
 from tilewright.search.fusion import Fusion
 from tilewright.search.grouping.patterns import Action, Pattern
-from tilewright.search.improvement.cuts import Cuts
+from tilewright.search.improvement.cuts import Cuts, Divided
 from tilewright.search.improvement.improve import Better, Improver
 from tilewright.search.improvement.moves import Moves
 from tilewright.search.improvement.shape import Kind, Shape, Site
@@ -157,6 +157,36 @@ def test_the_seed_alone_decides() -> None:
     first = rows(0)
     assert rows(0) == first
     assert rows(1) != first
+
+
+def test_neighbours_are_divided_alike_in_one_move() -> None:
+    """By channels, by positions, or not at all: one of them alone would pass all of its data on."""
+    case = case_of(u_shape(), "npu-2.7")
+    plan, _ = case.start()
+    cuts = case.moves.cuts
+    shape, seen = Shape(case.moves.graph, plan), set[frozenset[Divided]]()
+    for site, changed in case.made(plan):
+        if site.kind is Kind.ALIGN:
+            new = [n for n, group in enumerate(changed.groups) if group != plan.groups[n]]
+            assert set(new) <= {number for place in site.places for number in place}
+            seen.add(frozenset(cuts.divided(shape.members[n], changed.groups[n]) for n in new))
+    assert {frozenset({divided}) for divided in Divided} <= seen
+    alone = case_of(u_shape(), "mcu", 16 * 1024)
+    kinds = {site.kind for site, _ in alone.made(alone.start()[0])}
+    assert Kind.ALIGN not in kinds, "there is nothing to divide on a single core"
+
+
+def test_cuts_that_cannot_fit_are_not_proposed_and_tight_ones_come_last() -> None:
+    case = case_of(residual(64, 32), "npu-2.7")
+    moves, graph = case.moves, case.search.graph
+    conv = next(n for n, node in enumerate(graph.nodes) if node.kind == "Conv")
+    plenty = moves.cuts.ways((conv,), frozenset(), 1 << 30)
+    tight = moves.cuts.ways((conv,), frozenset(), 40_000)
+    assert plenty and tight and plenty[0] != tight[0]
+    assert not moves.cuts.possible((conv,), frozenset(), 40_000, plenty[0])
+    for way in tight:
+        assert moves.cuts.possible((conv,), frozenset(), 40_000, way)
+    assert moves.cuts.ways((conv,), frozenset(), 0) == []
 
 
 def test_it_ends_where_no_move_is_left() -> None:

@@ -185,13 +185,15 @@ class _Rewriting:
         for axis, stride in zip(axes, dense, strict=True):
             strides[axis] = stride
         name = f"{old.name} spilled"
-        self.buffers.append(Buffer(name, main.name, region.bytes, main.alignment, old.value))
+        size = region.size * region.item
+        self.buffers.append(Buffer(name, main.name, size, main.alignment, old.value))
         number = len(self.buffers) - 1
         return View(number, 0, region.shape, tuple(strides), region.dtype, region.item)
 
     def _copy(self, name: str, source: View, target: View) -> Task:
         a, b = self.buffers[source.buffer].memory, self.buffers[target.buffer].memory
-        copy = max((Copy(*view.runs()) for view in (source, target)), key=lambda c: c.runs)
+        pieces = (Copy(*view.runs()) for view in (source, target))
+        copy = max(pieces, key=lambda p: (p.bytes, p.runs))
         cost = cost_of_copy(self.machine, a, b, copy)
         assert cost is not None  # memories without a way to the main one are not spilled
         way = cost.ways[cost.first]

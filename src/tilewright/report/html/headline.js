@@ -16,7 +16,9 @@
     head.compulsory_bytes ? `${(total / head.compulsory_bytes).toFixed(2)}× of the ${bytes(head.compulsory_bytes)} that must move` : "",
     base && base.dram_bytes ? `${percent(1 - total / base.dram_bytes)} less than ${base.name}` : "",
   ].filter(Boolean).join("; "));
-  card("Energy", energy(head.energy_pj), head.energy_estimate ? "estimate" : "by the machine's figures");
+  const source = head.energy_estimate ? "estimate" : "by the machine's figures";
+  if (head.energy_pj) card("Energy", energy(head.energy_pj), source);
+  else card("Energy", "not counted", "the machine has no figures for it");
   const adapted = head.legalised.length ? `<details class="adapted"><summary>Adapted to the machine's limits: ${head.legalised.length} step${head.legalised.length > 1 ? "s" : ""}</summary>
     <ul>${head.legalised.map(([node, limit, outcome, what]) => `<li><b>${esc(node)}</b> (${esc(limit)}, ${esc(outcome)}): ${esc(what)}</li>`).join("")}</ul></details>` : "";
   const warned = head.warnings.map((text) => `<p class="warn">${esc(text)}</p>`).join("");

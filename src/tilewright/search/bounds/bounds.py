@@ -169,8 +169,8 @@ class _Bounder:
     # Bytes ------------------------------------------------------------------------------------
 
     def _size(self, name: str) -> int:
-        """Needed bytes of a value."""
-        return count_of(self.needs.need[name]) * self.layouts.item(name)
+        """Bytes of what is needed of a value, as they move."""
+        return self.layouts.moved(name, count_of(self.needs.need[name]))
 
     def _compulsory(self) -> Mapping[str, int]:
         """Bytes of inputs, constants and outputs that move at least once."""
@@ -187,7 +187,7 @@ class _Bounder:
     def _moved_through(self, edge: Edge, moved: Mapping[str, int]) -> int:
         """What one reader moves of a value. Data movement within the main memory moves as much as
         it writes, and as a view it moves what its own readers do."""
-        size = count_of(edge.mask) * self.layouts.item(edge.source)
+        size = self.layouts.moved(edge.source, count_of(edge.mask))
         if not self.floors.moves(edge.node):
             return size
         first = edge.source == self.graph.nodes[edge.node].inputs[0]

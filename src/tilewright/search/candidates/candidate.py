@@ -4,7 +4,6 @@ values stay in the scratchpads; and which of them an objective prefers."""
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass
-from math import prod
 
 from tilewright.errors import TilewrightError
 from tilewright.graph.ops import runs_whole
@@ -15,7 +14,6 @@ from tilewright.search.candidates.sections import Section, Sections
 from tilewright.search.candidates.tiles import USABLE_SHARE, Estimate, Tiler
 from tilewright.units import format_bytes
 
-MOST_SWAPPED = 12  # units of a group that is simulated tile by tile too
 SMALL = 4  # units; larger groups whose values all fit need not be tried tile by tile
 MOST_SLOWER = 2.0  # a cut for the least memory may be so many times slower than the fastest
 NEAR = 1.06  # kept values so close to what engines and memory need leave nothing to gain
@@ -76,11 +74,10 @@ class Candidates:
         self._fused: dict[tuple[object, ...], Estimate | None] = {}
         self._known: dict[int, Candidate | None] = {}
 
-    def leaning(self, holding: float = 0.0, share: float = USABLE_SHARE) -> "Candidates":
-        """The same, but sections take more care of the bytes that constants take, or a
-        smaller share of the scratchpads."""
+    def within(self, share: float) -> "Candidates":
+        """The same, but sections take at most a share of the scratchpads."""
         other = copy(self)
-        other.sections, other._known = self.sections.leaning(holding, share), {}
+        other.sections, other._known = self.sections.within(share), {}
         return other
 
     def candidate(self, mask: int) -> Candidate | None:
@@ -144,9 +141,7 @@ class Candidates:
             node = graph.nodes[index]
             whole = runs_whole(graph, node)
             names = (*node.reads, *node.writes) if whole else tuple(node.writes)
-            total += sum(
-                prod(graph.types[n].shape) * layouts.item(n) for n in names if n in graph.types
-            )
+            total += sum(layouts.moved(n, graph.types[n].size) for n in names if n in graph.types)
         return total
 
     def _together(self, mask: int) -> Candidate | None:
@@ -164,25 +159,6 @@ class Candidates:
             return kept
         found = [candidate for candidate in (self._tiled(members), kept) if candidate is not None]
         return min(found, key=lambda candidate: candidate.score(self.objective), default=None)
-
-    def tiled_instead(self, mask: int) -> "Candidates | None":
-        """The same, but a group whose values would be kept runs tile by tile, if it can."""
-        candidate, members = self.candidate(mask), self.network.members(mask)
-        if (
-            candidate is None
-            or candidate.kind != "kept"
-            or len(members) > MOST_SWAPPED
-            or not self.tiled
-        ):
-            return None
-        if self._constant_bytes(members) > self.tiler.usable * USABLE_SHARE:
-            return None
-        tiled = self._tiled(members)
-        if tiled is None:
-            return None
-        other = copy(self)
-        other._known = {**self._known, mask: tiled}
-        return other
 
     def _least(self, members: list[int]) -> float:
         """Compute cycles that no way to cut these units undercuts, as the estimates see it."""

@@ -50,7 +50,6 @@ class Sections:
     def __init__(self, network: Network, tiler: Tiler) -> None:
         self.network, self.tiler = network, tiler
         self.usable = int(tiler.usable * USABLE_SHARE)
-        self.holding = 0.0  # what it is worth to hold fewer constants, as a share of loading them
         self._known: dict[int, Section | None] = {}
         self._options: dict[tuple[int, tuple[bool, ...]], list[Estimate]] = {}
         self._needs: dict[tuple[int, int | None], dict[str, int]] = {}
@@ -68,11 +67,10 @@ class Sections:
                 self.pass_rate = min(machine.alone_bytes_per_cycle(route) for _, route in hops)
                 self.pass_latency = float(sum(route.latency for _, route in hops))
 
-    def leaning(self, holding: float = 0.0, share: float = USABLE_SHARE) -> "Sections":
-        """The same, with more care for the bytes that constants take, or with a smaller share of
-        the scratchpads."""
+    def within(self, share: float) -> "Sections":
+        """The same, with a share of the scratchpads."""
         other = copy(self)
-        other.holding, other._known = holding, {}
+        other._known = {}
         other.usable = int(self.tiler.usable * share)
         return other
 
@@ -122,8 +120,6 @@ class Sections:
             cycles = max(option.compute + passed, option.dma / 2)
             # What a unit takes and what constants every core holds leaves no bytes to fetch ahead.
             cycles += PRICE * option.bytes / self.tiler.rate
-            if self.holding:
-                cycles += self.holding * self._held(number, option) / self.tiler.rate
             if best is None or (cycles, option.bytes) < (best[0], best[1].bytes):
                 best = (cycles, option, held)
         if best is None:
@@ -146,19 +142,6 @@ class Sections:
             {**section.made, **dict.fromkeys(outputs, divided)},
             alive,
         )
-
-    def _held(self, number: int, option: Estimate) -> int:
-        """Bytes of a unit's constants that one core holds in the course of it."""
-        total = 0
-        for tiled in self.network.ops(number):
-            for name, rules in zip(tiled.node.inputs, tiled.access[0].inputs, strict=False):
-                constant = self.network.graph.constants.get(name)
-                if constant is None or rules is None:
-                    continue
-                size = constant.type.size * self.network.layouts.item(name)
-                divided = option.axis is not None and option.axis in {r.axis for r in rules}
-                total += size // self.tiler.cores if divided else size
-        return total
 
     def _waits(self, name: str, mask: int) -> bool:
         """Whether somebody outside the units may still read a value."""

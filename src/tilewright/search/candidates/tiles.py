@@ -30,8 +30,8 @@ MOST_HALO = 0.9  # an axis along which most is recomputed does not really cut th
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """A way to run a group. Cycles of one core's engines and of the way to the main memory;
-    `fill` is what nothing hides; bytes that one core's scratchpad holds beside resident tensors;
-    bytes from and to the main memory."""
+    `fill` is what nothing hides; bytes that one core's scratchpad holds beside resident tensors,
+    and the `least` of them if nothing overlaps; bytes from and to the main memory."""
 
     splits: tuple[Split, ...]
     core_split: int | None
@@ -40,6 +40,7 @@ class Estimate:
     dma: float
     fill: float
     bytes: int
+    least: int
     traffic: int
     energy: float
     halo: float  # share of the compute time that computes what another tile has
@@ -161,6 +162,7 @@ class Tiler:
             load.cycles + store.cycles * tiles,
             fill,
             held,
+            min(held, load.held + store.held + inner),
             int(traffic),
             energy + traffic * self.main_pj,
             1.0 - useful / both if both else 0.0,
@@ -306,15 +308,22 @@ class Tiler:
         return sorted(found, key=lambda e: (e.cycles, e.traffic, e.bytes))
 
     def fused(
-        self, ops: tuple[TiledOp, ...], exported: dict[str, bool], limit: int
+        self,
+        ops: tuple[TiledOp, ...],
+        exported: dict[str, bool],
+        limit: int,
+        resident: frozenset[str] = frozenset(),
+        *,
+        crossed: bool = False,
     ) -> list[Estimate]:
-        """Estimates of ways to run several operators depth-first within a scratchpad's bytes."""
+        """Estimates of ways to run several operators depth-first within a scratchpad's bytes; along
+        two axes where one recomputes much, or (`crossed`) anyway."""
         final = [name for name, used in exported.items() if not used]
         shapes = [self.graph.types[name].shape for name in final]
         if len({len(shape) for shape in shapes}) != 1:
             return []
         extents = [min(shape[axis] for shape in shapes) for axis in range(len(shapes[0]))]
-        search = _Fused(self, Probe(self.costs, ops, exported), limit)
+        search = _Fused(self, Probe(self.costs, ops, exported), limit, resident)
         if self.cores == 1:
             search.tried((), None)
         axes: list[int] = []
@@ -325,7 +334,7 @@ class Tiler:
             parts = self._parts(extent, PARTS, self.cores)
             if parts and search.along((), axis, parts, core_split=0):
                 axes.append(axis)
-        if search.found and search.sorted()[0].halo < LITTLE_HALO:
+        if search.found and search.sorted()[0].halo < LITTLE_HALO and not crossed:
             return search.sorted()
         for outer in axes:
             for parts in self._parts(extents[outer], (1, 4), self.cores):
@@ -354,13 +363,13 @@ def _joined_axes(ops: Sequence[TiledOp]) -> set[int]:
 class _Fused:
     """Tries ways to cut one group."""
 
-    def __init__(self, tiler: Tiler, probe: Probe, limit: int) -> None:
-        self.tiler, self.probe, self.limit = tiler, probe, limit
+    def __init__(self, tiler: Tiler, probe: Probe, limit: int, resident: frozenset[str]) -> None:
+        self.tiler, self.probe, self.limit, self.resident = tiler, probe, limit, resident
         self.found: list[Estimate] = []
 
     def tried(self, splits: tuple[Split, ...], core_split: int | None) -> Estimate | None:
         """One way; None where the group cannot be cut so."""
-        estimate = self.tiler.probed(self.probe, splits, core_split)
+        estimate = self.tiler.probed(self.probe, splits, core_split, resident=self.resident)
         if estimate is not None and estimate.bytes <= self.limit:
             self.found.append(estimate)
         return estimate

@@ -3,14 +3,15 @@ Nothing is decided here: whether a plan fits and what it costs, the simulator sa
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, product
 
 from tilewright.plan.order import order_of
 from tilewright.plan.plan import GroupPlan, Place, Plan
-from tilewright.search.improvement.cuts import Cuts, cutting_of, sane
+from tilewright.search.improvement.cuts import Cuts, Divided, cutting_of
 from tilewright.search.improvement.shape import Kind, Shape, Site
 from tilewright.tiling.group import exports
 
+RANKS = 2  # ways of each kind that neighbours are divided in
 PARTINGS = 6  # places at which a group is parted, at most
 
 
@@ -20,11 +21,13 @@ class Changes:
     def __init__(self, cuts: Cuts, may_stay: Callable[[str], bool]) -> None:
         self.cuts, self.graph, self.network = cuts, cuts.graph, cuts.network
         self.may_stay = may_stay
+        self._sizes: dict[str, int] = {}
         self.made: Mapping[Kind, Callable[[Shape, Site], Iterator[Plan]]] = {
             Kind.MERGE: self._merged,
             Kind.PART: self._parted,
             Kind.SHIFT: self._shifted,
             Kind.RECUT: self._recut,
+            Kind.ALIGN: self._aligned,
             Kind.PLACE: self._placed,
             Kind.ORDER: self._reordered,
             Kind.KEEP: self._kept,
@@ -53,31 +56,92 @@ class Changes:
     def _recut(self, shape: Shape, site: Site) -> Iterator[Plan]:
         first = site.places[0][0]
         group, members = shape.plan.groups[first], shape.members[first]
-        near, staying = self.cuts.near(group), self._staying(shape, first)
-        cuttings = (*near, *self.cuts.estimated(members, staying), *self.cuts.crossed(members))
-        for cutting in dict.fromkeys((*cuttings, *self.cuts.further(group))):
-            if cutting != cutting_of(group) and sane(cutting):
+        staying, free = self._staying(shape, first), self._free(shape, site.places[0])
+        ways = self.cuts.ways(members, staying, free)
+        near = list(self.cuts.near(group))
+        rows = (ways[:1], near, ways[1:], self.cuts.further(group))
+        for cutting in dict.fromkeys(cutting for row in rows for cutting in row):
+            if cutting == cutting_of(group):
+                continue
+            if self.cuts.possible(members, staying, free, cutting):
                 groups = list(shape.plan.groups)
                 for (number,) in site.places:
                     groups[number] = replace(cutting, nodes=groups[number].nodes)
                 yield replace(shape.plan, groups=tuple(groups))
 
+    def _aligned(self, shape: Shape, site: Site) -> Iterator[Plan]:
+        """Neighbours divided among the cores alike, so that little is passed between them: by
+        channels, by positions or not at all; each in the best such way, or the next smaller."""
+        numbers = [number for place in site.places for number in place]
+        rows = {number: self._by_division(shape, number) for number in numbers}
+        for rank, divided in product(range(RANKS), Divided):
+            groups = list(shape.plan.groups)
+            for number, row in rows.items():
+                if divided in row:
+                    way = row[divided][min(rank, len(row[divided]) - 1)]
+                    groups[number] = replace(way, nodes=groups[number].nodes)
+            plan = replace(shape.plan, groups=tuple(groups))
+            if plan != shape.plan:
+                yield plan
+
+    def _by_division(self, shape: Shape, number: int) -> dict[Divided, list[GroupPlan]]:
+        """Ways to cut a group, by how it is divided among the cores."""
+        members, staying = shape.members[number], self._staying(shape, number)
+        rows: dict[Divided, list[GroupPlan]] = {}
+        for way in self.cuts.ways(members, staying, self._free(shape, (number,))):
+            rows.setdefault(self.cuts.divided(members, way), []).append(way)
+        return rows
+
     def _staying(self, shape: Shape, number: int) -> frozenset[str]:
         """Tensors of a group that stay, and that it does not reload."""
-        here = {self.graph.nodes[node].name for node in shape.members[number]}
-        fetched = {name for name, readers in shape.plan.reloaded if here & set(readers)}
-        names = self.cuts.signatures.group(shape.members[number]).names
-        return frozenset(n for n in names if n in shape.kept and n not in fetched)
+        if number not in shape.staying:
+            here = {self.graph.nodes[node].name for node in shape.members[number]}
+            fetched = {name for name, readers in shape.plan.reloaded if here & set(readers)}
+            names = self.cuts.signatures.group(shape.members[number]).names
+            kept = frozenset(n for n in names if n in shape.kept and n not in fetched)
+            shape.staying[number] = kept
+        return shape.staying[number]
+
+    def _free(self, shape: Shape, numbers: tuple[int, ...]) -> int:
+        """Bytes of a core that tensors which only stay while some groups run leave them."""
+        if numbers not in shape.free:
+            inside = {n for number in numbers for n in shape.members[number]}
+            passing = (
+                self._size(name)
+                for name in shape.passing(numbers)
+                if inside.isdisjoint(self.graph.consumers.get(name, ()))
+            )
+            shape.free[numbers] = self.cuts.tiler.usable - sum(passing) // self.cuts.tiler.cores
+        return shape.free[numbers]
+
+    def _size(self, name: str) -> int:
+        if name not in self._sizes:
+            shape = self.graph.types[name].shape
+            self._sizes[name] = self.network.layouts.bytes(name, shape, aligned=True)
+        return self._sizes[name]
 
     def _merged(self, shape: Shape, site: Site) -> Iterator[Plan]:
         places = self._same_joined(shape, site.places)
         groups = [shape.plan.groups[number] for number in places[0]]
         members = self._joined(shape, places[0])
-        for cutting in self._joined_cuttings(members, groups, shape.kept):
-            plan = self._with_joined(shape, places, cutting) if sane(cutting) else None
+        staying = frozenset(
+            name for number in places[0] for name in self._staying(shape, number)
+        ).difference(self._inside(shape, places[0]))
+        free = self._free(shape, places[0])
+        for cutting in self._joined_cuttings(members, groups, staying, free):
+            plan = None
+            if self.cuts.possible(members, staying, free, cutting):
+                plan = self._with_joined(shape, places, cutting)
             if plan is not None:
                 yield plan
         yield from self._beside(shape, site.places)
+
+    def _inside(self, shape: Shape, numbers: Sequence[int]) -> set[str]:
+        """Tensors that only pass between some groups."""
+        members = self._joined(shape, numbers)
+        outside = exports(self.graph, members)
+        made = {name for node in members for name in self.graph.nodes[node].writes}
+        return made.difference(outside)
 
     def _beside(self, shape: Shape, places: tuple[tuple[int, ...], ...]) -> Iterator[Plan]:
         """Two groups that do not wait for each other side by side, on half of the cores each."""
@@ -146,14 +210,16 @@ class Changes:
                 yield replace(shape.plan, groups=order)
 
     def _joined_cuttings(
-        self, members: tuple[int, ...], groups: Sequence[GroupPlan], kept: frozenset[str]
+        self,
+        members: tuple[int, ...],
+        groups: Sequence[GroupPlan],
+        kept: frozenset[str],
+        free: int,
     ) -> Iterator[GroupPlan]:
-        """Ways to cut groups as one; estimates are made only when it comes to them."""
-        best = self.cuts.estimated(members, kept)
-        yield from best[:1]
-        yield from self.cuts.like(groups)
-        yield from self.cuts.crossed(members)
-        yield from best[1:]
+        """Ways to cut groups as one: the best by estimate, as one of them is cut, the others."""
+        best = self.cuts.ways(members, kept, free)
+        rows = (best[:2], self.cuts.like(groups), best[2:])
+        yield from dict.fromkeys(cutting for row in rows for cutting in row)
 
     def _joined(self, shape: Shape, numbers: Sequence[int]) -> tuple[int, ...]:
         return tuple(sorted(node for number in numbers for node in shape.members[number]))
@@ -225,12 +291,10 @@ class Changes:
                 made.append(group)
                 continue
             row = shape.members[number]
-            own = cutting_of(group)
+            own, free = cutting_of(group), self._free(shape, (number,))
             parts = (row[:position], row[position:])
-            cuttings = (
-                (self.cuts.estimated(parts[0], shape.kept)[:1] or (own,)) if prefix else (own,)
-            )
-            for part, cutting in zip(parts, (cuttings[0], own), strict=True):
+            first = self.cuts.ways(parts[0], shape.kept, free)[:1] if prefix else ()
+            for part, cutting in zip(parts, (*(first or (own,)), own), strict=True):
                 made.append(self._part(part, cutting))
             if keeps and all(group.place is Place.CORES for group in made[-2:]):
                 added += self._between(*parts)
@@ -260,11 +324,12 @@ class Changes:
                 yield plan
             return
         neighbours = [groups[n] for n in (*shape.before[first], *shape.after[first])]
-        cuttings = (
-            *self.cuts.estimated(shape.members[first], frozenset()),
-            *self.cuts.like(neighbours),
-        )
-        for cutting in filter(sane, dict.fromkeys(cuttings)):
+        members, free = shape.members[first], self._free(shape, (first,))
+        nothing: frozenset[str] = frozenset()
+        cuttings = (*self.cuts.ways(members, nothing, free), *self.cuts.like(neighbours))
+        for cutting in dict.fromkeys(cuttings):
+            if not self.cuts.possible(members, nothing, free, cutting):
+                continue
             changed = list(groups)
             for number in numbers:
                 changed[number] = replace(cutting, nodes=groups[number].nodes)

@@ -1,29 +1,35 @@
 """Ways to cut any group of a plan, as decisions without nodes: those the estimates like, and those
 close to cuts that are there."""
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
-from itertools import permutations, product, zip_longest
+from enum import StrEnum
+from functools import cached_property
+from itertools import zip_longest
 from math import prod
 
 from tilewright.errors import TilewrightError
+from tilewright.graph.ops.spec import channel_axis
 from tilewright.plan.plan import GroupPlan, Place
 from tilewright.program.signature import Signatures
 from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.probe import Probe
-from tilewright.search.candidates.tiles import USABLE_SHARE, Estimate, Tiler
+from tilewright.search.candidates.tiles import Estimate, Tiler
 from tilewright.tiling.grid import Halo, Split
-from tilewright.tiling.group import TiledOp, exports, typed_group
+from tilewright.tiling.group import exports, typed_group
 
-MOST = 8  # cuts by estimate of a group that are proposed
+MOST = 12  # cuts by estimate of a group that are proposed
 FINER = (2, 4, 8)  # a cut of a neighbour is also proposed so many times finer
-OUTER, INNER = (1, 2, 4), (2, 3, 4, 6, 8, 12, 16, 24, 32)  # parts of cuts along two axes; the
-# outer ones a core each
-CROSSED = 6  # of these that are proposed
-LESS_BYTES = 0.75  # each of them takes at most so much of the bytes of the one before
-SMALLER = 0.95  # a second cut along the same axis has to take so many bytes less
+SMALLER = 0.9  # a second cut that divides the same axis has to take so many bytes less
 TILES = 512  # of one group; more take long to lower and are never the best
+
+
+class Divided(StrEnum):
+    """How a group's results are divided among the cores."""
+
+    CHANNELS = "channels"
+    POSITIONS = "positions"
+    NOT = "not"
 
 
 class Cuts:
@@ -32,7 +38,8 @@ class Cuts:
     def __init__(self, network: Network, tiler: Tiler, signatures: Signatures) -> None:
         self.network, self.graph, self.tiler = network, network.graph, tiler
         self.signatures = signatures
-        self._known: dict[Hashable, tuple[GroupPlan, ...]] = {}
+        self._known: dict[Hashable, _Group] = {}
+        self._channels: dict[Hashable, int] = {}  # axis of groups' results
         self._cuttable: dict[int, bool] = {}
 
     def cuttable(self, node: int) -> bool:
@@ -45,62 +52,46 @@ class Cuts:
                 self._cuttable[node] = False
         return self._cuttable[node]
 
-    def estimated(self, members: tuple[int, ...], kept: frozenset[str]) -> tuple[GroupPlan, ...]:
-        """The cuts of a group that the estimates like best; `kept` are tensors that stay."""
+    def ways(self, members: tuple[int, ...], kept: frozenset[str], free: int) -> list[GroupPlan]:
+        """Cuts of a group, those that fit into the free bytes of a core first: the best for each
+        axis that can be divided among the cores, then the second best, and so on. `kept` are
+        tensors that stay."""
+        return self._group(members, kept).ways(free)
+
+    def divided(self, members: tuple[int, ...], cutting: GroupPlan) -> Divided:
+        """What of a group's results each core has."""
+        if cutting.core_split is None:
+            return Divided.NOT
+        key = self.signatures.group(members).key
+        if key not in self._channels:
+            rank = len(self.extents(exports(self.graph, members)))
+            self._channels[key] = channel_axis(rank)
+        axis = cutting.splits[cutting.core_split].axis
+        return Divided.CHANNELS if axis == self._channels[key] else Divided.POSITIONS
+
+    def possible(
+        self, members: tuple[int, ...], kept: frozenset[str], free: int, cutting: GroupPlan
+    ) -> bool:
+        """Whether a group may fit if it is cut so: at least with nothing held for later."""
+        if prod(split.parts for split in cutting.splits) > TILES:
+            return False
+        estimate = self._group(members, kept).estimate(cutting)
+        return estimate is not None and self._group(members, kept).least(estimate) <= free
+
+    def _group(self, members: tuple[int, ...], kept: frozenset[str]) -> "_Group":
         signature = self.signatures.group(members)
         key = (signature.key, tuple(name in kept for name in signature.names))
-        return self._once(key, members, partial(self._estimated, kept=kept))
-
-    def crossed(self, members: tuple[int, ...]) -> tuple[GroupPlan, ...]:
-        """The best of its cuts along two axes, whether or not one axis would do."""
-        key = ("crossed", self.signatures.group(members).key)
-        return self._once(key, members, self._two_axes)
-
-    def _once(
-        self,
-        key: Hashable,
-        members: tuple[int, ...],
-        find: Callable[[tuple[TiledOp, ...], dict[str, bool]], list[Estimate]],
-    ) -> tuple[GroupPlan, ...]:
         if key not in self._known:
-            try:
-                found = find(typed_group(self.graph, members), exports(self.graph, members))
-            except TilewrightError:  # it cannot be cut, or nothing computes it
-                found = []
-            self._known[key] = tuple(dict.fromkeys(e.plan(()) for e in found))
+            here = frozenset(name for name in signature.names if name in kept)
+            self._known[key] = _Group(self, members, here)
         return self._known[key]
 
-    def _estimated(
-        self, ops: tuple[TiledOp, ...], exported: dict[str, bool], kept: frozenset[str]
-    ) -> list[Estimate]:
-        limit = int(self.tiler.usable * USABLE_SHARE)
-        units = {self.network.home[self.graph.index[tiled.node.name]] for tiled in ops}
-        nodes = self.network.units[min(units)].nodes
-        if len(units) == 1 and len(nodes) == len(ops):
-            return by_axis(self.tiler.options(ops, exported, kept), limit)
-        return self.tiler.fused(ops, exported, limit)[:MOST]
+    def alone(self, members: tuple[int, ...]) -> bool:
+        """Whether nodes are one unit."""
+        units = {self.network.home[node] for node in members}
+        return len(units) == 1 and len(self.network.units[min(units)].nodes) == len(members)
 
-    def _two_axes(self, ops: tuple[TiledOp, ...], exported: dict[str, bool]) -> list[Estimate]:
-        """Cuts along two axes that fit, the best first."""
-        extents = self._extents(exported)
-        probe = Probe(self.tiler.costs, ops, exported)
-        axes = [axis for axis, extent in enumerate(extents) if extent > 1]
-        found: list[Estimate] = []
-        for outer, inner in permutations(axes, 2):
-            for first, second in product(OUTER, INNER):
-                parts = first * self.tiler.cores
-                if 1 < parts <= extents[outer] and second <= extents[inner]:
-                    splits = (Split(outer, parts), Split(inner, second))
-                    estimate = self.tiler.probed(probe, splits, 0)
-                    if estimate is not None and estimate.bytes <= self.tiler.usable * USABLE_SHARE:
-                        found.append(estimate)
-        chosen: list[Estimate] = []
-        for estimate in sorted(found, key=lambda e: (e.cycles, e.bytes)):
-            if not chosen or estimate.bytes <= LESS_BYTES * chosen[-1].bytes:
-                chosen.append(estimate)
-        return chosen[:CROSSED]
-
-    def _extents(self, exported: dict[str, bool]) -> list[int]:
+    def extents(self, exported: dict[str, bool]) -> list[int]:
         """The extents that all final results of a group have; none where ranks differ."""
         shapes = [self.graph.types[name].shape for name, used in exported.items() if not used]
         if len({len(shape) for shape in shapes}) != 1:
@@ -129,7 +120,7 @@ class Cuts:
                 if parts >= max(2, step):
                     yield _with(own, number, replace(split, parts=parts))
         members = [self.graph.index[name] for name in group.nodes]
-        extents = self._extents(exports(self.graph, members))
+        extents = self.extents(exports(self.graph, members))
         for axis, extent in enumerate(extents):
             if extent < 2 or any(split.axis == axis for split in own.splits):
                 continue
@@ -155,15 +146,78 @@ class Cuts:
         yield from (replace(own, cores=cores) for cores in dict.fromkeys(some))
 
 
-def by_axis(options: list[Estimate], limit: int) -> list[Estimate]:
-    """Options that fit: the best cut along each axis first, then the second best, and so on."""
-    rows: dict[tuple[int | None, bool], list[Estimate]] = {}
-    for option in sorted(options, key=lambda o: o.amid):
-        row = rows.setdefault((option.axis, option.replicated), [])
-        if option.bytes <= limit and (not row or option.bytes < SMALLER * row[-1].bytes):
-            row.append(option)
-    found = [option for rank in zip_longest(*rows.values()) for option in rank if option]
-    return found[:MOST]
+class _Group:
+    """What estimates say of the cuts of a group; `kept` are its tensors that stay."""
+
+    def __init__(self, cuts: Cuts, members: tuple[int, ...], kept: frozenset[str]) -> None:
+        self.cuts, self.tiler, self.kept = cuts, cuts.tiler, kept
+        graph = cuts.graph
+        sizes = [cuts.network.layouts.bytes(n, graph.types[n].shape, aligned=True) for n in kept]
+        self.staying = sum(sizes)
+        self._found: dict[GroupPlan, Estimate | None] = {}
+        self._ways: dict[int, list[GroupPlan]] = {}
+        self.alone = cuts.alone(members)
+        self.exported = exports(graph, members)
+        try:
+            self.ops = typed_group(graph, members)
+            self.probe = Probe(self.tiler.costs, self.ops, self.exported)
+        except TilewrightError:  # it cannot be cut, or nothing computes it
+            self.ops, self.probe = (), None
+
+    @cached_property
+    def estimates(self) -> list[Estimate]:
+        """Cuts along one axis or two, whether or not they fit."""
+        if self.probe is None:
+            return []
+        try:
+            if self.alone:
+                return self.tiler.options(self.ops, self.exported, self.kept)
+            usable = self.tiler.usable
+            return self.tiler.fused(self.ops, self.exported, usable, self.kept, crossed=True)
+        except TilewrightError:
+            return []
+
+    def ways(self, free: int) -> list[GroupPlan]:
+        """The cuts in the order to look at them, with so many bytes of a core free."""
+        if free not in self._ways:
+            rows: dict[tuple[int | None, bool], list[Estimate]] = {}
+            for estimate in sorted(self.estimates, key=lambda e: (self.bytes(e) > free, e.amid)):
+                row = rows.setdefault((estimate.axis, estimate.replicated), [])
+                near = bool(row) and estimate.bytes > SMALLER * row[-1].bytes
+                if not near and self.least(estimate) <= free:
+                    row.append(estimate)
+            ranks = zip_longest(*rows.values())
+            found = [estimate for rank in ranks for estimate in rank if estimate]
+            found.sort(key=lambda e: self.bytes(e) > free)
+            self._ways[free] = list(dict.fromkeys(e.plan(()) for e in found))[:MOST]
+        return self._ways[free]
+
+    def estimate(self, cutting: GroupPlan) -> Estimate | None:
+        """What a cut would take; None where there is no such cut."""
+        own = replace(cutting, cores=(), nodes=())
+        if own not in self._found:
+            try:
+                self._found[own] = self.probe and self.tiler.probed(
+                    self.probe,
+                    own.splits,
+                    own.core_split,
+                    replicated=own.replicated,
+                    resident=self.kept,
+                )
+            except TilewrightError:
+                self._found[own] = None
+        return self._found[own]
+
+    def bytes(self, estimate: Estimate) -> int:
+        """Bytes of a core that a cut takes, with those of tensors that stay."""
+        return estimate.bytes + self._staying(estimate)
+
+    def least(self, estimate: Estimate) -> int:
+        """The same, if nothing is held for later."""
+        return estimate.least + self._staying(estimate)
+
+    def _staying(self, estimate: Estimate) -> int:
+        return self.staying // (1 if estimate.replicated else self.tiler.cores)
 
 
 def _otherwise(own: GroupPlan) -> Iterator[GroupPlan]:
@@ -198,8 +252,3 @@ def _with(own: GroupPlan, number: int, split: Split) -> GroupPlan:
 def cutting_of(group: GroupPlan) -> GroupPlan:
     """How a group is cut."""
     return replace(group, nodes=(), place=Place.CORES)
-
-
-def sane(cutting: GroupPlan) -> bool:
-    """Whether a way has few enough tiles to look at."""
-    return prod(split.parts for split in cutting.splits) <= TILES

@@ -35,6 +35,7 @@ EXPECTED = {  # gain of a move at its place, in percent, before anything is lear
     Kind.MERGE: 0.10,
     Kind.KEEP: 0.10,
     Kind.RECUT: 0.08,
+    Kind.ALIGN: 0.20,
     Kind.PLACE: 0.06,
     Kind.PART: 0.03,
     Kind.SHIFT: 0.03,
@@ -43,6 +44,8 @@ EXPECTED = {  # gain of a move at its place, in percent, before anything is lear
     Kind.ORDER: 0.01,
 }
 ALIKE = 3.0  # a move at many places is expected to give so much more
+DEEPER = 0.6  # and the next plans of a place so much less than the ones before
+DEPTHS = 3
 KICKS = 60  # in a row without success, after which no more are tried
 KICKED = 0.10  # share by which a kicked plan may be worse
 STRENGTH = (1, 2, 3)  # moves of a kick
@@ -52,8 +55,9 @@ FORGET = 0.97  # what a try counts for after the next one
 LEAST = 0.1  # share of the first expectation that any move has at least: none is given up
 EVERYWHERE = 0.1  # share of the mean loss that a place has at least
 
-Arm = tuple[Kind, bool]
-"""A kind of move, and whether at many places: what is learnt about together."""
+Arm = tuple[Kind, bool, int]
+"""A kind of move, whether at many places, and how many plans of the place were looked at before
+(none, one, a few, more): what is learnt about together."""
 Places = dict[Arm, list[tuple[Site, float]]]
 """Where moves can be made, and the weight of each place."""
 
@@ -180,11 +184,12 @@ class Improver:
             number = self._chosen([weight for _, weight in row])
             site = row[number][0]
             plan = self._candidate(shape, site, plans)
+            entry = row.pop(number)
+            if not row:
+                del places[arm]
             if plan is None:
-                del row[number]
-                if not row:
-                    del places[arm]
                 continue
+            places.setdefault(self._arm(site), []).append(entry)
             found = self.evaluate(plan)
             self.evaluations += 1
             better = found is not None and _better(found, metrics, self.objective)
@@ -200,7 +205,7 @@ class Improver:
         places: Places = {}
         for site in self.moves.sites(shape):
             weight = sum(losses[n] for place in site.places for n in place)
-            row = places.setdefault((site.kind, site.alike), [])
+            row = places.setdefault(self._arm(site), [])
             row.append((site, weight / len(site.places) ** 0.5))
         return places
 
@@ -212,7 +217,7 @@ class Improver:
             touched.add(shape.home[self.moves.graph.producer[name]])
         places: Places = {}
         for site in self.moves.sites(shape, touched):
-            places.setdefault((site.kind, site.alike), []).append((site, 1.0))
+            places.setdefault(self._arm(site), []).append((site, 1.0))
         return places
 
     def _candidate(
@@ -233,8 +238,12 @@ class Improver:
     def _score(self, metrics: Metrics) -> float:
         return score(metrics, self.objective)
 
+    def _arm(self, site: Site) -> Arm:
+        return site.kind, site.alike, min(DEPTHS, self.seen.get(site.key, 0).bit_length())
+
     def _pay(self, arm: Arm) -> _Pay:
-        expected = EXPECTED[arm[0]] * (ALIKE if arm[1] else 1.0)
+        kind, alike, depth = arm
+        expected = EXPECTED[kind] * (ALIKE if alike else 1.0) * DEEPER**depth
         return self.pays.setdefault(arm, _Pay(expected))
 
     def _chosen(self, weights: Sequence[float]) -> int:

@@ -50,6 +50,9 @@ class Moves:
             named.setdefault((kind, self._tensor_signature(shape, signatures, name)), []).append(
                 name
             )
+        kept = tuple(name for (kind, _), row in named.items() if kind is Kind.KEEP for name in row)
+        if len({key for key in named if key[0] is Kind.KEEP}) > 1:
+            yield self._named(shape, Kind.KEEP, kept)
         for (kind, _), names in named.items():
             if len(names) > 1:
                 yield self._named(shape, kind, tuple(names))
@@ -100,12 +103,28 @@ class Moves:
                 pair = number, other
                 if all(plan.groups[n].place is Place.CORES for n in pair):
                     yield Kind.SHIFT, pair
+        for run in self._runs(shape, numbers):
+            yield Kind.ALIGN, run
         for groups in self._joined(shape, numbers) if self.joins else ():
             nodes = sum(len(plan.groups[number].nodes) for number in groups)
             if len(groups) <= MOST_GROUPS and nodes <= MOST_NODES:
                 cores = any(plan.groups[n].place is Place.CORES for n in groups)
                 if cores and all(self._cuttable(shape, number) for number in groups):
                     yield Kind.MERGE, groups
+
+    def _runs(self, shape: Shape, numbers: Sequence[int]) -> Iterator[tuple[int, ...]]:
+        """Groups on cores one after the other: two, four, eight, ..., and all of them."""
+        places = (group.place for group in shape.plan.groups)
+        cores = [number for number, place in enumerate(places) if place is Place.CORES]
+        length = 2
+        while length < len(cores) and len(self.network.machine.cores) > 1:
+            for start in range(0, len(cores) - length + 1, length // 2):
+                run = tuple(cores[start : start + length])
+                if not set(run).isdisjoint(numbers):
+                    yield run
+            length *= 2
+        if len(self.network.machine.cores) > 1 and len(cores) > 1:
+            yield tuple(cores)
 
     def _joined(self, shape: Shape, numbers: Sequence[int]) -> dict[tuple[int, ...], None]:
         """Groups that can become one: those of paths, and pairs that read the same."""

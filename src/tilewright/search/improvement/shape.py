@@ -16,6 +16,7 @@ class Kind(StrEnum):
     PART = "part"
     SHIFT = "shift"
     RECUT = "recut"
+    ALIGN = "align"
     PLACE = "place"
     ORDER = "order"
     KEEP = "keep"
@@ -59,11 +60,26 @@ class Shape:
             for maker in makers:
                 self.ancestors[number] |= self.ancestors[maker] | 1 << maker
         self.kept = frozenset(plan.resident)
+        self.staying: dict[int, frozenset[str]] = {}  # by group, as found out
+        self.free: dict[tuple[int, ...], int] = {}  # bytes, by groups, as found out
+        again = {name: set(readers) for name, readers in plan.reloaded}
+        self.stays: dict[str, tuple[int, int]] = {}  # from which group on, to which
+        for name in plan.resident:
+            readers = graph.consumers.get(name, ())
+            fetched = again.get(name, set())
+            homes = [self.home[n] for n in readers if graph.nodes[n].name not in fetched]
+            maker = self.home[graph.producer[name]]
+            self.stays[name] = (maker, max(homes, default=maker))
 
     def span(self, number: int) -> tuple[int, int]:
         """The first and the last place in the order at which a group can run."""
         earliest = max((maker + 1 for maker in self.before[number]), default=0)
         return earliest, min(self.after[number], default=len(self.members)) - 1
+
+    def passing(self, numbers: Sequence[int]) -> Iterator[str]:
+        """Tensors that stay from before some groups until behind them."""
+        low, high = min(numbers), max(numbers)
+        return (name for name, (first, last) in self.stays.items() if first < low and last > high)
 
     def related(self, one: int, other: int) -> bool:
         """Whether one of two groups waits for the other."""

@@ -1,0 +1,33 @@
+"""A person is told what the first minute on a new computer is spent on."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAM = """
+import logging
+from tilewright.compiled import njit
+logging.basicConfig(level=logging.INFO, format="%(message)s")
+
+@njit(cache=False)
+def twice(x):
+    return 2 * x
+
+print(twice(3), twice(4))
+"""
+
+
+def test_the_first_function_that_is_compiled_is_told_once(tmp_path: Path) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", PROGRAM], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert run.stdout == "6 8\n"
+    assert run.stderr.count("compiling the hot loops for this computer, once") == 1
+
+
+def test_the_api_is_found_before_any_job_was_used() -> None:
+    program = "import tilewright; print(tilewright.api.plan.__name__)"
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert run.stdout == "plan\n"
