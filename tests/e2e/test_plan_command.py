@@ -452,6 +452,16 @@ def test_an_operator_that_no_engine_runs_is_named(refused, tmp_path: Path) -> No
         assert "node 'embedded' (Add): no engine of bare's cluster0 runs add" in complaint
 
 
+def test_a_core_without_the_elements_is_named(refused, tmp_path: Path) -> None:
+    machine = tmp_path / "uneven.yaml"
+    narrow = "{engines: {simd: {parameters: {dtype_factors: {int8: 1}}}}}"
+    machine.write_text(f"extends: three-core-bus\ncores: {{core1: {narrow}}}\n")
+    told = "uneven's core1 cannot run first_conv: it has no elements of type fp16 (it has int8)"
+    for how in ("--layer-by-layer", "--fast"):
+        complaint = refused("plan", "four_convs@12x12", "--on", machine, how, "--dtype", "fp16")
+        assert told in complaint
+
+
 def test_what_has_to_move_is_only_what_is_needed(succeeds, tmp_path: Path) -> None:
     b = GraphBuilder()
     ends = [b.constant([v], "int64") for v in (0, 8, 2)]

@@ -9,7 +9,8 @@ from tilewright.cost.energy import EnergyFigures
 from tilewright.cost.limits import broken_limit
 from tilewright.cost.table import TableModel
 from tilewright.cost.vector import VectorModel
-from tilewright.machine.machine import Core, Engine, Machine
+from tilewright.machine.dtypes import rate_class
+from tilewright.machine.machine import Core, Engine, Machine, lacking_elements
 from tilewright.machine.parameters import ArrayParameters, VectorParameters
 
 
@@ -78,11 +79,13 @@ class CostModels:
         """The engine that runs the work in the fewest cycles, of those of a core that may."""
         able = self.able(core, work)
         if not able:
+            whose, what = f"{self.machine.name}'s {core.name}", work.operator or work.kind
+            lacking = lacking_elements(core.engines, rate_class(work.dtype))
+            if lacking:
+                raise CostError(f"{whose} cannot run {what}: it {lacking}")
             broken = broken_limit(work, self.machine.limits)
-            raise CostError(
-                f"no engine of {self.machine.name}'s {core.name} runs {work.operator or work.kind}"
-                + (f": {broken}" if broken else "")
-            )
+            because = f": {broken}" if broken else ""
+            raise CostError(f"no engine of {whose} runs {what}{because}")
         costs = [(engine, self.model(engine).cost(work)) for engine in able]
         return min(costs, key=lambda pair: pair[1].cycles)
 

@@ -213,12 +213,9 @@ class Machine:
         """The class of an element type (`uint8` is `int8`); an error where no engine has it, or one
         that holds it."""
         wanted = rate_class(dtype)
-        offered = [engine_dtypes(engine.parameters) for engine in self.engines]
-        if not any(some is None or runs_as(wanted, some) for some in offered):
-            known = [kind for kind in RATE_CLASSES if any(kind in (some or ()) for some in offered)]
-            raise TilewrightError(
-                f"machine {self.name} has no elements of type {wanted} (it has {', '.join(known)})"
-            )
+        lacking = lacking_elements(self.engines, wanted)
+        if lacking:
+            raise TilewrightError(f"machine {self.name} {lacking}")
         return wanted
 
     def memory(self, name: str) -> Memory:
@@ -375,6 +372,15 @@ def _packed(parameters: EngineParameters) -> int:
 
 def _last(name: str) -> str:
     return name.rpartition(".")[2]
+
+
+def lacking_elements(engines: Collection[Engine], wanted: str) -> str:
+    """What is said of engines none of which computes with a class of elements; else nothing."""
+    offered = [engine_dtypes(engine.parameters) for engine in engines]
+    if any(some is None or runs_as(wanted, some) for some in offered):
+        return ""
+    known = [kind for kind in RATE_CLASSES if any(kind in (some or ()) for some in offered)]
+    return f"has no elements of type {wanted} (it has {', '.join(known)})"
 
 
 def _named(items: tuple[_T, ...], name: str, complaint: str) -> _T:

@@ -161,7 +161,8 @@ def _node_without_engine(graph: Graph, machine: Machine, dtype: str, complaint: 
             (tiled,) = typed_group(graph, [index])
             if tiled.spec.engine is not Engine.MOVE:
                 work = workload_of(tiled.spec, tiled.op, whole_tile(tiled), dtype)
-                models.best(machine.cores[0], work)
+                for core in machine.cores:
+                    models.best(core, work)
         except TilingError:
             continue  # it runs whole
         except CostError as error:

@@ -64,7 +64,9 @@ def test_work_goes_to_engines_that_have_its_type() -> None:
     assert models.best(core, CONV)[0].kind == "matrix"
     wide = models.best(core, replace(CONV, dtype="fp32"))
     assert wide[0].kind == "vector"  # the array has fp16 and int8
-    with pytest.raises(CostError, match="no engine"):
+    with pytest.raises(
+        CostError, match="cluster0 cannot run conv: it has no elements of type fp64"
+    ):
         models.best(core, replace(CONV, dtype="fp64"))
 
 
