@@ -32,7 +32,9 @@ def check(graph: Graph, folder: Path) -> None:
     model, inputs = folder / "model.onnx", folder / "inputs.npz"
     save_onnx(graph, model)
     api.save_arrays(feeds_of(graph), inputs)
-    measured = measure_peak(model, inputs)
+    measured = max(
+        measure_peak(model, inputs) for _ in range(2)
+    )  # pages given back early hide some
     assert predict_peak(graph).peak == pytest.approx(measured, rel=WITHIN)
 
 
@@ -140,7 +142,7 @@ def test_sums_of_quantised_products(tmp_path: Path) -> None:
 def test_many_small_tiles_are_not_free(tmp_path: Path) -> None:
     """Thousands of values in the frame of a run, hundreds of pieces that wait to be joined."""
     b = GraphBuilder()
-    x = b.input(1, 8, 64, 64)
+    x = b.input(1, 24, 64, 64)  # what a run varies by, 0.1 MB, is little of what it needs
     for _ in range(8):
         x = b.add("Neg", b.add("Abs", x))
     graph = b.graph()
