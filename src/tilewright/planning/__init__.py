@@ -83,7 +83,7 @@ def plan(
         without=decision.without,
         patterns=wishes.patterns,
         ablation=decision.ablation,
-        warnings=warnings(legal.graph, dtype),
+        warnings=warnings(legal.graph, machine, dtype),
     )
 
 
