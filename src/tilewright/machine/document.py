@@ -45,7 +45,7 @@ class Document:
     def faults(self, found: Iterable[tuple[Keys, str]]) -> list[Fault]:
         """Faults with the lines of their keys, from the top of the file on."""
         faults = [Fault(self.label, self.find(k)[1], written(k), text) for k, text in found]
-        return sorted(faults, key=lambda fault: fault.line or 0)
+        return sorted(faults, key=lambda fault: (fault.line is None, fault.line or 0))
 
     def error(self, text: str, line: int | None = None, key: str = "") -> FileError:
         """Something that is wrong with the file as a whole, or with one of its keys."""
