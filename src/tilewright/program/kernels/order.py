@@ -130,12 +130,12 @@ def renumbered(order: Ids, needs: Needs) -> tuple[Needs, bool]:
 def deal_copies(
     columns: Columns, copies: Copies, hardware: Hardware, order: Ids, needs: Needs, deal: bool
 ) -> Issued:
-    """Give each copy to the link that is free first; large loads leave one link to all others,
-    because they wait in line for room and bandwidth, and what computed data waits for does not
-    stand behind them. Loads of data that was just stored are waited for too. What
-    passes from core to core takes any link that is still busy when it is ready. Links that carry no
-    loads from the main memory are for all. Unless copies are dealt, each stays on the link it
-    has."""
+    """Give each copy to the link that is free first; large loads leave one link to all others where
+    the rest fill the bandwidth of the main memory, because they wait in line for room and
+    bandwidth, and what computed data waits for does not stand behind them. Loads of data that was
+    just stored are waited for too. What passes from core to core takes any link that is still busy
+    when it is ready. Links that carry no loads from the main memory are for all. Unless copies are
+    dealt, each stays on the link it has."""
     tasks = order.size
     ends = np.zeros(tasks, np.float64)
     free = np.zeros(hardware.core_of.size, np.float64)
@@ -178,7 +178,7 @@ def deal_copies(
             if not load:
                 low = ways - urgent
             elif not fresh and not copies.small[copy]:
-                high = ways - urgent
+                high = max(ways - urgent, min(ways, hardware.filling))
         best, until = -1, 0.0
         source, target = columns.source[task], columns.target[task]
         passed = hardware.home[source] >= 0 and hardware.home[target] >= 0
