@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from access import faults_light_and_dark, stops
 from devtools import Browser
 
 from tilewright.api import load
@@ -62,3 +63,34 @@ def test_it_zooms_and_a_tip_names_tile_and_tensors(opened: Browser) -> None:
     tip = opened.run("document.getElementById('tip').textContent")
     assert "conv1.0" in tip or "conv" in tip
     assert "reads" in tip and "writes" in tip and "in core" in tip
+
+
+def test_keys_lead_from_task_to_task_and_read_them_out(opened: Browser) -> None:
+    def pressed(key: str) -> str:
+        opened.run(f"canvas.dispatchEvent(new KeyboardEvent('keydown', {{key: '{key}'}}))")
+        return opened.run("element('time-told').textContent")
+
+    first = pressed("ArrowDown")
+    assert first.startswith(opened.run("data.engines[shown[0]]")) and "reads" in first
+    assert pressed("n") != first and pressed("p") == first
+    below = pressed("ArrowDown")
+    assert below.startswith(opened.run("data.engines[shown[1]]"))
+    pressed("Escape")
+    assert opened.run("tip.hidden")
+
+
+@pytest.mark.parametrize("name", ["report.html", "schedule.html"])
+def test_the_pages_are_accessible_and_narrow(browser: Browser, folder: Path, name: str) -> None:
+    browser.problems.clear()
+    browser.open(folder / name)
+    assert faults_light_and_dark(browser) == {}
+    found = stops(browser)
+    places = [stop["order"] for stop in found]
+    assert places == sorted(places) and all(stop["seen"] for stop in found)
+    assert "time" in {stop["id"] for stop in found}
+    browser.call("Emulation.setDeviceMetricsOverride", width=420, height=800,
+                 deviceScaleFactor=1, mobile=False)  # fmt: skip
+    browser.settle()
+    assert browser.run("document.documentElement.scrollWidth") <= 420
+    browser.call("Emulation.clearDeviceMetricsOverride")
+    assert browser.problems == []

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from tilewright.errors import TilewrightError
-from tilewright.plan.plan import GroupPlan, Plan, read_plan
+from tilewright.plan.plan import GroupPlan, Plan
+from tilewright.plan.read import read_plan
 from tilewright.sweep.api import find_point
 from tilewright.sweep.store import FILE
 

@@ -48,6 +48,8 @@ class Workload:
     groups: int = 1
     operator: str = ""
     rest: int = 0  # positions of pointwise work that its rectangle leaves over: one row more
+    dilation_height: int = 1  # steps from one tap to the next
+    dilation_width: int = 1
 
     @property
     def positions(self) -> int:

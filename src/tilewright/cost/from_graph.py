@@ -33,7 +33,7 @@ def workload_of(
 ) -> Workload:
     """The work of one tile, in the planned element type where it differs from the graph's. Who has
     the first output's access relation at hand saves the time to derive it."""
-    element = _element(op, dtype)
+    element = element_of(op, dtype)
     access = access or spec.access(op, 0)
     rules = access.inputs[0] if access is not None and access.inputs else None
     if rules is None or tile.input_box(0) is None:
@@ -45,7 +45,7 @@ def workload_of(
     return _vector(spec, tile, element)
 
 
-def _element(op: Op, planned: str | None) -> str:
+def element_of(op: Op, planned: str | None) -> str:
     """The element type that an operator computes with: the planned one, unless it reads and writes
     quantised numbers alone."""
     if planned is None:
@@ -69,6 +69,7 @@ def _window(spec: OpSpec, op: Op, tile: Tile, rules: tuple[AxisRule, ...], dtype
     kind, groups = _mixing(spec, op, rules[1], out.channels)
     kernels = tuple(map(_kernel, rules[_FIRST_SPATIAL:]))
     strides = tuple(map(_stride, rules[_FIRST_SPATIAL:]))
+    dilations = tuple(map(_dilation, rules[_FIRST_SPATIAL:]))
     pads = (0, 0, 0, 0)
     if len(reaches) == _FIRST_SPATIAL + 2 and not isinstance(rules[-1], TransposedWindow):
         rows, columns = reaches[_FIRST_SPATIAL:]
@@ -90,6 +91,8 @@ def _window(spec: OpSpec, op: Op, tile: Tile, rules: tuple[AxisRule, ...], dtype
         batch=out.batch,
         groups=groups,
         operator="" if spec.engine is Engine.MATRIX else "pool",
+        dilation_height=max(dilations[:-1], default=1),
+        dilation_width=dilations[-1],
     )
 
 
@@ -113,11 +116,16 @@ def reads_given(spec: OpSpec, op: Op) -> bool:
 
 
 def _kernel(rule: AxisRule) -> int:
-    """Positions of the kernel along one axis; holes of a dilated one count, since arrays run the
-    expanded filter."""
+    """Taps of the kernel along one axis; where a machine cannot dilate, legalisation has filled
+    the holes."""
     if isinstance(rule, Window | TransposedWindow):
-        return (rule.kernel - 1) * rule.dilation + 1
+        return rule.kernel
     return rule.extent if isinstance(rule, Whole) else 1
+
+
+def _dilation(rule: AxisRule) -> int:
+    """Steps between the taps of a kernel that has several."""
+    return rule.dilation if isinstance(rule, Window | TransposedWindow) and rule.kernel > 1 else 1
 
 
 def _stride(rule: AxisRule) -> int:

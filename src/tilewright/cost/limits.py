@@ -12,24 +12,23 @@ _WINDOWS = (*_DENSE, WorkKind.DEPTHWISE, WorkKind.POOL)
 
 @lru_cache(maxsize=65536)
 def broken_limit(work: Workload, limits: Limits) -> str:
-    """The first limit that keeps the work off arrays, in words; nothing where there is none.
-
-    Kernels are the expanded ones, on arrays that could dilate them too: never illegal, at worst
-    not on the array.
-    """
+    """The first limit that keeps the work off arrays, in words; nothing where there is none."""
     if work.kind not in _WINDOWS:
         return ""
     sides = (
-        (work.kernel_height, work.stride_height, work.pads[:2]),
-        (work.kernel_width, work.stride_width, work.pads[2:]),
+        (work.kernel_height, work.dilation_height, work.stride_height, work.pads[:2]),
+        (work.kernel_width, work.dilation_width, work.stride_width, work.pads[2:]),
     )
-    for kernel, stride, pads in sides:
+    for kernel, dilation, stride, pads in sides:
         if limits.kernel is not None and kernel > limits.kernel:
             return f"kernel {kernel} is beyond {limits.kernel}"
+        if limits.dilation is not None and dilation > limits.dilation:
+            return f"dilation {dilation} is beyond {limits.dilation}"
         if limits.stride is not None and stride > limits.stride:
             return f"stride {stride} is beyond {limits.stride}"
-        if limits.pad_half_kernel and max(pads) > kernel // 2:
-            return f"pad {max(pads)} is beyond {kernel // 2}"
+        half = ((kernel - 1) * dilation + 1) // 2
+        if limits.pad_half_kernel and max(pads) > half:
+            return f"pad {max(pads)} is beyond {half}"
     longest = max(_extents(work))
     if limits.dimension is not None and longest > limits.dimension:
         return f"dimension {longest} is beyond {limits.dimension}"

@@ -1,4 +1,4 @@
-"""Convolutions beyond the array: kernel parts, patches, expanded filters, explicit padding."""
+"""Convolutions beyond the array: kernel parts, patches, explicit padding."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -7,7 +7,7 @@ import numpy as np
 
 from tilewright.geometry.interval import Interval, even_split
 from tilewright.graph.edit import part_of, reshaped
-from tilewright.graph.graph import Array, Attribute, Constant
+from tilewright.graph.graph import Attribute, Constant
 from tilewright.graph.ops.windows import FIRST_SPATIAL, WindowParameters, window_of
 from tilewright.legalise.draft import Draft
 from tilewright.legalise.limits import reach, taken_kernel, too_long
@@ -21,11 +21,7 @@ def split_kernels(draft: Draft, limits: Limits) -> str | None:
     window = _plain_convolution(draft)
     if window is None:
         return None
-    longest = [_longest_part(window, axis, limits) for axis in range(len(window.kernel))]
-    cuts = [
-        even_split(taps, -(-taps // most) if most is not None else 1, 1)
-        for taps, most in zip(window.kernel, longest, strict=True)
-    ]
+    cuts = kernel_parts(window, limits)
     if all(len(cut) == 1 for cut in cuts):
         return None
     parts = [part for part in product(*cuts) if _reads_something(draft, window, part)]
@@ -38,7 +34,16 @@ def split_kernels(draft: Draft, limits: Limits) -> str | None:
     if len(parts) > 1:
         draft.sum(results)
     sizes = sorted({"x".join(str(cut.length) for cut in part) for part in parts})
-    return f"kernel {_by(window.kernel)} as a sum over {len(parts)} parts of {', '.join(sizes)}"
+    return f"kernel {by(window.kernel)} as a sum over {len(parts)} parts of {', '.join(sizes)}"
+
+
+def kernel_parts(window: WindowParameters, limits: Limits) -> list[tuple[Interval, ...]]:
+    """The taps of each axis in parts that the array can take."""
+    longest = [_longest_part(window, axis, limits) for axis in range(len(window.kernel))]
+    return [
+        even_split(taps, -(-taps // most) if most is not None else 1, 1)
+        for taps, most in zip(window.kernel, longest, strict=True)
+    ]
 
 
 def take_patches(draft: Draft, limits: Limits) -> str | None:
@@ -95,31 +100,9 @@ def take_patches(draft: Draft, limits: Limits) -> str | None:
     )
     draft.last("Conv", [patches, weight, *draft.old.inputs[2:]], attributes)
     return (
-        f"kernel {_by(window.kernel)} stride {_by(window.strides)} as patches: "
-        f"space to depth to {shape[1] * count} channels, then a {_by(kernel)} kernel"
+        f"kernel {by(window.kernel)} stride {by(window.strides)} as patches: "
+        f"space to depth to {shape[1] * count} channels, then a {by(kernel)} kernel"
     )
-
-
-def expand_dilation(draft: Draft, limits: Limits) -> str | None:
-    """A dilated filter gets zeros between its taps (a quantised one its zero point)."""
-    window, where = window_of(draft.op), draft.spec.filter
-    if where is None or window is None:
-        return None
-    wide = [a for a, d in enumerate(window.dilations) if too_long(d, limits.dilation)]
-    constant = draft.graph.constants.get(draft.old.inputs[where.weight])
-    fill = _fill(draft, where.weight_zero)
-    if not wide or constant is None or fill is None:
-        return None
-    kernel = tuple(reach(window, a) if a in wide else k for a, k in enumerate(window.kernel))
-    attributes = dict(draft.op.attributes)
-    attributes["kernel_shape"] = kernel
-    attributes["dilations"] = tuple(1 if a in wide else d for a, d in enumerate(window.dilations))
-    inputs = list(draft.old.inputs)
-    if kernel != window.kernel:
-        steps = tuple(d if a in wide else 1 for a, d in enumerate(window.dilations))
-        inputs[where.weight] = draft.weight("expanded", _expanded(constant, kernel, steps, fill))
-    draft.last(draft.op.kind, inputs, attributes)
-    return f"kernel {_by(window.kernel)} dilation {_by(window.dilations)} expanded to {_by(kernel)}"
 
 
 def pad_explicitly(draft: Draft, limits: Limits) -> str | None:
@@ -132,14 +115,12 @@ def pad_explicitly(draft: Draft, limits: Limits) -> str | None:
     pads: dict[int, tuple[int, int]] = {}
     kept: list[tuple[int, int]] = []
     for a, sides in enumerate(zip(window.pads_before, window.pads_after, strict=True)):
-        half = taken_kernel(window, a, limits) // 2
+        half = reach(window, a) // 2
         before, after = (min(side, half) for side in sides)
         kept.append((before, after))
         pads[FIRST_SPATIAL + a] = (sides[0] - before, sides[1] - after)
-    zero = where.data_zero
-    fill = draft.old.inputs[zero] if zero is not None and draft.op.has(zero) else ""
-    scalar = not fill or draft.shape(fill) == ()
-    if not any(sum(pair) for pair in pads.values()) or not scalar:
+    fill = draft.data_zero()
+    if not any(sum(pair) for pair in pads.values()) or fill is None:
         return None
     before, after = zip(*kept, strict=True)
     padded = draft.pad(draft.old.inputs[0], pads, fill)
@@ -147,7 +128,7 @@ def pad_explicitly(draft: Draft, limits: Limits) -> str | None:
     draft.last(draft.op.kind, [padded, *draft.old.inputs[1:]], attributes)
     was, now = (*window.pads_before, *window.pads_after), (*before, *after)
     return (
-        f"pads {_slashes(was)} of kernel {_by(window.kernel)}: a Pad before leaves {_slashes(now)}"
+        f"pads {_slashes(was)} of kernel {by(window.kernel)}: a Pad before leaves {_slashes(now)}"
     )
 
 
@@ -282,27 +263,8 @@ def _patch_weight(draft: Draft, axes: list[int], count: int) -> Constant:
     return reshaped(turned, (filters, channels * count, *space))
 
 
-def _fill(draft: Draft, position: int | None) -> Array | None:
-    """What a filter means by zero; None if it is not known before the network runs."""
-    if position is None or not draft.op.has(position):
-        return np.zeros(())
-    return draft.op.value_of(position)
-
-
-def _expanded(
-    constant: Constant, kernel: tuple[int, ...], steps: tuple[int, ...], fill: Array
-) -> Constant:
-    shape = (*constant.type.shape[:FIRST_SPATIAL], *kernel)
-    if constant.data is None:
-        return Constant(constant.type.with_shape(shape), None)
-    channel = fill.reshape(-1, *(1,) * (len(shape) - 1))  # one for all, or one per filter
-    data = np.empty(shape, constant.data.dtype)
-    data[...] = channel
-    data[(..., *(slice(None, None, step) for step in steps))] = constant.data
-    return Constant(constant.type.with_shape(shape), data)
-
-
-def _by(extents: tuple[int, ...]) -> str:
+def by(extents: tuple[int, ...]) -> str:
+    """Extents in words: 3x3."""
     return "x".join(map(str, extents))
 
 

@@ -106,6 +106,16 @@ class Draft(Writer):
         ]
         return self.add("Pad", inputs, tuple(shape), "pad")
 
+    def data_zero(self) -> str | None:
+        """The value that a convolution means by zero in its data, "" for zero itself; None where it
+        is not one for all of them."""
+        where = self.spec.filter
+        position = where.data_zero if where is not None else None
+        if position is None or not self.op.has(position):
+            return ""
+        value = self.old.inputs[position]
+        return value if self.shape(value) == () else None
+
     def sum(self, values: Sequence[str]) -> None:
         """The last node adds what is not added yet."""
         total = values[0]

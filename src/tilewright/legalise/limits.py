@@ -130,7 +130,7 @@ def _window_checks(
             "dilation",
             dilations or [1],
             limits.dilation,
-            "the vector engine" if pool else "the filter is expanded with zeros",
+            "the vector engine" if pool else "space to batch, or the filter is expanded with zeros",
         )
     )
     if transposed:
@@ -140,7 +140,8 @@ def _window_checks(
     checks.append(_most("stride", list(window.strides), limits.stride, remedy))
     if limits.pad_half_kernel:
         # The axis with the least room decides.
-        room, pad, half = min((k // 2 - p, p, k // 2) for k, p in zip(kernels, pads, strict=True))
+        halves = [reach(window, a) // 2 for a in axes]
+        room, pad, half = min((h - p, p, h) for h, p in zip(halves, pads, strict=True))
         remedy = "the vector engine" if pool else f"a Pad before writes {-room} of it"
         checks.append(LimitCheck("pads", pad, half, room >= 0, "" if room >= 0 else remedy))
     return checks

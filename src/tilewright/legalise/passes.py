@@ -14,7 +14,7 @@ from tilewright.graph.ops import spec_of
 from tilewright.graph.ops.spec import Engine
 from tilewright.graph.types import BITS, FLOATS, TensorType
 from tilewright.graph.verify import verify
-from tilewright.legalise import convolutions, pools, products, transposed
+from tilewright.legalise import convolutions, dilated, pools, products, transposed
 from tilewright.legalise.alignment import alignment_costs
 from tilewright.legalise.draft import Draft
 from tilewright.legalise.limits import (
@@ -42,9 +42,10 @@ PASSES: tuple[Pass, ...] = (
     Pass("kernel", pools.cascade_factors),
     Pass("kernel", pools.cascade_maxima),
     Pass("phases", transposed.take_phases),  # before the kernel and its pads are looked at
+    Pass("dilation", dilated.take_batches),  # before a kernel is cut to be expanded
     Pass("kernel", convolutions.split_kernels),  # parts of a long stride become patches
     Pass("kernel", convolutions.take_patches),
-    Pass("dilation", convolutions.expand_dilation),  # parts are short enough to be expanded
+    Pass("dilation", dilated.expand_dilation),  # parts are short enough to be expanded
     Pass("dimension", convolutions.split_channels),  # patches have more channels
     Pass("dimension", products.split_reduction),
     Pass("pads", convolutions.pad_explicitly),  # the kernel is final

@@ -3,22 +3,18 @@ positions between two inputs, then depth to space."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf, prod
+from functools import partial
+from math import prod
 
 import numpy as np
 
 from tilewright.cost.base import WorkKind, Workload
-from tilewright.cost.from_graph import workload_of
-from tilewright.cost.models import CostModels
 from tilewright.graph.graph import Array, Attribute, Constant
 from tilewright.graph.ops.windows import FIRST_SPATIAL, WindowParameters, transposed_parameters
+from tilewright.legalise.costs import Costs
 from tilewright.legalise.draft import Draft
-from tilewright.legalise.limits import LimitCheck, aligned, array_limits, reach
-from tilewright.machine.dtypes import element_bits
-from tilewright.machine.machine import Limits, Machine
-from tilewright.tiling.group import typed_group, whole_tile
-
-_IMAGE = 4
+from tilewright.legalise.limits import LimitCheck, array_limits, reach
+from tilewright.machine.machine import Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +78,12 @@ def take_phases(draft: Draft, limits: Limits) -> str | None:
     tries = [axes for axes in tries if _possible(axes)]
     if not tries:
         return None
-    costs = _Costs(draft)
+    costs = Costs(draft)
     if not costs.arrays:
         return None
-    best = min(tries, key=costs.phases)
+    best = min(tries, key=partial(_in_phases, costs))
     legal = all(c.met or c.limit in ("channel_alignment", "dimension") for c in _checks(draft))
-    if legal and costs.phases(best) >= costs.whole(op_index(draft)):
+    if legal and _in_phases(costs, best) >= costs.whole():
         return None
     _write(draft, best, weight, bias)
     kernels = _by([axis.kernel for axis in best])
@@ -96,11 +92,6 @@ def take_phases(draft: Draft, limits: Limits) -> str | None:
         f"kernel {_by(window.kernel)} stride {_by(window.strides)} in phases: a {kernels} kernel "
         f"with {prod(axis.stride for axis in best)} times the channels, then depth to space{crop}"
     )
-
-
-def op_index(draft: Draft) -> int:
-    """Where the node is in its graph."""
-    return draft.graph.index[draft.old.name]
 
 
 def _checks(draft: Draft) -> tuple[LimitCheck, ...]:
@@ -229,71 +220,31 @@ def _phase_bias(draft: Draft, bias: str, phases: int, phases_first: bool) -> Con
     return Constant(kind, repeat(constant.data, phases))
 
 
-class _Costs:
-    """Cycles of the operator as it is, and in phases: work shared by the cores, the main memory
-    shared by all copies; the larger of both, and the way to space and back on top."""
-
-    def __init__(self, draft: Draft) -> None:
-        self.draft, self.machine = draft, draft.machine
-        self.arrays = [engine for engine in self.machine.engines if engine.kind == "matrix"]
-        self.models = CostModels(self.machine)
-        self.item = element_bits(draft.dtype) / 8
-
-    def whole(self, index: int) -> float:
-        """As it is."""
-        (tiled,) = typed_group(self.draft.graph, [index])
-        work = workload_of(tiled.spec, tiled.op, whole_tile(tiled), self.draft.dtype)
-        moved = self._bytes(self.draft.op.shape(0)) + self._bytes(self.draft.op.result().shape)
-        return max(self._compute(work), self._time(moved))
-
-    def phases(self, axes: tuple[_Axis, ...]) -> float:
-        """As a convolution and a rearrangement."""
-        op = self.draft.op
-        batch, channels = op.result().shape[:FIRST_SPATIAL]
-        phases, space = prod(axis.stride for axis in axes), [axis.positions for axis in axes]
-        shape, kernel = op.shape(0), [axis.kernel for axis in axes]
-        work = Workload(
-            WorkKind.CONV,
-            self.draft.dtype,
-            out_channels=phases * channels,
-            in_channels=shape[1],
-            out_height=prod(space[:-1]),
-            out_width=space[-1],
-            in_height=prod(shape[FIRST_SPATIAL:-1]),
-            in_width=shape[-1],
-            kernel_height=prod(kernel[:-1]),
-            kernel_width=kernel[-1],
-            batch=batch,
-            groups=op.int_of("group", 1),
-        )
-        deep = self._bytes((batch, phases * channels, *space))
-        result = self._bytes(op.result().shape)
-        rest = 2 * result * (2 if any(axis.cropped for axis in axes) else 1)
-        return max(self._compute(work), self._time(self._bytes(shape) + deep)) + self._time(rest)
-
-    def _compute(self, work: Workload) -> float:
-        """Every array gets the share of the work that it does while the others do theirs."""
-        models = [self.models.model(array) for array in self.arrays]
-        cycles = [model.cost(work).cycles for model in models if model.supports(work)]
-        least = min(cycles, default=inf)
-        return least / sum(least / each for each in cycles) if cycles else inf
-
-    def _bytes(self, shape: Sequence[int]) -> float:
-        channels = shape[1]
-        if len(shape) == _IMAGE:
-            channels = aligned(channels, self.machine.limits.channel_alignment)
-        return prod(shape) // shape[1] * channels * self.item
-
-    def _time(self, moved: float) -> float:
-        return moved / _main_rate(self.machine)
-
-
-def _main_rate(machine: Machine) -> float:
-    main = machine.main_memory
-    if main.bytes_per_cycle is not None:
-        return main.bytes_per_cycle
-    hops = [hop for core in machine.cores for hop in machine.path(main.name, core.memory.name)[:1]]
-    return max(machine.alone_bytes_per_cycle(route) for _, route in hops)
+def _in_phases(costs: Costs, axes: tuple[_Axis, ...]) -> float:
+    """Cycles as a convolution and a rearrangement: the larger of work and copies, and the way to
+    space and back on top."""
+    op = costs.draft.op
+    batch, channels = op.result().shape[:FIRST_SPATIAL]
+    phases, space = prod(axis.stride for axis in axes), [axis.positions for axis in axes]
+    shape, kernel = op.shape(0), [axis.kernel for axis in axes]
+    work = Workload(
+        WorkKind.CONV,
+        costs.draft.dtype,
+        out_channels=phases * channels,
+        in_channels=shape[1],
+        out_height=prod(space[:-1]),
+        out_width=space[-1],
+        in_height=prod(shape[FIRST_SPATIAL:-1]),
+        in_width=shape[-1],
+        kernel_height=prod(kernel[:-1]),
+        kernel_width=kernel[-1],
+        batch=batch,
+        groups=op.int_of("group", 1),
+    )
+    deep = costs.bytes((batch, phases * channels, *space))
+    result = costs.bytes(op.result().shape)
+    rest = 2 * result * (2 if any(axis.cropped for axis in axes) else 1)
+    return max(costs.compute(work), costs.time(costs.bytes(shape) + deep)) + costs.time(rest)
 
 
 def _by(extents: Sequence[int]) -> str:

@@ -129,8 +129,9 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one operator may be; None is no limit. A pad may not exceed half the kernel where
-    `pad_half_kernel`; `weight_table` is extra bytes per output channel beside the weights."""
+    """What one operator may be; None is no limit. A pad may not exceed half of what the kernel
+    spans where `pad_half_kernel`; `weight_table` is extra bytes per output channel beside the
+    weights."""
 
     kernel: int | None = None
     stride: int | None = None

@@ -312,7 +312,7 @@ class LimitsFile(Block):
     kernel: Annotated[Length | None, Field(description="The longest side of a kernel.")] = None
     stride: Annotated[Length | None, Field(description="The largest stride.")] = None
     dilation: Annotated[
-        Length | None, Field(description="The largest dilation; more is expanded with zeros.")
+        Length | None, Field(description="The largest dilation; more is rewritten.")
     ] = None
     dimension: Annotated[
         Length | None, Field(description="The longest extent of a tensor along any axis.")
@@ -321,7 +321,8 @@ class LimitsFile(Block):
         ChannelCount, Field(description="Channels are filled up to a multiple of it.")
     ] = 1
     pad_half_kernel: Annotated[
-        bool, Field(description="Whether a pad may be at most half the kernel.")
+        bool,
+        Field(description="Whether a pad may be at most half of what the kernel spans."),
     ] = False
     weight_table: Annotated[
         TableBytes, Field(description="Extra bytes per output channel beside the weights.")

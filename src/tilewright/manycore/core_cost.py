@@ -8,12 +8,12 @@ units below it need in a cycle. Costs depend on shapes alone and are kept by sha
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil
+from math import ceil, prod
 
 import numpy as np
 
 from tilewright.manycore.hardware import OPERANDS, CoreFile
-from tilewright.manycore.nest import FIELDS, best_order
+from tilewright.manycore.nest import FIELDS, INSIDE, MANY, READ, SIZE, WRITE, best_order
 from tilewright.manycore.workload import LOOPS, Shape
 
 LOOP_NUMBER = {name: k for k, name in enumerate(LOOPS)}
@@ -26,10 +26,8 @@ _RELEVANT = {
     "I2": {"K", "G", "C", "FX", "FY"},
     "O": {"B", "K", "G", "OX", "OY"},
 }
-_MOVES = [
-    np.array([[n in _RELEVANT["O" if pointwise else op] for n in LOOPS] for op in OPERANDS])
-    for pointwise in (False, True)
-]
+_MOVES = [loop in _RELEVANT[operand] for operand in OPERANDS for loop in LOOPS]
+_POINTWISE = [loop in _RELEVANT["O"] for _ in OPERANDS for loop in LOOPS]
 """Whether a loop changes what it touches of an operand: by operand and loop; for pointwise work."""
 _OUTERMOST = {"G": 1, "B": 2}
 _WAYS = ("tl", "fh", "fl", "th")
@@ -57,14 +55,11 @@ def tile_cost(core: CoreFile, shape: Shape) -> TileCost | None:
     for steps, unrolling in _candidates(core, shape)[:TRIED]:
         if best is not None and steps > best.cycles:
             break  # nothing waiting, it would take longer: so would all that follow
-        inside, instances = _below(core, unrolling)
-        alike = inside.tobytes() + instances.tobytes()
-        if alike in seen:  # the same loops over other dimensions, to the same memories
+        memories = _below(core, unrolling)
+        if memories.tobytes() in seen:  # the same loops over other dimensions, to the same memories
             continue
-        seen.add(alike)
-        found = _ordered(core, shape, unrolling, inside, instances)
-        if best is None or (found.cycles, found.energy) < (best.cycles, best.energy):
-            best = found
+        seen.add(memories.tobytes())
+        best = _ordered(core, shape, unrolling, memories, best)
     return best
 
 
@@ -148,18 +143,16 @@ def _factors(shape: Shape, unrolling: Unrolling) -> list[tuple[int, str]]:
     rest = dict(zip(LOOPS, shape.extents, strict=True))
     for _, loop, factor in unrolling:
         rest[loop] = ceil(rest[loop] / factor)
-    found = [(p, loop) for loop in LOOPS for p in _primes(rest[loop])]
-    while len(found) > MOST_FACTORS:
-        counts = {loop: sum(1 for _, other in found if other == loop) for loop in LOOPS}
-        most = max(LOOPS, key=lambda loop: counts[loop])
-        if counts[most] > 1:
-            first, second = sorted(item for item in found if item[1] == most)[:2]
-        else:
+    found = {loop: _primes(extent) for loop, extent in rest.items() if extent > 1}
+    for _ in range(sum(map(len, found.values())) - MOST_FACTORS):
+        most = max(found, key=lambda loop: len(found[loop]))
+        if len(found[most]) == 1:
             break
-        found.remove(first)
-        found.remove(second)
-        found.append((first[0] * second[0], most))
-    return sorted(found, key=lambda item: _OUTERMOST.get(item[1], 0))
+        first, second, *others = found[most]
+        found[most] = sorted((first * second, *others))
+    inner = [loop for loop in found if loop not in _OUTERMOST]
+    outer = sorted((loop for loop in found if loop in _OUTERMOST), key=_OUTERMOST.__getitem__)
+    return [(factor, loop) for loop in (*inner, *outer) for factor in found[loop]]
 
 
 def _primes(number: int) -> list[int]:
@@ -175,39 +168,46 @@ def _primes(number: int) -> list[int]:
 
 
 def _ordered(
-    core: CoreFile, shape: Shape, unrolling: Unrolling, inside: np.ndarray, instances: np.ndarray
+    core: CoreFile, shape: Shape, unrolling: Unrolling, memories: np.ndarray, best: TileCost | None
 ) -> TileCost:
-    """The best order of the loops that are not unrolled."""
+    """The best order of the loops that are not unrolled; the best so far, where none is better."""
     factors = _factors(shape, unrolling)
-    code = sorted(factor * 8 + LOOP_NUMBER[loop] for factor, loop in factors[:MOST_FACTORS])
-    outer = [factor * 8 + LOOP_NUMBER[loop] for factor, loop in factors[MOST_FACTORS:]]
-    levels, prices, depth = _tables(core)
-    widths = (shape.input_bits, shape.weight_bits, shape.output_bits, partial_bits(shape))
-    best = np.full(2, np.inf)
-    order = np.zeros(max(1, len(code)), np.int64)
-    pointwise = _pointwise(shape)
-    best_order(
-        np.array(code, np.int64),
-        np.array(outer, np.int64),
-        _MOVES[pointwise],
-        inside,
-        instances,
-        levels,
-        prices,
-        depth,
-        np.array((*shape.stride, *shape.dilation), np.float64),
-        np.array(widths, np.float64),
-        pointwise,
-        shape.weights,
-        best,
-        order,
-    )
-    codes: list[int] = [*order[: len(code)].tolist(), *outer]
-    loops = tuple((LOOPS[c % 8], c // 8) for c in codes)
-    energy = float(best[1]) + core.unit_pj * shape.macs
+    coded = [factor * 8 + LOOP_NUMBER[loop] for factor, loop in factors]
+    inner, outer = sorted(coded[:MOST_FACTORS]), coded[MOST_FACTORS:]
+    codes = sorted(set(inner))
     # Along a systolic dimension the last results leave the array a cycle per unit later.
     drain = sum(factor - 1 for dimension, _, factor in unrolling if dimension in core.systolic)
-    return TileCost(int(best[0]) + drain, energy, unrolling, loops)
+    computing = core.unit_pj * shape.macs
+    least = np.full(2, np.inf)
+    if best is not None:
+        least[:] = best.cycles - drain, best.energy - computing
+    order = np.empty(len(inner), np.int64)
+    found = best_order(
+        memories,
+        _facts(core, shape, prod(factor for factor, _ in factors)),
+        _tables(core)[1],
+        np.array(codes, np.int64),
+        np.array([inner.count(code) for code in codes], np.int64),
+        np.array(outer, np.int64),
+        least,
+        order,
+    )
+    if best is not None and not found:
+        return best
+    loops = tuple((LOOPS[c % 8], c // 8) for c in (*order.tolist(), *outer))
+    return TileCost(int(least[0]) + drain, float(least[1]) + computing, unrolling, loops)
+
+
+def _facts(core: CoreFile, shape: Shape, steps: int) -> np.ndarray:
+    """A tile as the compiled search wants it."""
+    pointwise = _pointwise(shape)
+    chains = [len(core.chain(operand)) for operand in OPERANDS]
+    chains[1] *= shape.weights
+    widths = (shape.input_bits, shape.weight_bits, shape.output_bits, partial_bits(shape))
+    moves = _POINTWISE if pointwise else _MOVES
+    return np.array(
+        (*shape.stride, *shape.dilation, *widths, steps, pointwise, *chains, *moves), np.float64
+    )
 
 
 def _pointwise(shape: Shape) -> bool:
@@ -216,41 +216,34 @@ def _pointwise(shape: Shape) -> bool:
     return extents["C"] * extents["FX"] * extents["FY"] == 1 and extents["G"] > 1
 
 
-def _below(core: CoreFile, unrolling: Unrolling) -> tuple[np.ndarray, np.ndarray]:
-    """For every operand's memories: the spatial extents below one of them, and how many work."""
-    inside = np.ones((3, len(core.levels), 8))
-    instances = np.ones((3, len(core.levels)))
+def _below(core: CoreFile, unrolling: Unrolling) -> np.ndarray:
+    """Every operand's memories, with the spatial extents below one, and how many work."""
+    memories = _tables(core)[0].copy()
     for row, operand in enumerate(OPERANDS):
         for depth, number in enumerate(core.chain(operand)):
             serves = core.levels[number].serves
             for dimension, loop, factor in unrolling:
-                if dimension in serves:
-                    inside[row, depth, LOOP_NUMBER[loop]] *= factor
-                else:
-                    instances[row, depth] *= factor
-    return inside, instances
+                column = INSIDE + LOOP_NUMBER[loop] if dimension in serves else MANY
+                memories[row, depth, column] *= factor
+    return memories
 
 
 @lru_cache(maxsize=256)
-def _tables(core: CoreFile) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sizes, ports and prices of every operand's memories."""
-    count = len(core.levels)
-    levels = np.zeros((3, count, FIELDS))
-    prices = np.zeros((3, count, 2), np.float64)
-    depth = np.zeros(3, np.int64)
+def _tables(core: CoreFile) -> tuple[np.ndarray, int]:
+    """Sizes, ports and prices of every operand's memories, nothing unrolled; how many ports."""
+    memories = np.zeros((3, len(core.levels), FIELDS))
+    memories[:, :, MANY:] = 1
     ports: dict[tuple[int, str], int] = {}
     for row, operand in enumerate(OPERANDS):
-        chain = core.chain(operand)
-        depth[row] = len(chain)
-        for place, number in enumerate(chain):
+        for place, number in enumerate(core.chain(operand)):
             level = core.levels[number]
-            levels[row, place, 0] = level.size
-            prices[row, place] = level.read_pj, level.write_pj
+            memories[row, place, SIZE] = level.size
+            memories[row, place, READ], memories[row, place, WRITE] = level.read_pj, level.write_pj
             for k, way in enumerate(_WAYS):
                 port = level.port(operand, way) or level.ports[0]
                 key = ports.setdefault((number, port.name), len(ports))
-                levels[row, place, 1 + 3 * k : 4 + 3 * k] = port.bandwidth, port.least, key
-    return levels, prices, depth
+                memories[row, place, 1 + 3 * k : 4 + 3 * k] = port.bandwidth, port.least, key
+    return memories, len(ports)
 
 
 def core_costs(cores: Sequence[CoreFile], shapes: Sequence[Shape]) -> tuple[np.ndarray, np.ndarray]:

@@ -68,9 +68,22 @@ class CoreFile:
     dataflow: tuple[tuple[str, tuple[tuple[str, int], ...]], ...] | None
     systolic: frozenset[str] = frozenset()  # dimensions along which operands move unit by unit
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Of what tells cores apart, counted once: costs are kept by core and shape."""
+        return hash((self.name, self.dimensions, self.levels, self.dataflow))
+
+    @cached_property
+    def _chains(self) -> dict[str, tuple[int, ...]]:
+        numbered = tuple(enumerate(self.levels))
+        return {o: tuple(i for i, level in numbered if o in level.operands) for o in OPERANDS}
+
     def chain(self, operand: str) -> tuple[int, ...]:
         """The memories an operand passes, innermost first, by their number."""
-        return tuple(i for i, level in enumerate(self.levels) if operand in level.operands)
+        return self._chains[operand]
 
     def top(self, operand: str) -> int:
         """The memory that an operand comes to from other cores, by its number."""

@@ -3,8 +3,8 @@ const data = JSON.parse(element("data").textContent);
 const colour = (k) => palette[k % palette.length];
 document.body.classList.toggle("narrow", !data.full);
 
-const table = (heads, rows) => `<table><thead><tr>${heads.map((name) =>
-  (name.startsWith("#") ? `<th class="n">${esc(name.slice(1))}</th>` : `<th>${esc(name)}</th>`)).join("")}</tr></thead>
+const table = (label, heads, rows) => `<table aria-label="${esc(label)}"><thead><tr>${heads.map((name) =>
+  (name.startsWith("#") ? `<th scope="col" class="n">${esc(name.slice(1))}</th>` : `<th scope="col">${esc(name)}</th>`)).join("")}</tr></thead>
   <tbody>${rows.map((row) => `<tr>${row.join("")}</tr>`).join("")}</tbody></table>`;
 const cell = (value) => (typeof value === "number" ? `<td class="n">${count(value)}</td>` : `<td>${esc(value)}</td>`);
 const meter = (share, text) => `<td><span class="meter"><i style="width:${Math.round(44 * Math.min(1, share))}px"></i></span>${esc(text)}</td>`;
@@ -52,7 +52,7 @@ const meter = (share, text) => `<td><span class="meter"><i style="width:${Math.r
 
 // ---- schedule
 const canvas = element("time"), LABEL = 150, ROW = 26, AXIS = 24;
-let from = 0, to = data.latency;
+let from = 0, to = data.latency, read = null;  // `read`: the task that the keys have led to
 const byEngine = data.engines.map(() => []);
 data.tasks.forEach((task) => byEngine[task[0]].push(task));
 byEngine.forEach((row) => row.sort((a, b) => a[1] - b[1]));
@@ -67,8 +67,8 @@ const firstAt = (row, time) => {
   return low;
 };
 const redraw = canvasPainter(canvas, () => shown.length * ROW + AXIS, (context, width, height) => {
-  const step = niceStep(to - from, (width - LABEL) / 90);
-  context.fillStyle = "#5b6876";
+  const step = niceStep(to - from, (width - LABEL) / 90), [ink, soft] = ["ink", "soft"].map(inkOf);
+  context.fillStyle = soft;
   for (let t = Math.ceil(from / step) * step; t <= to; t += step) {
     const x = place(t);
     context.globalAlpha = 0.2;
@@ -91,8 +91,13 @@ const redraw = canvasPainter(canvas, () => shown.length * ROW + AXIS, (context, 
       context.fillRect(x, y + 3, w > 3 ? w - 0.5 : w, ROW - 6);
       if (w > 46) { context.fillStyle = "#1c2733"; context.fillText(task[3].slice(0, Math.floor(w / 6.5)), x + 3, y + 17); }
     }
+    if (read && read[0] === engine) {
+      context.strokeStyle = ink;
+      context.lineWidth = 2;
+      context.strokeRect(place(read[1]), y + 2, Math.max(2, place(read[2]) - place(read[1])), ROW - 4);
+    }
     context.restore();
-    context.fillStyle = "#1c2733";
+    context.fillStyle = ink;
     context.fillText(data.engines[engine], 6, y + 17);
   });
   element("time-range").textContent = `cycles ${count(from)} to ${count(to)} of ${count(data.latency)}`;
@@ -113,6 +118,19 @@ const under = (event) => {
   const row = byEngine[engine], found = row[firstAt(row, time)];
   return found && found[1] <= time ? found : null;
 };
+const told = (task) => `<b>${esc(task[3])}</b><br>cycles ${count(task[1])} to ${count(task[2])} (${count(task[2] - task[1])})
+  ${task[5].map((line) => `<code>${esc(line)}</code>`).join("")}`;
+// By keys: the next task of a row, or the row above or below; what a tip would show is read out.
+const step = (along, rows) => {
+  const line = read ? Math.min(shown.length - 1, Math.max(0, shown.indexOf(read[0]) + rows)) : 0;
+  const row = byEngine[shown[line]], at = !read || rows ? firstAt(row, read ? read[1] : from) : row.indexOf(read) + along;
+  read = row[Math.min(row.length - 1, Math.max(0, at))];
+  const span = Math.max(to - from, read[2] - read[1]);
+  look(read[1] < from || read[2] > to ? (read[1] + read[2] - span) / 2 : from, span);
+  const box = canvas.getBoundingClientRect();
+  showTip({ clientX: box.left + Math.max(LABEL, place(read[1])), clientY: box.top + (shown.indexOf(read[0]) + 1) * ROW }, told(read));
+  element("time-told").textContent = `${data.engines[read[0]]}: ${tip.innerText}`;
+};
 let held = null;
 canvas.addEventListener("wheel", (event) => {
   event.preventDefault();
@@ -130,15 +148,16 @@ canvas.addEventListener("pointermove", (event) => {
   }
   const task = under(event);
   if (!task) { hideTip(); return; }
-  showTip(event, `<b>${esc(task[3])}</b><br>cycles ${count(task[1])} to ${count(task[2])} (${count(task[2] - task[1])})
-    ${task[5].map((line) => `<code>${esc(line)}</code>`).join("")}`);
+  showTip(event, told(task));
 });
 canvas.addEventListener("pointerleave", hideTip);
 canvas.addEventListener("keydown", (event) => {
   const keys = { "+": () => zoom(0.7), "=": () => zoom(0.7), "-": () => zoom(1 / 0.7), 0: () => look(0, data.latency),
-    ArrowLeft: () => shift(-0.1), ArrowRight: () => shift(0.1) };
+    ArrowLeft: () => shift(-0.1), ArrowRight: () => shift(0.1), ArrowUp: () => step(0, -1), ArrowDown: () => step(0, 1),
+    n: () => step(1, 0), p: () => step(-1, 0), Escape: hideTip };
   if (keys[event.key]) { event.preventDefault(); keys[event.key](); }
 });
+canvas.addEventListener("blur", () => { read = null; hideTip(); redraw(); });
 element("time-in").onclick = () => zoom(0.7);
 element("time-out").onclick = () => zoom(1 / 0.7);
 element("time-left").onclick = () => shift(-0.25);
@@ -148,15 +167,15 @@ legend("time-legend", [...data.layers.slice(0, 12).map((layer, k) => [colour(k),
 
 // ---- tables
 if (data.full) {
-  element("cores-view").innerHTML = table(["core", "busy", "idle cycles, and why"], data.cores.map((core, k) => [
+  element("cores-view").innerHTML = table("Cores", ["core", "busy", "idle cycles, and why"], data.cores.map((core, k) => [
     `<td><i class="swatch" style="background:${colour(k)}"></i>${esc(core.name)}</td>`,
     meter(core.busy / data.latency, percent(core.busy / data.latency)), cell(core.idle)]));
-  element("memories-view").innerHTML = table(["memory", "peak", "of", "twice as large"], data.memories.map((memory) => [
+  element("memories-view").innerHTML = table("Memories", ["memory", "peak", "of", "twice as large"], data.memories.map((memory) => [
     cell(memory.name), meter(memory.peak / memory.size, `${bytes(memory.peak)} (${percent(memory.peak / memory.size)})`),
     `<td>${bytes(memory.size)}</td>`, cell(memory.more)]));
-  element("front-view").innerHTML = table(["#cycles", "#energy, pJ", "#memory", "cores of the parts, in their order"], data.front.map((point) => [
+  element("front-view").innerHTML = table("Latency, energy and memory", ["#cycles", "#energy, pJ", "#memory", "cores of the parts, in their order"], data.front.map((point) => [
     cell(point[0]), cell(point[1]), `<td class="n">${bytes(point[2])}</td>`, cell(point[3])]));
-  element("layers-view").innerHTML = table(["layer", "cores", "kind, result and tiles"], data.layers.map((layer) => [
+  element("layers-view").innerHTML = table("Layers", ["layer", "cores", "kind, result and tiles"], data.layers.map((layer) => [
     cell(layer.name), cell(layer.cores.join(", ")), cell(layer.told)]));
   element("notes").hidden = !data.notes.length;
   element("notes-view").innerHTML = data.notes.map((note) => `<div>${esc(note)}</div>`).join("");

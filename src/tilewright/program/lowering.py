@@ -13,7 +13,7 @@ from tilewright.plan.plan import GroupPlan, Place, Plan, group_label
 from tilewright.program.block import Block, block_of
 from tilewright.program.build import group_rows
 from tilewright.program.context import Context, Lying
-from tilewright.program.cut import GroupCut, cut_of
+from tilewright.program.cut import GroupCut, cut_of, lots_of
 from tilewright.program.faults import LoweringError
 from tilewright.program.linking import Kept, Linked, Site, joined
 from tilewright.program.main_memory import Main, main_of
@@ -152,7 +152,8 @@ class Lowering:
         if known is None:
             ops = typed_group(self.graph, members)
             exported = {signature.names[k]: inside for k, inside in signature.exported}
-            tiles = cut_ops(self.graph, ops, exported, group.splits)
+            lots = lots_of(group, cores)
+            tiles = cut_ops(self.graph, ops, exported, group.splits, lots=lots)
             known = len(self._cuts), cut_of(signature, tiles, group, cores)
             self._cuts[key] = known
             self._numbered[known[0]] = known[1]

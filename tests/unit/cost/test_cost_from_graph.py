@@ -5,11 +5,13 @@ import pytest
 from support.builder import GraphBuilder
 from tilewright.cost.base import WorkKind, Workload
 from tilewright.cost.from_graph import workload_of
+from tilewright.cost.limits import broken_limit
 from tilewright.geometry.access import Reach
 from tilewright.geometry.box import Box
 from tilewright.geometry.interval import Interval
 from tilewright.graph.ops import SPECS, spec_of
 from tilewright.graph.ops.spec import Tile
+from tilewright.machine.machine import Limits
 
 
 def work_of(
@@ -59,13 +61,25 @@ def test_kinds_of_windows() -> None:
     half = work_of(b, grouped, 1, Interval(0, 32))
     assert (half.kind, half.groups, half.in_channels) == (WorkKind.CONV, 2, 16)
     dilated = work_of(b, b.add("Conv", x, b.weight(8, 32, 3, 3), dilations=[2, 2]))
-    assert (dilated.kernel_height, dilated.kernel_width) == (5, 5)
+    assert (dilated.kernel_height, dilated.kernel_width, dilated.in_height) == (3, 3, 16)
+    assert (dilated.dilation_height, dilated.dilation_width, dilated.out_height) == (2, 2, 12)
     pool = work_of(b, b.add("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2]))
     assert (pool.kind, pool.taps, pool.out_height) == (WorkKind.POOL, 4, 8)
     average = work_of(b, b.add("GlobalAveragePool", x))
     assert (average.kind, average.taps, average.operator) == (WorkKind.DEPTHWISE, 256, "pool")
     up = work_of(b, b.add("ConvTranspose", x, b.weight(32, 8, 4, 4), strides=[2, 2]))
     assert (up.kind, up.taps, up.stride_height, up.out_height) == (WorkKind.CONV, 16, 1, 34)
+
+
+def test_limits_of_a_dilated_kernel_are_those_of_its_taps() -> None:
+    b = GraphBuilder()
+    x = b.input(1, 16, 40, 40)
+    work = work_of(b, b.add("Conv", x, b.weight(8, 16, 3, 3), dilations=[8, 8], pads=[8] * 4))
+    assert broken_limit(work, Limits(kernel=3, pad_half_kernel=True)) == ""
+    assert broken_limit(work, Limits(kernel=3, dilation=4)) == "dilation 8 is beyond 4"
+    assert broken_limit(work, Limits(kernel=2)) == "kernel 3 is beyond 2"
+    point = work_of(b, b.add("Conv", x, b.weight(8, 16, 1, 1), dilations=[8, 8]))
+    assert broken_limit(point, Limits(dilation=1)) == ""
 
 
 def test_matrix_products() -> None:

@@ -11,7 +11,8 @@ from support.builder import GraphBuilder, feeds_of
 from support.compare import assert_claimed_types, assert_same, run_graph, runs_untiled
 from tilewright.frontend import zoo
 from tilewright.graph.graph import Graph
-from tilewright.legalise import Legalised, legalise, transposed
+from tilewright.legalise import Legalised, legalise
+from tilewright.legalise.costs import Costs
 from tilewright.machine import load_machine
 
 NPU = load_machine("npu-2.7")
@@ -46,7 +47,7 @@ def phased(graph: Graph) -> Legalised:
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Phases whatever they cost."""
-    monkeypatch.setattr(transposed._Costs, "whole", lambda self, index: float("inf"))
+    monkeypatch.setattr(Costs, "whole", lambda self: float("inf"))
 
 
 def kinds(result: Legalised) -> list[str]:
@@ -148,7 +149,7 @@ def test_any_transposed_convolution(
     expected = runs_untiled(graph, feeds)
     assume(expected is not None)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(transposed._Costs, "whole", lambda self, index: float("inf"))
+        patch.setattr(Costs, "whole", lambda self: float("inf"))
         free = replace(NPU, limits=replace(NPU.limits, pad_half_kernel=False))
         result = legalise(graph, free, "fp16")
     pads, kernel = window["pads"], window["kernel"]

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from support.builder import GraphBuilder, feeds_of
 from support.compare import assert_claimed_types, assert_same, run_graph, runs_untiled
 from tilewright.graph.graph import Graph
 from tilewright.graph.ops import spec_of
-from tilewright.legalise import Legalised, fits_limits, legalise
+from tilewright.legalise import Legalised, dilated, fits_limits, legalise
 from tilewright.machine import Limits, Machine, load_machine
 from tilewright.machine.machine import Engine
 from tilewright.machine.parameters import ArrayParameters
@@ -98,10 +98,77 @@ def test_dilated_filter_is_expanded(group: int) -> None:
     assert step.bytes == (5 * 6 - 3 * 2) * 8 * 4 // group * 2
 
 
-def test_dilation_too_long_to_expand_becomes_parts() -> None:
+def test_dilation_too_long_to_expand_becomes_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dilated, "_in_batches", lambda *_: float("inf"))
     graph = conv((1, 2, 40, 40), 4, (3, 3), dilations=[6, 12], pads=[6, 12, 6, 12])
     result = check(graph)
     assert set(rewritten(result)) == {"kernel", "dilation", "pads"}
+
+
+@pytest.fixture
+def batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Space to batch whatever it costs."""
+    monkeypatch.setattr(dilated, "_expansion", lambda *_: float("inf"))
+
+
+def test_deep_dilated_convolution_goes_phase_by_phase() -> None:
+    result = check(conv((1, 64, 26, 26), 64, (3, 3), dilations=[4, 4], pads=[4] * 4))
+    (step, *_) = result.steps
+    assert "on 16 phases" in step.what
+    assert step.macs == (28 * 28 - 26 * 26) * 9 * 64 * 64  # 7 positions of every phase
+    (plain,) = [node for node in result.graph.nodes if node.kind == "Conv"]
+    assert result.graph.types[plain.outputs[0]].shape == (16, 64, 7, 7)
+
+
+def test_shallow_dilated_convolution_is_expanded() -> None:
+    result = check(conv((1, 3, 64, 64), 8, (3, 3), dilations=[2, 2], pads=[2] * 4))
+    assert "expanded to 5x5" in result.steps[0].what
+
+
+def test_dilation_of_weights_that_are_computed() -> None:
+    b = GraphBuilder()
+    filters = b.add("Relu", b.input(8, 16, 3, 3))
+    b.add("Conv", b.input(1, 16, 20, 20), filters, dilations=[3, 3])
+    result = check(b.graph())
+    assert rewritten(result) == ["dilation"] and "9 phases" in result.steps[0].what
+
+
+@pytest.mark.usefixtures("batches")
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.tuples(st.integers(2, 4), st.integers(1, 3)),
+    st.tuples(st.integers(2, 5), st.integers(1, 4)),
+    st.tuples(*[st.integers(0, 9)] * 4),
+    st.tuples(st.integers(3, 26), st.integers(3, 20)),
+    st.sampled_from([1, 2, 4]),
+    st.tuples(st.just(1), st.integers(1, 2)),
+    st.integers(1, 2),
+)
+def test_any_dilation_phase_by_phase(
+    kernel: tuple[int, ...],
+    steps: tuple[int, ...],
+    pads: tuple[int, ...],
+    extent: tuple[int, ...],
+    group: int,
+    strides: tuple[int, ...],
+    batch: int,
+) -> None:
+    for axis in range(2):
+        room = extent[axis] + pads[axis] + pads[axis + 2]
+        assume(room >= (kernel[axis] - 1) * steps[axis] + 1)
+    graph = conv(
+        (batch, 4, *extent), 8, kernel, group,
+        dilations=list(steps), pads=list(pads), strides=list(strides),
+    )  # fmt: skip
+    assert "phases of the input" in check(graph).steps[0].what
+
+
+@pytest.mark.usefixtures("batches")
+@pytest.mark.parametrize("shape", [(1, 4, 30), (1, 4, 9, 8, 7)])
+def test_dilation_of_lines_and_volumes_phase_by_phase(shape: tuple[int, ...]) -> None:
+    rank = len(shape) - 2
+    graph = conv(shape, 6, (3,) * rank, dilations=[2] * rank, pads=[1] * (2 * rank))
+    assert "phases of the input" in check(graph).steps[0].what
 
 
 def test_weightless_filter_grows_in_type_only() -> None:
@@ -230,7 +297,7 @@ def test_transposed_convolution_is_expanded() -> None:
     check(b.graph())
 
 
-def test_quantised_padding_and_filter_take_zero_points() -> None:
+def test_quantised_padding_and_filter_take_zero_points(monkeypatch: pytest.MonkeyPatch) -> None:
     b = GraphBuilder()
     x = b.input(1, 4, 12, 12, dtype="uint8")
     w = b.weight(6, 4, 3, 3, dtype="uint8")
@@ -243,7 +310,10 @@ def test_quantised_padding_and_filter_take_zero_points() -> None:
         dilations=[2, 2], pads=[4, 2, 3, 2],
     )  # fmt: skip
     result = check(b.graph())
-    assert rewritten(result) == ["dilation", "pads"]
+    assert rewritten(result) == ["dilation", "pads"] and "expanded" in result.steps[0].what
+    monkeypatch.setattr(dilated, "_expansion", lambda *_: float("inf"))
+    result = check(b.graph())
+    assert "phases of the input" in result.steps[0].what
 
 
 def test_channel_alignment_is_reported() -> None:

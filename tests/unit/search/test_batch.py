@@ -11,7 +11,8 @@ from tilewright.graph.graph import Graph
 from tilewright.machine.load import load_machine
 from tilewright.machine.machine import Machine
 from tilewright.model import Model
-from tilewright.plan.plan import PlanError, plan_text, read_plan
+from tilewright.plan.plan import PlanError, plan_text
+from tilewright.plan.read import read_plan
 from tilewright.planning import Planned, plan_model, prepared
 from tilewright.planning.proof import prove
 from tilewright.search.batch import image_copies, repeated_plan

@@ -1,0 +1,226 @@
+"""Dilated convolutions on arrays that cannot dilate: the phases of the input as images of a batch,
+or the filter with zeros between its taps, whichever is cheaper."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations, product
+from math import prod
+
+import numpy as np
+
+from tilewright.cost.base import Workload
+from tilewright.graph.graph import Array, Attribute, Constant
+from tilewright.graph.ops.windows import FIRST_SPATIAL, WindowParameters, window_of
+from tilewright.legalise.convolutions import by, kernel_parts
+from tilewright.legalise.costs import Costs
+from tilewright.legalise.draft import Draft
+from tilewright.legalise.limits import reach, too_long
+from tilewright.machine.machine import Limits
+
+
+def take_batches(draft: Draft, limits: Limits) -> str | None:
+    """Every output position of a dilated convolution reads every d-th position of the input: these
+    are images of their own, on which the kernel is a plain one."""
+    window, where = window_of(draft.op), draft.spec.filter
+    if window is None or where is None or where.transposed or draft.data_zero() is None:
+        return None
+    expandable = _filter(draft) is not None and _fill(draft, where.weight_zero) is not None
+    costs = Costs(draft)
+    choices = [axes for axes in _choices(window, limits) if _reads_something(draft, window, axes)]
+    if not choices or not costs.arrays:
+        return None
+    if not expandable:
+        choices = choices[-1:]  # all of them: nothing else helps the others
+    times = [_in_batches(costs, window, axes) for axes in choices]
+    least = min(times)
+    if expandable and least >= _expansion(costs, window, limits):
+        return None
+    axes = choices[times.index(least)]
+    _write(draft, window, axes)
+    images = prod(window.dilations[a] for a in axes)
+    return (
+        f"kernel {by(window.kernel)} dilation {by(window.dilations)} on {images} phases of the "
+        "input: space to batch, then back"
+    )
+
+
+def expand_dilation(draft: Draft, limits: Limits) -> str | None:
+    """A dilated filter gets zeros between its taps (a quantised one its zero point)."""
+    window, where = window_of(draft.op), draft.spec.filter
+    if where is None or window is None:
+        return None
+    wide = [a for a, d in enumerate(window.dilations) if too_long(d, limits.dilation)]
+    constant, fill = _filter(draft), _fill(draft, where.weight_zero)
+    if not wide or constant is None or fill is None:
+        return None
+    kernel = tuple(reach(window, a) if a in wide else k for a, k in enumerate(window.kernel))
+    attributes = dict(draft.op.attributes)
+    attributes["kernel_shape"] = kernel
+    attributes["dilations"] = tuple(1 if a in wide else d for a, d in enumerate(window.dilations))
+    inputs = list(draft.old.inputs)
+    if kernel != window.kernel:
+        steps = tuple(d if a in wide else 1 for a, d in enumerate(window.dilations))
+        inputs[where.weight] = draft.weight("expanded", _expanded(constant, kernel, steps, fill))
+    draft.last(draft.op.kind, inputs, attributes)
+    return f"kernel {by(window.kernel)} dilation {by(window.dilations)} expanded to {by(kernel)}"
+
+
+def _choices(window: WindowParameters, limits: Limits) -> Iterator[tuple[int, ...]]:
+    """Axes whose phases may become images; a stride would need some of them only."""
+    wide = [
+        a
+        for a, dilation in enumerate(window.dilations)
+        if too_long(dilation, limits.dilation) and window.kernel[a] > 1 and window.strides[a] == 1
+    ]
+    for count in range(1, len(wide) + 1):
+        yield from combinations(wide, count)
+
+
+def _positions(draft: Draft, window: WindowParameters, axis: int) -> int:
+    """Positions of the result in each phase of an axis."""
+    return -(-draft.op.result().shape[FIRST_SPATIAL + axis] // window.dilations[axis])
+
+
+def _read(draft: Draft, window: WindowParameters, axis: int) -> int:
+    """Positions of the padded input in each phase of an axis."""
+    return _positions(draft, window, axis) + window.kernel[axis] - 1
+
+
+def _reads_something(draft: Draft, window: WindowParameters, axes: Sequence[int]) -> bool:
+    return all(_read(draft, window, a) * window.dilations[a] > window.pads_before[a] for a in axes)
+
+
+def _write(draft: Draft, window: WindowParameters, axes: Sequence[int]) -> None:
+    op, fill = draft.op, draft.data_zero()
+    assert fill is not None
+    batch, channels, *space = op.shape(0)
+    ranges: dict[int, tuple[int, int, int]] = {}
+    pads: dict[int, tuple[int, int]] = {}
+    for a in axes:
+        read, before = _read(draft, window, a) * window.dilations[a], window.pads_before[a]
+        stop = min(space[a], read - before)
+        ranges[FIRST_SPATIAL + a] = (0, stop, 1)
+        pads[FIRST_SPATIAL + a] = (before, read - before - stop)
+    data = draft.pad(draft.slice(draft.old.inputs[0], ranges, "crop"), pads, fill)
+
+    # [batch, channels, read, phase, ...] with the phases moved to the front, and back.
+    steps = [window.dilations[a] if a in axes else 1 for a in range(len(space))]
+    extents = [_read(draft, window, a) if a in axes else space[a] for a in range(len(space))]
+    phases = [FIRST_SPATIAL + 2 * a + 1 for a in range(len(space))]
+    order = [*phases, 0, 1, *(phase - 1 for phase in phases)]
+    apart = _pairs((batch, channels), extents, steps)
+    images = prod(steps) * batch
+    data = draft.reshape(data, apart, "apart")
+    data = draft.add(
+        "Transpose", [data], tuple(apart[a] for a in order), "phases", {"perm": tuple(order)}
+    )
+    data = draft.reshape(data, (images, channels, *extents), "images")
+
+    filters, *result = op.result().shape[1:]
+    made = [_positions(draft, window, a) if a in axes else result[a] for a in range(len(space))]
+    attributes: dict[str, Attribute] = dict(op.attributes)
+    attributes.pop("auto_pad", None)
+    attributes["kernel_shape"] = window.kernel
+    attributes["dilations"] = _but(window.dilations, axes, 1)
+    attributes["pads"] = (
+        *_but(window.pads_before, axes, 0),
+        *_but(window.pads_after, axes, 0),
+    )
+    name = draft.names.take(f"{draft.old.name}/plain")
+    kind = op.result().with_shape((images, filters, *made))
+    draft.node(
+        name, op.kind, [data, *draft.old.inputs[1:]], {name: kind}, attributes, draft.old.domain
+    )
+
+    back = [order.index(axis) for axis in range(len(order))]
+    split = (*steps, batch, filters, *made)
+    value = draft.reshape(name, split, "batch")
+    value = draft.add(
+        "Transpose", [value], tuple(split[a] for a in back), "space", {"perm": tuple(back)}
+    )
+    whole = [extent * step for extent, step in zip(made, steps, strict=True)]
+    value = draft.reshape(value, (batch, filters, *whole), "whole")
+    kept = {FIRST_SPATIAL + a: (0, extent, 1) for a, extent in enumerate(result)}
+    draft.slice(value, kept, "inside")
+    draft.end()
+
+
+def _pairs(front: tuple[int, ...], extents: list[int], steps: list[int]) -> tuple[int, ...]:
+    pairs = zip(extents, steps, strict=True)
+    return (*front, *(number for pair in pairs for number in pair))
+
+
+def _but(values: tuple[int, ...], axes: Sequence[int], value: int) -> tuple[int, ...]:
+    """The values, with another one along some axes."""
+    return tuple(value if a in axes else old for a, old in enumerate(values))
+
+
+def _in_batches(costs: Costs, window: WindowParameters, axes: Sequence[int]) -> float:
+    """Cycles with some axes in phases and the others expanded; both rearrangements read and write
+    what they move."""
+    draft = costs.draft
+    batch, channels, *space = draft.op.shape(0)
+    filters, *result = draft.op.result().shape[1:]
+    images = batch * prod(window.dilations[a] for a in axes)
+    for a in axes:
+        space[a], result[a] = _read(draft, window, a), _positions(draft, window, a)
+    kernel = [k if a in axes else reach(window, a) for a, k in enumerate(window.kernel)]
+    work = replace(
+        _with_kernel(costs.work(), kernel),
+        batch=images,
+        out_height=prod(result[:-1]),
+        out_width=result[-1],
+        in_height=prod(space[:-1]),
+        in_width=space[-1],
+    )
+    moved = costs.bytes((images, channels, *space)) + costs.bytes((images, filters, *result))
+    return max(costs.compute(work), costs.time(moved)) + costs.time(2 * moved)
+
+
+def _expansion(costs: Costs, window: WindowParameters, limits: Limits) -> float:
+    """Cycles of the expanded filter, in parts where it is too long; partial results are added."""
+    op, work = costs.draft.op, costs.work()
+    data, result = costs.bytes(op.shape(0)), costs.bytes(op.result().shape)
+    parts = list(product(*kernel_parts(window, limits)))
+    total = costs.time(3 * result) * (len(parts) - 1)
+    for part in parts:
+        kernel = [
+            (taps.length - 1) * step + 1 for taps, step in zip(part, window.dilations, strict=True)
+        ]
+        total += max(costs.compute(_with_kernel(work, kernel)), costs.time(data + result))
+    return total
+
+
+def _with_kernel(work: Workload, kernel: Sequence[int]) -> Workload:
+    return replace(
+        work,
+        kernel_height=prod(kernel[:-1]),
+        kernel_width=kernel[-1],
+        dilation_height=1,
+        dilation_width=1,
+    )
+
+
+def _filter(draft: Draft) -> Constant | None:
+    where = draft.spec.filter
+    return None if where is None else draft.graph.constants.get(draft.old.inputs[where.weight])
+
+
+def _fill(draft: Draft, position: int | None) -> Array | None:
+    """What a filter means by zero; None if it is not known before the network runs."""
+    if position is None or not draft.op.has(position):
+        return np.zeros(())
+    return draft.op.value_of(position)
+
+
+def _expanded(
+    constant: Constant, kernel: tuple[int, ...], steps: tuple[int, ...], fill: Array
+) -> Constant:
+    shape = (*constant.type.shape[:FIRST_SPATIAL], *kernel)
+    if constant.data is None:
+        return Constant(constant.type.with_shape(shape), None)
+    channel = fill.reshape(-1, *(1,) * (len(shape) - 1))  # one for all, or one per filter
+    data = np.empty(shape, constant.data.dtype)
+    data[...] = channel
+    data[(..., *(slice(None, None, step) for step in steps))] = constant.data
+    return Constant(constant.type.with_shape(shape), data)
