@@ -153,7 +153,7 @@ def _allocated(
             )
             for buffer in inside
         ]
-        found = allocate(Problem(tuple(rectangles), usable), node_limit=NODES)
+        found = allocate(Problem(tuple(rectangles), usable), node_limit=NODES, minimise_peak=False)
         if isinstance(found, Misfit):
             buffers = tuple(inside[number] for number in found.buffers)
             return memory, replace(found, buffers=buffers)
