@@ -7,7 +7,7 @@ from tilewright.program.columns import COMPUTE, COPY
 from tilewright.program.constants import Pack, channels_of
 from tilewright.program.cut import GroupCut, Index
 from tilewright.program.faults import LoweringError
-from tilewright.program.held import Held, Storage
+from tilewright.program.held import Held, Storage, Transfers
 from tilewright.program.regions import Region
 from tilewright.program.rows import Access, GroupRows, Outside, Price, Row, Surroundings, Title
 from tilewright.program.tile_tables import (
@@ -22,12 +22,12 @@ from tilewright.tiling.grid import Halo
 from tilewright.tiling.group import GroupTiles, TiledOp
 
 if TYPE_CHECKING:
-    from tilewright.program.context import Context, Work
+    from tilewright.program.context import Work
 
 
-def group_rows(context: "Context", cut: GroupCut, around: Surroundings) -> GroupRows:
+def group_rows(transfers: Transfers, cut: GroupCut, around: Surroundings) -> GroupRows:
     """The rows of a group in its surroundings."""
-    return _Builder(context, cut, around).build()
+    return _Builder(transfers, cut, around).build()
 
 
 class _Operator:
@@ -55,13 +55,13 @@ class _Operator:
 class _Builder:
     """Builds the tiles of one group, and remembers what each holds for those that follow."""
 
-    def __init__(self, context: "Context", cut: GroupCut, around: Surroundings) -> None:
-        self.context, self.cut, self.around = context, cut, around
+    def __init__(self, transfers: Transfers, cut: GroupCut, around: Surroundings) -> None:
+        self.transfers, self.cut, self.around = transfers, cut, around
+        context = self.context = transfers.context
         self.names = cut.signature.names
         number = {name: k for k, name in enumerate(self.names)}
         self.made = GroupRows()
         tiles = cut.tiles
-        self.transfers = context.transfers
         dims = len(tiles.counts)
         spots = {name: ValueSpots(value, dims) for name, value in tiles.values.items()}
         self.values = {number[name]: value for name, value in spots.items()}

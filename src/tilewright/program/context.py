@@ -12,7 +12,6 @@ from tilewright.graph.ops.views import dense_strides
 from tilewright.machine.machine import Machine
 from tilewright.program.constants import constant_view, immediate, packs_of
 from tilewright.program.faults import LoweringError
-from tilewright.program.held import Transfers
 from tilewright.program.layout import Layouts
 from tilewright.program.program import View
 from tilewright.program.signature import Signatures
@@ -54,7 +53,6 @@ class Context:
         self.main = self.tables.hardware.main
         self.usable: list[int] = self.tables.hardware.usable.tolist()
         self.home: list[int] = self.tables.hardware.home.tolist()
-        self.transfers = Transfers(self)
         self._works: dict[tuple[int, object], Work] = {}
         self._locals: dict[tuple[int, Ints], tuple[int, Ints]] = {}
         self._kinds = {name: kind.dtype for name, kind in graph.types.items()}

@@ -65,7 +65,7 @@ def by_urgency(
     """Dispatch by what follows each task at the least; then backwards in time, what ended last
     first, which tells how late each can be where links are busy; then by that. The better of both.
     `waits` are those for data and for bytes."""
-    line = _line_of(columns, copies, hardware, rates, order, needs)
+    line = _line_of(columns, copies, hardware, order, needs)
     first = _dispatched(line, copies, rates, waits, _tails(line, hardware, waits))
     back = _dispatched(
         Line(
@@ -88,11 +88,11 @@ def by_urgency(
 
 @njit()
 def _line_of(
-    columns: Columns, copies: Copies, hardware: Hardware, rates: Rates, order: Ids, needs: Needs
+    columns: Columns, copies: Copies, hardware: Hardware, order: Ids, needs: Needs
 ) -> Line:
     """Loads that are more than their latency, and that nothing computed goes into, are patient: no
-    more of them run at once than fill the bandwidth they share. More would only take it from each
-    other, and the links from all other copies."""
+    more of them run at once than fill the main memory's bandwidth. More would only take it from
+    each other, and the links from all other copies."""
     tasks, engines, wide = order.size, hardware.core_of.size, copies.link.shape[1]
     engine = np.empty(tasks, np.int32)
     copy_of = np.full(tasks, -1, np.int32)
@@ -117,10 +117,9 @@ def _line_of(
                 count += 1
             ways[new] = together = count
             load = columns.source[task] == hardware.main and not copies.small[copy]
-            if load and needs.start[new + 1] == needs.start[new] and rates.pool[link] >= 0:
+            if load and needs.start[new + 1] == needs.start[new]:
                 patient = 1
-                shared = rates.pool_units_per_cycle[rates.pool[link]]
-                together = min(count, -(-shared // rates.units_per_cycle[link]))
+                together = min(count, hardware.filling)
         elif hardware.core_of[link] >= 0:
             continue
         key = 2 * (link * (wide + 1) + ways[new]) + patient
