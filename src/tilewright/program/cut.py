@@ -81,6 +81,9 @@ def _hull(cuts: Iterable[Cut], core_split: int | None, taken: range) -> Box:
     found: list[Interval] = []
     for cut in cuts:
         some = cut.intervals
+        if len(some) == 1:
+            found.append(some[0] if some[0][0] < some[0][1] else Interval(0, 0))
+            continue
         if cut.dim is not None and cut.dim == core_split:
             some = some[taken.start : taken.stop]
         there = [interval for interval in some if interval[0] < interval[1]]
