@@ -154,7 +154,7 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=20)
     parser.add_argument("--layer-by-layer", action="store_true", help="no searched plans")
     options = parser.parse_args()
-    gc.set_threshold(50_000, 20, 50)  # as the command line does
+    gc.set_threshold(200_000, 10, 10)  # as the command line does
     results: list[dict[str, Any]] = []
     for row in rows(options.only, options.groups, options.layer_by_layer):
         results.append(row)

@@ -109,7 +109,7 @@ def test_plans_and_patterns(command, succeeds, tmp_path: Path) -> None:
     assert "machine, no faults: My machine, two cores behind an L2" in shown
     plan.write_text(PLAN.replace("parts: 4", "parts: 0"))
     wrong = command("check", plan, patterns)
-    assert wrong.code == 2 and f"{plan}:6: groups[0].splits[0] needs axis and parts" in wrong.out
+    assert wrong.code == 2 and f"{plan}:6: groups[0].splits[0].parts: has to be a" in wrong.out
     plan.write_text("- {name: x, operators: [Conv, Rilu], action: fuse}\n")
     assert "there is no operator 'Rilu'" in command("check", plan).out
 
@@ -167,8 +167,8 @@ def test_spaces_nests_and_processors(succeeds, tmp_path: Path) -> None:
     ("old", "new", "told"),
     [
         ("layers", "fastest", ":2: fixed.effort: 'fastest' has to be one of"),
-        ("define", "defin", ":6: the space has no key 'defin'"),
-        ("[64 KiB, 128 KiB]", "[]", ":5: axes.pad.values needs"),
+        ("define", "defin", ":6: defin: no such key: did you mean 'define'?"),
+        ("[64 KiB, 128 KiB]", "[]", ":5: axes.pad.values: needs"),
         ("64 KiB", "1 QiB", "cmx.usable: has to be a number of bytes"),
         ("pad / KiB", "pad / 0", "'pad / 0' divides by zero"),
         ("pad > 1", "pad < 1", ":7: require: no point meets all of it"),
@@ -215,3 +215,83 @@ def test_files_of_stream_are_checked_as_what_they_are(command, succeeds, tmp_pat
     path.write_text("- {name: Conv, core_allocation: [one]}\n")
     done = command("check", path)
     assert done.code == 2 and "core_allocation: has to be numbers of cores" in done.out
+
+
+WRONG_PLAN = """\
+model: resnet18
+machine: 3
+dtype: fp17
+group: []
+images: 0
+groups:
+- nodes: [conv1]
+  splits: [{axis: -1, parts: 0, halo: kept}, {axes: 2, axis: 2, parts: 2}]
+  core_split: 4
+- {nodes: [], place: moon, cores: cluster0}
+- conv2
+resident: conv1
+reloaded: {conv1: conv2}
+"""
+WRONG_PATTERNS = """\
+- {name: 3, operators: [Conv], action: fuse}
+- {name: b, operators: [(Conv), Rilu], action: join, also: x}
+- conv
+"""
+WRONG_SPACE = """\
+fixed: {machine: npu-2.7, effort: fastest, colour: red}
+axes:
+  model: []
+  pad: {field: machine.cores.cluster.memories.cmx.usable, value: [64 KiB]}
+define: {cost: 3 +}
+require: [pad >]
+front: latency_ms
+under_ms: soon
+"""
+ALL_AT_ONCE = {
+    WRONG_PLAN: [
+        (2, "machine"),
+        (3, "dtype"),
+        (4, "group"),
+        (5, "images"),
+        (8, "groups[0].splits[0].axis"),
+        (8, "groups[0].splits[0].parts"),
+        (8, "groups[0].splits[0].halo"),
+        (8, "groups[0].splits[1].axes"),
+        (9, "groups[0].core_split"),
+        (10, "groups[1].nodes"),
+        (10, "groups[1].place"),
+        (10, "groups[1].cores"),
+        (11, "groups[2]"),
+        (12, "resident"),
+        (13, "reloaded.conv1"),
+    ],
+    WRONG_PATTERNS: [
+        (1, "[0].name"),
+        (1, "[0].operators"),
+        (2, "[1].also"),
+        (2, "[1].action"),
+        (2, "[1].operators[1]"),
+        (2, "[1].operators"),
+        (3, "[2]"),
+    ],
+    WRONG_SPACE: [
+        (1, "fixed.effort"),
+        (1, "fixed.colour"),
+        (3, "axes.model.values"),
+        (4, "axes.pad.value"),
+        (5, "define.cost"),
+        (6, "require[0]"),
+        (7, "front"),
+        (8, "under_ms"),
+    ],
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), ALL_AT_ONCE.items(), ids=("plan", "list", "space"))
+def test_all_faults_of_other_files_at_once(
+    command, tmp_path: Path, text: str, expected: list[tuple[int, str]]
+) -> None:
+    path = tmp_path / "wrong.yaml"
+    path.write_text(text)
+    found = command("check", path, "--json").json["files"][0]["faults"]
+    assert [(fault["line"], fault["key"]) for fault in found] == expected

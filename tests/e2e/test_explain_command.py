@@ -129,7 +129,10 @@ def test_the_example_fuses_attention(succeeds, network: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("- {name: a, operators: [MatMul, Softmax], do: fuse}", "patterns.yaml': [0] has no key"),
+        (
+            "- {name: a, operators: [MatMul, Softmax], do: fuse}",
+            "patterns.yaml:1: [0].do: no such key",
+        ),
         ("- {name: a, operators: [MatMul, Smax], action: fuse}", "no operator 'Smax'"),
     ],
 )

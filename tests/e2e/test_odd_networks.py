@@ -98,3 +98,11 @@ def test_four_bit_weights_move_as_many_bytes_as_they_have(machine: str) -> None:
     assert bounds[0] - bounds[1] == prod(extents) // 2
     assert any("'w' is uint4" in text for text in packed.planned.warnings)
     assert not bytewise.planned.warnings
+
+
+def test_an_element_type_that_only_vector_engines_have_is_warned_of(succeeds) -> None:
+    asked = ("plan", "four_convs@16x16", "--on", "mcu", "--layer-by-layer", "--no-verify")
+    warned = succeeds(*asked, "--dtype", "fp16").err
+    assert "warning: the arrays of mcu have no elements of type fp16" in warned
+    assert "vector engines run 'conv1' (Conv), 'conv2' (Conv), 'conv3' (Conv) and 1 more" in warned
+    assert "warning" not in succeeds(*asked).err

@@ -352,7 +352,7 @@ TWO_CACHED = "[{axis: 1, parts: 2, halo: cache}, {axis: 2, parts: 2, halo: cache
             (*BASE, "--layer-by-layer", "--print-after", "prefetch", "--no-prefetch"),
             "nothing to print",
         ),
-        ((*BASE, "--plan", "nowhere.yaml"), "cannot read 'nowhere.yaml'"),
+        ((*BASE, "--plan", "nowhere.yaml"), "nowhere.yaml: cannot be read"),
         (("four_convs", "--layer-by-layer"), "--on"),
     ],
 )
@@ -366,9 +366,9 @@ def test_mistakes(refused, tmp_path: Path, arguments: tuple[str, ...], complaint
         ("conv2]", "conv9]", "names 'conv9': no such node"),
         ("conv2]", "conv1]", "'conv1' is in groups[0] and [1]"),
         ("conv4]", "conv3]", "'conv3' is in groups[2]"),
-        ("groups:", "gruppen:", "no key 'gruppen'"),
-        ("parts:", "teile:", "no key 'teile'"),
-        ("halo: recompute", "halo: magic", "halo is recompute or cache"),
+        ("groups:", "gruppen:", "gruppen: no such key"),
+        ("parts:", "teile:", ".teile: no such key"),
+        ("halo: recompute", "halo: magic", "halo: is recompute or cache"),
         ("dtype: int8", "dtype: int3", "elements of type 'int3'"),
         ("axis: 2", "axis: 9", "groups[0] ('conv1'): output 'conv1' has no axis 9"),
         (
@@ -383,9 +383,9 @@ def test_mistakes(refused, tmp_path: Path, arguments: tuple[str, ...], complaint
             "('conv1') keeps its halo along two",
         ),
         ("[conv1]", "[conv2]", "'conv2' is in groups[0] and [1]"),
-        ("model: four_convs\n", "", "'model' is missing"),
-        ("model: four_convs", "model: 7", "'model' has to be text"),
-        ("groups:", "groups: [", "is not YAML: line 5: expected the node content"),
+        ("model: four_convs\n", "", "model: is missing"),
+        ("model: four_convs", "model: 7", "model: has to be text"),
+        ("groups:", "groups: [", ":5: not YAML: did not find expected node content"),
         ("groups:", "resident: [input]\ngroups:", "'input' cannot be resident: it is an input"),
         ("groups:", "resident: [conv1.weight]\ngroups:", "cannot be resident: it is a constant"),
         ("groups:", "resident: [conv9]\ngroups:", "cannot be resident: no node makes a tensor"),
@@ -398,7 +398,7 @@ def test_wrong_plans(refused, tmp_path: Path, old: str, new: str, complaint: str
     path.write_text(HAND_WRITTEN.replace(old, new, 1))
     line = refused("plan", *BASE, "--plan", path, "--out", tmp_path / "run")
     assert complaint in line
-    assert f"'{path}'" in line or "elements of type" in complaint
+    assert str(path) in line
 
 
 def test_plans_that_leave_out_or_turn_round(refused, tmp_path: Path) -> None:

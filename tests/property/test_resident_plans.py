@@ -134,6 +134,22 @@ def test_a_value_that_a_dimension_does_not_cut_is_given_once() -> None:
                 check(graph, "npu-2.7", one, GroupPlan(names[2:], (), None), resident=resident)
 
 
+def test_halos_are_kept_within_a_core() -> None:
+    """The split that is divided among the cores keeps its halo: the first tile of every core
+    computes all it needs, since the one before is another core's, and may not be done."""
+    b = GraphBuilder()
+    x = b.add("Conv", b.input(1, 4, 22, 12), b.weight(6, 4, 3, 3), pads=[1] * 4)
+    y = b.add("MaxPool", x, kernel_shape=[3, 3], pads=[1] * 4)
+    z = b.add("Conv", b.add("Add", x, y), b.weight(5, 6, 5, 3), pads=[2, 1, 2, 1])
+    graph = b.graph(z, y)
+    for machine in MACHINES:
+        for parts in (2, 5, 7):
+            cached = Split(2, parts, Halo.CACHE)
+            check(graph, machine, GroupPlan((), (cached,), 0))
+            check(graph, machine, GroupPlan((), (Split(3, 2), cached), 1))
+            check(graph, machine, GroupPlan((), (cached, Split(3, 2)), 0))
+
+
 def test_what_earlier_tiles_computed_is_still_given() -> None:
     """Repeats come from one tile; the tiles behind it have nothing to compute and all to give."""
     b = GraphBuilder()

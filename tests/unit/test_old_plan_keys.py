@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from tilewright.plan.plan import plan_text, read_plan
+from tilewright.plan.plan import plan_text
+from tilewright.plan.read import read_plan
 
 OLD = """
 model: net

@@ -4,12 +4,12 @@ import gc
 import signal
 import sys
 
-_ALLOCATIONS = 50_000  # before the collector looks for cycles; planning makes hardly any
+_ALLOCATIONS = 200_000  # before the collector looks for cycles; planning makes hardly any
 
 
 def main() -> None:
     """Run the command line. Ctrl-C at any moment, while modules are imported too, is one line."""
-    gc.set_threshold(_ALLOCATIONS, 20, 50)
+    gc.set_threshold(_ALLOCATIONS, 10, 10)
     try:
         from tilewright.cli.app import run
 

@@ -40,9 +40,10 @@ def check(
 ) -> None:
     """Check files without running anything: machines, processors, plans, patterns, spaces, nests.
 
-    What a file is, is seen from its content. All faults of a machine file are named at once, each
-    with its line and key. Exit code 2 if there is any. `tilewright show keys` lists the keys of
-    machine files, `tilewright show schema` is a JSON schema of them for editors.
+    What a file is, is seen from its content. All faults of a machine, a plan, patterns or a space
+    are named at once, each with its line and key. Exit code 2 if there is any. `tilewright show
+    keys` lists the keys of machine files, `tilewright show schema` is a JSON schema of them for
+    editors.
 
     Example:
 
@@ -84,7 +85,7 @@ def _line_of(text: str, path: Path) -> int | None:
     """The line of the key that a complaint begins with, or says that nobody knows."""
     from tilewright.machine.document import Document
 
-    match = re.match(r"(?:the space|([\w.\[\]-]+))?:?(?: has)? ?(?:no key '([^']+)')?", text)
+    match = re.match(r"([\w.\[\]-]+)?:?(?: has)? ?(?:no key '([^']+)')?", text)
     named = [part for part in match.groups() if part] if match is not None else []
     keys = [
         int(key) if key.isdecimal() else key
@@ -135,11 +136,9 @@ def _machine(path: Path) -> str:
 
 
 def _plan(path: Path) -> str:
-    from tilewright.machine.dtypes import rate_class
-    from tilewright.plan.plan import read_plan
+    from tilewright.plan.read import read_plan
 
     plan = read_plan(path)
-    rate_class(plan.dtype)
     count = len(plan.groups)
     return f"{count} {noun(count, 'group')} of {plan.model} for {plan.machine}"
 

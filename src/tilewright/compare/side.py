@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from tilewright.errors import TilewrightError
-from tilewright.plan.plan import GroupPlan, Plan, read_plan
-from tilewright.sweep.api import find_point
-from tilewright.sweep.store import FILE
+from tilewright.plan.plan import GroupPlan, Plan
+from tilewright.plan.read import read_plan
 
 _SUMMARY, _PLAN = "summary.json", "plan.yaml"
 _WANTED = ("latency_cycles", "energy_pj", "dram_read_bytes", "dram_write_bytes", "engines")
@@ -46,6 +45,8 @@ class Side:
 
 def load_side(name: str) -> Side:
     """A run's folder (`out`), or a point of a sweep by number or key (`sweep-folder#17`)."""
+    from tilewright.sweep.store import FILE
+
     folder, mark, point = name.rpartition("#")
     if mark and (Path(folder) / FILE).exists():
         return _point(name, folder, point)
@@ -62,6 +63,8 @@ def load_side(name: str) -> Side:
 
 
 def _point(name: str, folder: str, point: str) -> Side:
+    from tilewright.sweep.api import find_point  # everything imports compare for its results
+
     row = find_point(folder, point)
     if row.plan is None or row.summary is None:
         raise CompareError(f"'{name}' has no plan: {row.reason}")

@@ -155,7 +155,7 @@ class ArrayModel:
         self._scale = engine.reference_cycles
         self._modes = tuple(parameters.modes.values())
         self._dtypes = tuple(parameters.rates)
-        self._lanes = max(_lanes(mode.unroll) for mode in self._modes)
+        self._lanes = max(mode.unroll.lanes for mode in self._modes)
         self._known: dict[Workload, Cost] = {}
         self._tiles: dict[Workload, TileCosts] = {}
 
@@ -345,8 +345,3 @@ def _even(extent: int, size: int) -> float:
     """The positions of an extent that any of the cuts into as few pieces as can be begins with."""
     rest = extent % size or size
     return min(1.0, -(-extent // size) * rest / max(1, extent))
-
-
-def _lanes(unroll: Extent) -> int:
-    spatial = unroll.width * unroll.height * unroll.out_channels
-    return spatial * unroll.in_channels * unroll.kernel_width * unroll.kernel_height

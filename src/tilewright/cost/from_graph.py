@@ -33,7 +33,7 @@ def workload_of(
 ) -> Workload:
     """The work of one tile, in the planned element type where it differs from the graph's. Who has
     the first output's access relation at hand saves the time to derive it."""
-    element = _element(op, dtype)
+    element = element_of(op, dtype)
     access = access or spec.access(op, 0)
     rules = access.inputs[0] if access is not None and access.inputs else None
     if rules is None or tile.input_box(0) is None:
@@ -45,7 +45,7 @@ def workload_of(
     return _vector(spec, tile, element)
 
 
-def _element(op: Op, planned: str | None) -> str:
+def element_of(op: Op, planned: str | None) -> str:
     """The element type that an operator computes with: the planned one, unless it reads and writes
     quantised numbers alone."""
     if planned is None:

@@ -35,7 +35,7 @@ class Box:
     @property
     def empty(self) -> bool:
         """Whether it holds no element."""
-        return any(i.stop <= i.start for i in self.intervals)
+        return min([stop - start for start, stop in self.intervals], default=1) <= 0
 
     def hull(self, other: "Box") -> "Box":
         """The smallest box that holds both."""
@@ -44,7 +44,7 @@ class Box:
         if other.empty:
             return self
         pairs = zip(self.intervals, other.intervals, strict=True)
-        return Box(tuple([a.hull(b) for a, b in pairs]))
+        return Box(tuple([Interval(min(a[0], b[0]), max(a[1], b[1])) for a, b in pairs]))
 
     def intersect(self, other: "Box") -> "Box":
         """What is in both; empty where they do not meet."""

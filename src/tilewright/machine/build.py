@@ -23,7 +23,13 @@ from tilewright.machine.machine import (
     Role,
     Route,
 )
-from tilewright.machine.parameters import ArrayParameters, EngineParameters, TableParameters
+from tilewright.machine.parameters import (
+    ArrayParameters,
+    ArrayRate,
+    ChannelwiseForm,
+    EngineParameters,
+    TableParameters,
+)
 from tilewright.machine.ranges import (
     CLOCK_RATIO,
     LEAST_RATE,
@@ -44,6 +50,7 @@ from tilewright.machine.schema import (
 )
 
 Faults = list[tuple[Keys, str]]
+_ROUNDED = 1e-3  # of what is told as the least
 
 
 def build_machine(file: MachineFile) -> Machine:
@@ -292,10 +299,33 @@ def _array_faults(parameters: EngineParameters) -> Iterator[tuple[Keys, str]]:
     if not isinstance(parameters, ArrayParameters):
         return
     for dtype, rate in parameters.rates.items():
-        for key in ("depthwise", "pool", "eltwise"):
-            form = getattr(rate, key)
-            if form is not None and form.mode is not None and form.mode not in parameters.modes:
+        forms = {"depthwise": rate.depthwise, "pool": rate.pool, "eltwise": rate.eltwise}
+        for key, form in forms.items():
+            if form is None:
+                continue
+            if form.mode is not None and form.mode not in parameters.modes:
                 yield ("rates", dtype, key, "mode"), f"no mode '{form.mode}'"
+            elif key == "depthwise":
+                yield from _beyond_peak(parameters, dtype, rate, form)
+            elif not (form.per_column or form.per_block or form.per_step) and (
+                form.input_bytes_per_cycle is None
+            ):
+                text = "takes as long whatever its size: give per_column, per_block, per_step or"
+                yield ("rates", dtype, key), f"{text} input_bytes_per_cycle"
+
+
+def _beyond_peak(
+    parameters: ArrayParameters, dtype: str, rate: ArrayRate, form: ChannelwiseForm
+) -> Iterator[tuple[Keys, str]]:
+    """Depthwise work that multiplies more in a cycle than the array has multipliers."""
+    modes = parameters.modes
+    unroll = (modes[form.mode] if form.mode else next(iter(modes.values()))).unroll
+    peak = max(mode.unroll.lanes for mode in modes.values()) * rate.in_channels
+    column = unroll.width * unroll.height * rate.channel_grain
+    if column > peak * (form.per_column + form.per_block) * (1 + _ROUNDED):
+        text = f"runs faster than the array's {peak} multiply-accumulates a cycle:"
+        least = f"per_column and per_block are {column / peak:.4g} at least, together"
+        yield ("rates", dtype, "depthwise"), f"{text} {least}"
 
 
 def _unreachable(machine: Machine, file: MachineFile) -> Iterator[tuple[Keys, str]]:

@@ -1,6 +1,6 @@
 """A YAML file as plain data that knows on which line each of its keys stands."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, cast
@@ -14,12 +14,23 @@ _Loader = cast("type[yaml.SafeLoader]", getattr(yaml, "CSafeLoader", yaml.SafeLo
 
 
 class Document:
-    """A file whose top is a mapping: its `tree`, and the lines of its keys."""
+    """A file whose top is a mapping, its `tree`, or a list of them, its `entries`; and the lines of
+    its keys."""
 
-    def __init__(self, file: Path | Traversable, what: str = "a machine file") -> None:
+    def __init__(
+        self, file: Path | Traversable, what: str = "a machine file", listed: bool = False
+    ) -> None:
         self.file, self._what = file, what
         self.label = str(file) if isinstance(file, Path) else file.name
-        self._root, self.tree = self._read()
+        self.tree: Tree = {}
+        self.entries: list[Any] = []
+        self._root, top = self._read()
+        if listed and isinstance(top, list):
+            self.entries = cast("list[Any]", top)
+        elif not listed and isinstance(top, dict):
+            self.tree = cast(Tree, top)
+        else:
+            raise self.error(f"{what} is a {'list' if listed else 'mapping of keys'}")
 
     def find(self, keys: Keys) -> tuple[int, int | None]:
         """How many of the keys the file has, one below the other, and the line of the last."""
@@ -31,11 +42,16 @@ class Document:
             line, node = below
         return len(keys), line
 
+    def faults(self, found: Iterable[tuple[Keys, str]]) -> list[Fault]:
+        """Faults with the lines of their keys, from the top of the file on."""
+        faults = [Fault(self.label, self.find(k)[1], written(k), text) for k, text in found]
+        return sorted(faults, key=lambda fault: (fault.line is None, fault.line or 0))
+
     def error(self, text: str, line: int | None = None, key: str = "") -> FileError:
         """Something that is wrong with the file as a whole, or with one of its keys."""
         return FileError([Fault(self.label, line, key, text)])
 
-    def _read(self) -> tuple[yaml.Node, Tree]:
+    def _read(self) -> tuple[yaml.Node, object]:
         try:
             loader = _Loader(self.file.read_text(encoding="utf-8"))
             node = loader.get_single_node()
@@ -52,9 +68,9 @@ class Document:
             raise self.error(f"cannot be read: {error.strerror or error}") from None
         except ValueError as error:  # no UTF-8, or a date or number that is none
             raise self.error(f"not YAML: {error}") from None
-        if not isinstance(tree, dict) or node is None:
-            raise self.error(f"{self._what} is a mapping of keys")
-        return node, cast(Tree, tree)
+        if node is None:
+            raise self.error(f"{self._what} is not empty")
+        return node, tree
 
     def _check_once(self, root: yaml.Node | None) -> None:
         """No key twice: only the last would count. Looked at before `<<` is written out."""

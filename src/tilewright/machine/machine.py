@@ -312,6 +312,12 @@ class Machine:
         """What a copy reaches when nothing else moves: its own rate, or a shared bandwidth."""
         return min([route.bytes_per_cycle, *map(self._rates.__getitem__, route.groups)])
 
+    def joint_bytes_per_cycle(self, route: Route) -> float:
+        """What copies between the ends of a route reach together, on all links there are."""
+        ways = [way for _, way in self.routes(route.source, route.destination)]
+        shared = map(self._rates.__getitem__, route.groups)
+        return min([sum(way.bytes_per_cycle for way in ways), *shared])
+
     def seconds(self, cycles: float) -> float:
         """Cycles of the reference clock as time."""
         return cycles / self.clock_hz

@@ -40,6 +40,12 @@ class Extent:
     kernel_width: Annotated[Count, Field(description="Columns of the kernel.")] = 1
     kernel_height: Annotated[Count, Field(description="Rows of the kernel.")] = 1
 
+    @property
+    def lanes(self) -> int:
+        """Multipliers that are at work at once."""
+        spatial = self.width * self.height * self.out_channels
+        return spatial * self.in_channels * self.kernel_width * self.kernel_height
+
 
 @dataclass(frozen=True, slots=True)
 class ArrayMode:

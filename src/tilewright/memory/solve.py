@@ -47,10 +47,14 @@ class _Solution:
 
 
 def _solve(
-    part: Rectangles, aim: int, capacity: int | None, node_limit: int, minimise_peak: bool
+    part: Rectangles,
+    offsets: IntArray,
+    aim: int,
+    capacity: int | None,
+    node_limit: int,
+    minimise_peak: bool,
 ) -> _Solution:
-    """Offsets for one group: greedy, then exact for the capacity, then exact for the aim."""
-    offsets = greedy(part, aim)
+    """Offsets for one group: greedy ones, then exact for the capacity, then exact for the aim."""
     peak = _peak(part, offsets)
     nodes = 0
     if capacity is not None and peak > capacity:
@@ -108,7 +112,9 @@ def allocate(
             continue
         part = rectangles.subset(group)
         limit = default_node_limit(part) if node_limit is None else node_limit
-        solution = _solve(part, aim, capacity, limit, minimise_peak)
+        # Greedy knows the best for all groups together: alone, one of several may do better.
+        first = offsets[group] if part.count == rectangles.count else greedy(part, aim)
+        solution = _solve(part, first, aim, capacity, limit, minimise_peak)
         nodes += solution.nodes
         offsets[group] = solution.offsets
         peak = _peak(part, solution.offsets)

@@ -11,7 +11,8 @@ from tilewright.graph.graph import Graph
 from tilewright.machine.dtypes import rate_class
 from tilewright.machine.machine import Machine
 from tilewright.model import Model
-from tilewright.plan.plan import Plan, read_plan
+from tilewright.plan.plan import Plan
+from tilewright.plan.read import read_plan
 from tilewright.planning.decide import Options, check_plan, decide, told
 from tilewright.planning.prepare import plannable, prepared, warnings
 from tilewright.planning.proof import TOLERANCE, execute, prove, run_tasks, validate
@@ -83,7 +84,7 @@ def plan(
         without=decision.without,
         patterns=wishes.patterns,
         ablation=decision.ablation,
-        warnings=warnings(legal.graph, dtype),
+        warnings=warnings(legal.graph, machine, dtype),
     )
 
 

@@ -1,20 +1,23 @@
 """Prepare: a network becomes one that can be planned on a machine, or an error says why not."""
 
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from tilewright.cost.from_graph import element_of
 from tilewright.errors import ModelError
 from tilewright.execute.runtime import output_types
 from tilewright.frontend.normalize import normalize
 from tilewright.frontend.save import save_onnx
 from tilewright.graph.edit import without_dead
-from tilewright.graph.graph import Graph
-from tilewright.graph.ops import costed_by_bytes
+from tilewright.graph.graph import Graph, Node
+from tilewright.graph.ops import costed_by_bytes, spec_of
+from tilewright.graph.ops.spec import Engine
 from tilewright.graph.types import BITS, FLOATS
 from tilewright.legalise import Legalised, legalise
-from tilewright.machine.dtypes import element_bits
-from tilewright.machine.machine import Machine
+from tilewright.machine.dtypes import element_bits, rate_class
+from tilewright.machine.machine import Machine, lacking_elements
 
 PLANNED = frozenset({*FLOATS, "bool", *(f"{u}int{b}" for u in ("", "u") for b in (8, 16, 32, 64))})
 
@@ -34,14 +37,17 @@ def plannable(graph: Graph, machine: Machine, dtype: str) -> Legalised:
     return legal
 
 
-def warnings(graph: Graph, dtype: str) -> tuple[str, ...]:
+def warnings(graph: Graph, machine: Machine, dtype: str) -> tuple[str, ...]:
     """What makes the figures of a plan less than they seem."""
     found: list[str] = []
+    beside = _beside_arrays(graph, machine, dtype)
+    if beside:
+        text = f"the arrays of {machine.name} have no elements of type {dtype}"
+        found.append(f"{text}, so that vector engines run {_some(beside)}")
     known = [node for node in graph.nodes if costed_by_bytes(graph, node)]
     if known:
-        some = ", ".join(f"'{node.name}' ({node.kind})" for node in known[:3])
-        more = f" and {len(known) - 3} more" if len(known) > 3 else ""
-        found.append(f"costed by their bytes alone, as if computing took no time: {some}{more}")
+        text = "costed by their bytes alone, as if computing took no time"
+        found.append(f"{text}: {_some(known)}")
     narrow = [name for name, kind in graph.types.items() if BITS[kind.dtype] < 8]
     if element_bits(dtype) < 8:
         found.append(f"planned elements of {dtype} are held and moved as whole bytes each")
@@ -51,6 +57,26 @@ def warnings(graph: Graph, dtype: str) -> tuple[str, ...]:
             "moved packed, but each takes a whole byte of the memories that hold it"
         )
     return tuple(found)
+
+
+def _beside_arrays(graph: Graph, machine: Machine, dtype: str) -> list[Node]:
+    """Convolutions and products in an element type that the machine's arrays do not have."""
+    arrays = [engine for engine in machine.engines if engine.kind == "matrix"]
+    if not arrays or not lacking_elements(arrays, dtype):
+        return []
+    known = [(node, spec_of(graph, node)) for node in graph.nodes]
+    return [
+        node
+        for node, found in known
+        if found is not None
+        and found[0].engine is Engine.MATRIX
+        and lacking_elements(arrays, rate_class(element_of(found[1], dtype)))
+    ]
+
+
+def _some(nodes: Sequence[Node]) -> str:
+    text = ", ".join(f"'{node.name}' ({node.kind})" for node in nodes[:3])
+    return text + (f" and {len(nodes) - 3} more" if len(nodes) > 3 else "")
 
 
 def typed(graph: Graph) -> Graph:

@@ -1,7 +1,9 @@
 """What a placed program costs: one place for every figure that is printed, saved or compared."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import accumulate, pairwise
 from math import fsum
 
 from tilewright.machine.machine import Machine
@@ -37,6 +39,13 @@ def account_of(placed: Placed, machine: Machine) -> Account:
         dram_write_bytes=writes,
         engines=tuple(zip(names, uses, strict=True)),
     )
+
+
+def added_cycles(ends: Iterable[int]) -> list[int]:
+    """By how much each group moves the end of the run, given their ends in the plan's order: these
+    add up to the latency."""
+    reached = [0, *accumulate(ends, max)]
+    return [now - before for before, now in pairwise(reached)]
 
 
 def engine_names(machine: Machine) -> tuple[str, ...]:

@@ -7,57 +7,71 @@ from tilewright.program.columns import COMPUTE, COPY
 from tilewright.program.constants import Pack, channels_of
 from tilewright.program.cut import GroupCut, Index
 from tilewright.program.faults import LoweringError
-from tilewright.program.held import Held, Layout, Ways
+from tilewright.program.held import Held, Storage, Transfers
 from tilewright.program.regions import Region
-from tilewright.program.rows import Access, GroupRows, Outside, Row, Surroundings, Title
-from tilewright.program.tile_tables import OpTiles, Spot, ValueSpots, box_spot, spot_of
+from tilewright.program.rows import Access, GroupRows, Outside, Price, Row, Surroundings, Title
+from tilewright.program.tile_tables import (
+    OpTiles,
+    Spot,
+    ValueSpots,
+    box_spot,
+    spot_of,
+    whole_spot,
+)
 from tilewright.tiling.grid import Halo
 from tilewright.tiling.group import GroupTiles, TiledOp
 
 if TYPE_CHECKING:
-    from tilewright.program.context import Context, Work
+    from tilewright.program.context import Work
 
 
-def group_rows(context: "Context", cut: GroupCut, around: Surroundings) -> GroupRows:
+def group_rows(transfers: Transfers, cut: GroupCut, around: Surroundings) -> GroupRows:
     """The rows of a group in its surroundings."""
-    return _Builder(context, cut, around).build()
+    return _Builder(transfers, cut, around).build()
 
 
 class _Operator:
-    """An operator of the group: its tiles, and its operands and results by number."""
+    """An operator of the group: its tiles, and its operands and results by number; `given` are
+    results that the outside reads."""
 
     def __init__(
-        self, number: int, tiles: GroupTiles, tiled: TiledOp, values: dict[str, int]
+        self,
+        number: int,
+        tiles: GroupTiles,
+        tiled: TiledOp,
+        numbers: dict[str, int],
+        spots: dict[str, ValueSpots],
     ) -> None:
         self.number, self.ops, self.tiled = number, (number,), tiled
-        self.tiles = OpTiles(tiles, tiled)
-        self.inputs = [values.get(name, -1) for name in tiled.node.inputs]
-        self.shapes = [() if o is None else o.type.shape for o in tiled.op.inputs]
-        self.outputs = [values.get(name, -1) for name in tiled.node.outputs]
-        self.works: dict[tuple[object, int], Work] = {}
+        self.tiles = OpTiles(tiles, tiled, spots)
+        self.inputs = [numbers.get(name, -1) for name in tiled.node.inputs]
+        self.outputs = [numbers.get(name, -1) for name in tiled.node.outputs]
+        written = (n for n in tiled.node.outputs if n in spots and spots[n].write is not None)
+        self.given = [numbers[name] for name in written]
+        self.works: dict[Index, Work] = {}
+        self.prices: dict[tuple[Index, int], tuple[int, Price]] = {}
 
 
 class _Builder:
     """Builds the tiles of one group, and remembers what each holds for those that follow."""
 
-    def __init__(self, context: "Context", cut: GroupCut, around: Surroundings) -> None:
-        self.context, self.cut, self.around = context, cut, around
+    def __init__(self, transfers: Transfers, cut: GroupCut, around: Surroundings) -> None:
+        self.transfers, self.cut, self.around = transfers, cut, around
+        context = self.context = transfers.context
         self.names = cut.signature.names
         number = {name: k for k, name in enumerate(self.names)}
         self.made = GroupRows()
         tiles = cut.tiles
-        self.ways = Ways(context, self.names)
-        self.ops = [_Operator(k, tiles, tiled, number) for k, tiled in enumerate(tiles.ops)]
-        self.values = {
-            number[name]: ValueSpots(value, len(tiles.counts))
-            for name, value in tiles.values.items()
-        }
+        dims = len(tiles.counts)
+        spots = {name: ValueSpots(value, dims) for name, value in tiles.values.items()}
+        self.values = {number[name]: value for name, value in spots.items()}
+        self.ops = [_Operator(k, tiles, op, number, spots) for k, op in enumerate(tiles.ops)]
         self.packs = {
             value: pack for name, value in number.items() if (pack := context.packs.get(name))
         }
         self.cached = next((d for d, s in enumerate(tiles.splits) if s.halo is Halo.CACHE), None)
         self.held: dict[tuple[Index, int], dict[int, Held]] = {}
-        self.slots: dict[Outside, int] = {}
+        self.slots: dict[tuple[int, int], int] = {}
         self.mains: dict[int, Held] = {}
         self.packed: dict[tuple[int, int], _Packed] = {}
         self.regions = {
@@ -72,31 +86,28 @@ class _Builder:
             _Tile(self, turn, index, core).build()
         return self.made
 
-    def slot(self, outside: Outside) -> int:
+    def slot(self, value: int, core: int) -> int:
         """The slot of a buffer that others use too."""
-        known = self.slots.get(outside)
+        known = self.slots.get((value, core))
         if known is None:
-            known = self.slots[outside] = ~len(self.made.outside)
-            self.made.outside.append(outside)
+            known = self.slots[value, core] = ~len(self.made.outside)
+            self.made.outside.append(Outside(value, core))
         return known
 
     def _region(self, value: int, core: int, region: Region) -> Held:
         """A core's region of a resident value."""
-        name, spot = self.names[value], box_spot(region.box)
-        _, strides = self.context.local(name, spot.shape)
-        layout = Layout(self.context, name, strides, self.context.memory_of(core, name))
-        return Held(self.slot(Outside(value, core)), 0, spot, layout)
+        spot = box_spot(region.box.intervals)
+        _, storage = self.transfers.local(self.names[value], spot.shape, core)
+        return Held(self.slot(value, core), 0, spot, storage)
 
     def main(self, value: int) -> Held:
         """A value as it lies between groups."""
         known = self.mains.get(value)
         if known is None:
-            number, memory = self.around.main[value]
-            look = self.context.tables.looks[number]
-            spot = Spot((0,) * len(look.shape), look.shape, look.shape)
-            layout = Layout(self.context, self.names[value], look.strides, memory)
-            known = Held(self.slot(Outside(value, -1)), 0, spot, layout)
-            self.mains[value] = known
+            look, memory = self.around.main[value]
+            spot = whole_spot(self.context.tables.looks[look].shape)
+            storage = self.transfers.between(self.names[value], look, memory)
+            known = self.mains[value] = Held(self.slot(value, -1), 0, spot, storage)
         return known
 
     def before(self, index: Index, core: int, value: int) -> tuple[int, Held] | None:
@@ -114,13 +125,17 @@ class _Builder:
                 return home, found
         return None
 
-    def work(self, op: _Operator, index: Index, core: int) -> "Work":
-        """The work of a tile on a core, found out once for all tiles that look the same."""
-        key = (op.tiles.kind(index), core)
-        known = op.works.get(key)
-        if known is None:
-            known = op.works[key] = self.context.work(op.tiled, op.tiles.tile(index), core)
-        return known
+    def work(self, op: _Operator, index: Index, core: int) -> tuple["Work", int, Price]:
+        """The work of a tile, its number on a core and what it costs there, found out once for all
+        tiles that look the same."""
+        kind = op.tiles.kind(index)
+        work = op.works.get(kind)
+        if work is None:
+            work = op.works[kind] = self.context.work(op.tiled, op.tiles.tile(index))
+        priced = op.prices.get((kind, core))
+        if priced is None:
+            priced = op.prices[kind, core] = self.context.tables.works.best(core, work.load)
+        return work, *priced
 
     def pack(self, op: _Operator, pack: Pack, core: int) -> "_Packed":
         """How weights and bias of an operator lie together, in the main memory and on a core."""
@@ -129,95 +144,113 @@ class _Builder:
             inputs, context = op.tiled.node.inputs, self.context
             memory = context.memory_of(core, pack.weights)
             step = (pack.row * pack.item, pack.item)
-            parts: list[tuple[int, int, Layout]] = []
+            parts: list[tuple[int, int, Storage]] = []
             for name, (offset, strides) in pack.places.items():
-                layout = Layout(context, name, strides, memory)
-                parts.append((inputs.index(name), offset, layout))
+                parts.append((inputs.index(name), offset, Storage(context, name, strides, memory)))
             known = self.packed[op.number, core] = _Packed(
                 op.inputs[parts[0][0]],
-                Layout(context, pack.weights, step, context.main),
-                Layout(context, pack.weights, step, memory),
+                Storage(context, pack.weights, step, context.main),
+                memory,
                 tuple(parts),
             )
         return known
 
 
 class _Packed(NamedTuple):
-    """Weights and bias, row by row: where they come from, where they go, and each of the two (its
-    operand, first byte and layout)."""
+    """Weights and bias, row by row: where they come from, the memory they go to, and each of the
+    two (its operand, first byte and how it lies)."""
 
     value: int
-    source: Layout
-    target: Layout
-    parts: tuple[tuple[int, int, Layout], ...]
+    source: Storage
+    memory: int
+    parts: tuple[tuple[int, int, Storage], ...]
 
 
 class _Tile:
     """Builds one tile of one group on one core."""
 
+    __slots__ = (
+        "buffers",
+        "core",
+        "held",
+        "index",
+        "parent",
+        "rows",
+        "transfers",
+        "turn",
+        "values",
+    )
+
     def __init__(self, parent: _Builder, turn: int, index: Index, core: int) -> None:
-        self.parent, self.ways = parent, parent.ways
+        self.parent, self.transfers, self.values = parent, parent.transfers, parent.values
         self.turn, self.index, self.core = turn, index, core
         self.rows, self.buffers = parent.made.rows, parent.made.buffers
-        self.held = parent.held.setdefault((index, core), {})
+        self.held = parent.held[index, core] = {}
 
     def build(self) -> None:
         """All operators of the tile."""
-        values, index = self.parent.values, self.index
+        index = self.index
         for op in self.parent.ops:
             if op.tiles.computes(index):
                 self._operator(op)
-            for value in op.outputs:
-                if value in values and values[value].gives(index):
-                    self._give(op, value)
+            for value in op.given:
+                spot = self.values[value].given(index)
+                if spot is not None and 0 not in spot.shape:
+                    self._give(op, value, spot)
 
     def _operator(self, op: _Operator) -> None:
-        index = self.index
-        work = self.parent.work(op, index, self.core)
+        index, pick = self.index, op.tiles.outputs
+        work, number, price = self.parent.work(op, index, self.core)
         reads = [self._operand(op, operand) for operand in work.operands]
-        writes = [self._result(op, op.outputs[k], op.tiles.output(index, k)) for k in work.results]
+        writes = [self._result(op, op.outputs[k], pick[k](index)) for k in work.results]
         self.rows.append(
-            Row(COMPUTE, work.price, op.ops, self.turn, reads, writes, Title.OPERATOR, work.number)
+            Row(COMPUTE, price, op.ops, self.turn, reads, writes, Title.OPERATOR, number)
         )
 
     def _operand(self, op: _Operator, operand: int) -> Access:
         """An operand from where it is: held by the tile, resident, or loaded."""
-        parent, value = self.parent, op.inputs[operand]
-        spot = op.tiles.input(self.index, operand, op.shapes[operand])
+        value = op.inputs[operand]
+        spot = op.tiles.inputs[operand](self.index)
         held = self.held.get(value)
-        if held is None and value in parent.values:
-            held = self._keep(op, value, parent.values[value].have(self.index), None)
-        if held is None and (value, op.number) not in parent.around.reloads:
+        if held is None:
+            held = self._brought(op, value, spot)
+        return held.part(spot)
+
+    def _brought(self, op: _Operator, value: int, spot: Spot) -> Held:
+        """A value that the tile does not have yet."""
+        parent, held = self.parent, None
+        spots = self.values.get(value)
+        if spots is not None:
+            return self._keep(op, value, spots.have(self.index), None)
+        if parent.regions and (value, op.number) not in parent.around.reloads:
             held = parent.regions.get((value, self.core))
         if held is None and value in parent.packs:
             held = self._packed(op, value)
         if held is None:
             held = self._local(value, spot)
             self._copy(Title.LOAD, op, value, parent.main(value), held, spot)
-        return held.part(spot)
+        return held
 
     def _packed(self, op: _Operator, value: int) -> Held | None:
         """Load weights and bias of the tile's channels by one copy, where they lie together; None
         where the tile needs anything but whole rows of them."""
         parent, pack = self.parent, self.parent.packs[value]
-        packed = parent.pack(op, pack, self.core)
-        spots = [
-            op.tiles.input(self.index, operand, op.shapes[operand])
-            for operand, _, _ in packed.parts
-        ]
+        first, source, memory, parts = parent.pack(op, pack, self.core)
+        pick = op.tiles.inputs
+        spots = [pick[operand](self.index) for operand, _, _ in parts]
         channels = channels_of(pack, *[(spot.starts, spot.stops) for spot in spots])
         if channels is None:
             return None
-        first, count = channels
-        size, memory = pack.bytes(count), packed.target.memory
-        self.ways.check(pack.weights, size, memory)
-        slot = self._buffer(packed.value, size, memory)
-        for spot, (operand, offset, layout) in zip(spots, packed.parts, strict=True):
-            self.held[op.inputs[operand]] = Held(slot, offset, spot, layout)
-        look = packed.source.look((count, pack.row))
-        source = (parent.slot(Outside(packed.value, -1)), first * packed.source.strides[0], look)
-        ends = (packed.source.memory, memory)
-        self._transfer(Title.LOAD_PACK, op, packed.value, source, (slot, 0, look), ends)
+        channel, count = channels
+        size = pack.bytes(count)
+        self.transfers.check(pack.weights, size, memory)
+        slot = self._buffer(first, size, memory)
+        for spot, (operand, offset, storage) in zip(spots, parts, strict=True):
+            self.held[op.inputs[operand]] = Held(slot, offset, spot, storage)
+        look = source.look((count, pack.row))
+        read = (parent.slot(first, -1), channel * source.strides[0], look)
+        ends = (source.memory, memory)
+        self._transfer(Title.LOAD_PACK, op, first, read, (slot, 0, look), ends)
         return self.held[value]
 
     def _buffer(self, value: int, size: int, memory: int) -> int:
@@ -227,14 +260,16 @@ class _Tile:
 
     def _local(self, value: int, spot: Spot) -> Held:
         """Bytes for a region of a value."""
-        size, layout = self.ways.room(value, spot.shape, self.core)
-        return Held(self._buffer(value, size, layout.memory), 0, spot, layout)
+        name = self.parent.names[value]
+        size, storage = self.transfers.local(name, spot.shape, self.core)
+        self.transfers.check(name, size, storage.memory)
+        return Held(self._buffer(value, size, storage.memory), 0, spot, storage)
 
     def _copy(
         self, title: Title, op: _Operator, value: int, source: Held, target: Held, spot: Spot
     ) -> None:
         """Copy a region from one place to another."""
-        ends = (source.layout.memory, target.layout.memory)
+        ends = (source.storage.memory, target.storage.memory)
         self._transfer(title, op, value, source.part(spot), target.part(spot), ends)
 
     def _transfer(
@@ -247,37 +282,24 @@ class _Tile:
         ends: tuple[int, int],
     ) -> None:
         """A copy between two memories, over every stop between."""
-        for leg in self.ways.legs(value, *ends, read[2], written[2]):
-            there = written
-            if leg.look >= 0:
-                there = (self._buffer(value, leg.size, leg.target), 0, leg.look)
+        name, turn, ops = self.parent.names[value], self.turn, op.ops
+        for leg in self.transfers.legs(name, *ends, read[2], written[2]):
+            source, target, price, size, look = leg
+            there = written if look < 0 else (self._buffer(value, size, target), 0, look)
             self.rows.append(
-                Row(
-                    COPY,
-                    leg.price,
-                    op.ops,
-                    self.turn,
-                    [read],
-                    [there],
-                    title,
-                    -1,
-                    leg.source,
-                    leg.target,
-                    value,
-                )
+                Row(COPY, price, ops, turn, [read], [there], title, -1, source, target, value)
             )
             read = there
 
     def _result(self, op: _Operator, value: int, spot: Spot) -> Access:
         """Where a result goes: into its region if nothing else needs more of it, else by itself."""
-        spots, region = self.parent.values[value], self.parent.regions.get((value, self.core))
+        spots, region = self.values[value], self.parent.regions.get((value, self.core))
         have = spots.have(self.index)
-        if region is not None and spots.write is not None and spot == have:
-            given = spots.gives(self.index) and spots.write(self.index) == spot
-            if given and region.spot.covers(spot):
-                access = region.part(spot)
-                self.held[value] = Held(access[0], access[1], spot, region.layout)
-                return access
+        whole = region is not None and spot == have == spots.given(self.index)
+        if region is not None and whole and region.spot.covers(spot):
+            access = region.part(spot)
+            self.held[value] = Held(access[0], access[1], spot, region.storage)
+            return access
         return self._keep(op, value, have, spot).part(spot)
 
     def _keep(self, op: _Operator, value: int, have: Spot, computed: Spot | None) -> Held:
@@ -297,21 +319,17 @@ class _Tile:
         self._copy(Title.KEEP, op, value, before[1], held, kept)
         return held
 
-    def _give(self, op: _Operator, value: int) -> None:
+    def _give(self, op: _Operator, value: int, spot: Spot) -> None:
         """Hand a result to who needs it outside the tile: other groups' regions, the main
         memory."""
-        parent, spots = self.parent, self.parent.values[value]
-        spot = None if spots.write is None else spots.write(self.index)
-        if spot is None or 0 in spot.shape:
-            return
+        parent, cut = self.parent, self.parent.cut
         held = self.held.get(value)
         if held is None:  # all of it computed by earlier tiles, this part not given yet
-            held = self._keep(op, value, spots.have(self.index), None)
+            held = self._keep(op, value, self.values[value].have(self.index), None)
+        first = self.core == cut.cores[0]
         own = parent.regions.get((value, self.core))
         if own is not None and own.part(spot) != held.part(spot):
             self._copy(Title.KEEP, op, value, held, own, spot)
-        cut = parent.cut
-        first = self.core == cut.cores[0]
         for core, region in parent.around.regions.get(value, {}).items():
             computed = cut.replicated and (not first or core in cut.cores)  # its own
             if computed or core == self.core or region.read is None:

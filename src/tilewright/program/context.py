@@ -14,7 +14,6 @@ from tilewright.program.constants import constant_view, immediate, packs_of
 from tilewright.program.faults import LoweringError
 from tilewright.program.layout import Layouts
 from tilewright.program.program import View
-from tilewright.program.rows import Price
 from tilewright.program.signature import Signatures
 from tilewright.program.tables import Look, tables_of
 from tilewright.tiling.group import TiledOp
@@ -23,13 +22,12 @@ Ints = tuple[int, ...]
 
 
 class Work(NamedTuple):
-    """What tiles that look alike have in common: the operands they read and the outputs they write,
-    by number; the number of their work, and what it costs."""
+    """What tiles that look alike have in common: what an engine does, and the operands they read
+    and the outputs they write, by number."""
 
-    number: int
+    load: Workload
     operands: Ints
     results: Ints
-    price: Price
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +53,7 @@ class Context:
         self.main = self.tables.hardware.main
         self.usable: list[int] = self.tables.hardware.usable.tolist()
         self.home: list[int] = self.tables.hardware.home.tolist()
-        self._works: dict[tuple[int, int, object], Work] = {}
-        self._tasks: dict[tuple[int, object], tuple[Workload, Ints, Ints]] = {}
+        self._works: dict[tuple[int, object], Work] = {}
         self._locals: dict[tuple[int, Ints], tuple[int, Ints]] = {}
         self._kinds = {name: kind.dtype for name, kind in graph.types.items()}
         self._items: dict[str, int] = {}
@@ -165,25 +162,15 @@ class Context:
         reach = sum((n - 1) * s for n, s in zip(look.shape, look.strides, strict=True))
         return max(1, reach + look.item)
 
-    def work(self, tiled: TiledOp, tile: Tile, core: int) -> Work:
-        """The work of a tile on a core, found out once for all that look the same."""
-        node = self.signatures.node(self.graph.index[tiled.node.name])
-        look = _look(tiled, tile)
-        known = self._works.get((node, core, look))
+    def work(self, tiled: TiledOp, tile: Tile) -> Work:
+        """The work of a tile, found out once for all that look the same."""
+        key = (self.signatures.node(self.graph.index[tiled.node.name]), _look(tiled, tile))
+        known = self._works.get(key)
         if known is None:
-            known = self._new_work((node, look), tiled, tile, core)
-            self._works[node, core, look] = known
-        return known
-
-    def _new_work(self, key: tuple[int, object], tiled: TiledOp, tile: Tile, core: int) -> Work:
-        known = self._tasks.get(key)
-        if known is None:
-            work = workload_of(tiled.spec, tiled.op, tile, self.dtype, tiled.access[0])
+            load = workload_of(tiled.spec, tiled.op, tile, self.dtype, tiled.access[0])
             operands = operands_of(self.graph, tiled, tile)
-            known = self._tasks[key] = (work, operands, results_of(tile))
-        work, operands, results = known
-        number, price = self.tables.works.best(core, work)
-        return Work(number, operands, results, price)
+            known = self._works[key] = Work(load, operands, results_of(tile))
+        return known
 
 
 def operands_of(graph: Graph, tiled: TiledOp, tile: Tile) -> Ints:

@@ -8,7 +8,7 @@ from tilewright.geometry.box import Box
 from tilewright.geometry.interval import Interval
 from tilewright.plan.plan import GroupPlan
 from tilewright.program.signature import Signature
-from tilewright.tiling.grid import Cut
+from tilewright.tiling.grid import Cut, shares
 from tilewright.tiling.group import GroupTiles, ValueTiles
 
 Index = tuple[int, ...]
@@ -31,6 +31,13 @@ class GroupCut:
     inner: frozenset[int]
     reads: Hulls
     writes: Hulls
+
+
+def lots_of(plan: GroupPlan, cores: Sequence[int]) -> tuple[int, int] | None:
+    """The dimension whose parts are divided among cores, and among how many."""
+    if plan.core_split is None or plan.replicated:
+        return None
+    return plan.core_split, len(cores)
 
 
 def cut_of(
@@ -65,10 +72,8 @@ def _ranges(
         return {core: range(1) for core in cores}
     if core_split is None:
         return {cores[0]: range(1)}
-    parts = counts[core_split]
-    begins = [-(-turn * parts // len(cores)) for turn in range(len(cores) + 1)]
-    rows = {core: range(begins[k], begins[k + 1]) for k, core in enumerate(cores)}
-    return {core: row for core, row in rows.items() if row}
+    rows = zip(cores, shares(counts[core_split], len(cores)), strict=True)
+    return {core: row for core, row in rows if row}
 
 
 def _hull(cuts: Iterable[Cut], core_split: int | None, taken: range) -> Box:
@@ -76,6 +81,9 @@ def _hull(cuts: Iterable[Cut], core_split: int | None, taken: range) -> Box:
     found: list[Interval] = []
     for cut in cuts:
         some = cut.intervals
+        if len(some) == 1:
+            found.append(some[0] if some[0][0] < some[0][1] else Interval(0, 0))
+            continue
         if cut.dim is not None and cut.dim == core_split:
             some = some[taken.start : taken.stop]
         there = [interval for interval in some if interval[0] < interval[1]]

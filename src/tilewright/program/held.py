@@ -2,6 +2,7 @@
 extents and layouts, which the tiles of a group have in common; only offsets are a tile's own."""
 
 from math import prod
+from operator import mul, sub
 from typing import TYPE_CHECKING, NamedTuple
 
 from tilewright.geometry.box import Ints
@@ -13,8 +14,8 @@ if TYPE_CHECKING:
     from tilewright.program.context import Context
 
 
-class Layout:
-    """How a value lies in a memory; `looks` are the numbers of regions of it, by their extents."""
+class Storage:
+    """How values lie in a memory; `looks` are the numbers of regions of them, by their extents."""
 
     __slots__ = ("context", "looks", "memory", "name", "strides")
 
@@ -36,16 +37,17 @@ class Held(NamedTuple):
     slot: int
     base: int
     spot: Spot
-    layout: Layout
+    storage: Storage
 
     def part(self, spot: Spot) -> Access:
         """A region of it."""
-        offset = self.base
-        if spot is not self.spot:
-            ends = zip(spot.starts, self.spot.starts, self.layout.strides, strict=True)
-            for start, origin, stride in ends:
-                offset += (start - origin) * stride
-        return self.slot, offset, self.layout.look(spot.shape)
+        slot, offset, own, storage = self
+        look = storage.looks.get(spot.shape)
+        if look is None:
+            look = storage.look(spot.shape)
+        if spot is not own:
+            offset += sum(map(mul, map(sub, spot.starts, own.starts), storage.strides))
+        return slot, offset, look
 
 
 class Leg(NamedTuple):
@@ -59,24 +61,31 @@ class Leg(NamedTuple):
     look: int = -1
 
 
-class Ways:
-    """Room in cores' memories, and copies between memories, for the tiles of one group."""
+class Transfers:
+    """Bytes in cores' memories, and copies between memories, of all values that are alike."""
 
-    def __init__(self, context: "Context", names: tuple[str, ...]) -> None:
-        self.context, self.names = context, names
-        self._rooms: dict[tuple[int, Ints, int], tuple[int, Layout]] = {}
+    def __init__(self, context: "Context") -> None:
+        self.context = context
+        self._local: dict[tuple[int, Ints, int], tuple[int, Storage]] = {}
+        self._between: dict[tuple[int, int], Storage] = {}
         self._legs: dict[tuple[int, int, int, int], tuple[Leg, ...]] = {}
 
-    def room(self, value: int, shape: Ints, core: int) -> tuple[int, Layout]:
+    def local(self, name: str, shape: Ints, core: int) -> tuple[int, Storage]:
         """Bytes for a region of a value in the memory of a core, and how it lies there."""
-        known = self._rooms.get((value, shape, core))
+        key = (self.context.signatures.value(name), shape, core)
+        known = self._local.get(key)
         if known is None:
-            name = self.names[value]
             size, strides = self.context.local(name, shape)
             memory = self.context.memory_of(core, name)
-            self.check(name, size, memory)
-            known = (size, Layout(self.context, name, strides, memory))
-            self._rooms[value, shape, core] = known
+            known = self._local[key] = (size, Storage(self.context, name, strides, memory))
+        return known
+
+    def between(self, name: str, look: int, memory: int) -> Storage:
+        """How a value that looks so lies between groups."""
+        known = self._between.get((look, memory))
+        if known is None:
+            strides = self.context.tables.looks[look].strides
+            known = self._between[look, memory] = Storage(self.context, name, strides, memory)
         return known
 
     def check(self, name: str, size: int, memory: int) -> None:
@@ -89,15 +98,13 @@ class Ways:
                 "cut its group into more tiles"
             )
 
-    def legs(
-        self, value: int, source: int, target: int, read: int, written: int
-    ) -> tuple[Leg, ...]:
+    def legs(self, name: str, source: int, target: int, read: int, written: int) -> tuple[Leg, ...]:
         """A copy between memories, of views that lie so: on the links that lead there."""
         key = (source, target, read, written)
         known = self._legs.get(key)
         if known is None:
             hops = self.context.hops(source, target)
-            known = self._legs[key] = self._over(self.names[value], source, hops, read, written)
+            known = self._legs[key] = self._over(name, source, hops, read, written)
         return known
 
     def _over(self, name: str, memory: int, hops: Ints, look: int, written: int) -> tuple[Leg, ...]:

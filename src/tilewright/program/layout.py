@@ -47,24 +47,27 @@ def image_values(graph: Graph) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class Layouts:
-    """Element sizes and layouts of a network's tensors under one machine and element type."""
+    """Element sizes and layouts of a network's tensors under one machine and element type: floats
+    have `float_bits`, `outer` are values of the caller."""
 
     graph: Graph
     machine: Machine
     dtype: str
     images: frozenset[str]
+    outer: frozenset[str]
+    float_bits: int
 
     @staticmethod
     def of(graph: Graph, machine: Machine, dtype: str) -> "Layouts":
         """Layouts of a network."""
-        return Layouts(graph, machine, dtype, image_values(graph))
+        outer = frozenset((*graph.inputs, *graph.outputs, *graph.constants))
+        return Layouts(graph, machine, dtype, image_values(graph), outer, element_bits(dtype))
 
     def item(self, name: str) -> int:
         """Bytes of one element where it lies: floats in the planned type, everything else as it is,
         each in whole bytes."""
-        kind = self.graph.types[name]
-        bits = element_bits(self.dtype) if kind.dtype in FLOATS else BITS[kind.dtype]
-        return max(1, bits // 8)
+        dtype = self.graph.types[name].dtype
+        return max(1, (self.float_bits if dtype in FLOATS else BITS[dtype]) // 8)
 
     def moved(self, name: str, elements: int) -> int:
         """Bytes that move with so many elements: those of less than a byte share bytes."""
@@ -104,8 +107,8 @@ class Layouts:
     def main_view(self, buffer: int, name: str) -> View:
         """How a value lies in the main memory: inner ones have their channels aligned, those of
         the caller have not."""
-        outer = {*self.graph.inputs, *self.graph.outputs, *self.graph.constants}
-        return self.view(buffer, name, self.graph.types[name].shape, aligned=name not in outer)
+        aligned = name not in self.outer
+        return self.view(buffer, name, self.graph.types[name].shape, aligned=aligned)
 
 
 def part(view: View, outer: Box, inner: Box) -> View:

@@ -13,8 +13,9 @@ from tilewright.plan.plan import GroupPlan, Place, Plan, group_label
 from tilewright.program.block import Block, block_of
 from tilewright.program.build import group_rows
 from tilewright.program.context import Context, Lying
-from tilewright.program.cut import GroupCut, cut_of
+from tilewright.program.cut import GroupCut, cut_of, lots_of
 from tilewright.program.faults import LoweringError
+from tilewright.program.held import Transfers
 from tilewright.program.linking import Kept, Linked, Site, joined
 from tilewright.program.main_memory import Main, main_of
 from tilewright.program.main_rows import main_rows
@@ -72,6 +73,7 @@ class Lowering:
             overlapping=PIPELINING.name not in without,
         )
         self.shared = Shared(self.context)
+        self.transfers = Transfers(self.context)
         self._entries: dict[GroupPlan, Entry] = {}
         self._same: dict[int, Entry] = {}
         self._cuts: dict[Hashable, tuple[int, GroupCut]] = {}
@@ -152,7 +154,8 @@ class Lowering:
         if known is None:
             ops = typed_group(self.graph, members)
             exported = {signature.names[k]: inside for k, inside in signature.exported}
-            tiles = cut_ops(self.graph, ops, exported, group.splits)
+            lots = lots_of(group, cores)
+            tiles = cut_ops(self.graph, ops, exported, group.splits, lots=lots)
             known = len(self._cuts), cut_of(signature, tiles, group, cores)
             self._cuts[key] = known
             self._numbered[known[0]] = known[1]
@@ -222,7 +225,7 @@ class Lowering:
         if known is None:
             regions = {value: resident.regions for value, resident in kept.items()}
             around = Surroundings(looks, regions, frozenset(reloads))
-            made = group_rows(self.context, cut, around)
+            made = group_rows(self.transfers, cut, around)
             for step in self.passes:
                 step.run(self.context, cut.tiles.ops, made)
             known = block_of(made, self.context.tables, pipelined=self.switches.overlapping)

@@ -10,7 +10,7 @@ from tilewright.plan.plan import GroupPlan, Place
 from tilewright.program.columns import COPY, WHOLE, Needs
 from tilewright.program.constants import immediate
 from tilewright.program.context import operands_of, results_of
-from tilewright.program.cut import cut_of
+from tilewright.program.cut import cut_of, lots_of
 from tilewright.program.kernels.order import Issued
 from tilewright.program.linking import Linked
 from tilewright.program.lowering import Lowering
@@ -56,9 +56,10 @@ class _Group:
         if plan.place is Place.CORES:
             self.ops = typed_group(self.graph, members)
             exported = {signature.names[k]: inside for k, inside in signature.exported}
-            self.tiles = cut_ops(self.graph, self.ops, exported, plan.splits)
-            cut = cut_of(signature, self.tiles, plan, lowering.cores_of(plan))
-            cores = lowering.machine.cores
+            used, cores = lowering.cores_of(plan), lowering.machine.cores
+            lots = lots_of(plan, used)
+            self.tiles = cut_ops(self.graph, self.ops, exported, plan.splits, lots=lots)
+            cut = cut_of(signature, self.tiles, plan, used)
             self.labels = [
                 (".".join(map(str, index)) or "0")
                 + (f"/{cores[core].name}" if plan.replicated else "")

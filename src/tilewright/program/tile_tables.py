@@ -1,17 +1,18 @@
 """Regions of tiles, looked up axis by axis: cuts are separable, so a grid of any size has a row per
 axis and position. Tiles at the same positions along the dimensions that matter share one region."""
 
-from collections.abc import Callable, Sequence
-from operator import sub
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from operator import itemgetter, sub
 from typing import NamedTuple
 
 from tilewright.geometry.box import Box, Ints
+from tilewright.geometry.interval import Interval
 from tilewright.graph.ops.spec import Tile
 from tilewright.program.cut import Index
 from tilewright.tiling.grid import Cut
 from tilewright.tiling.group import GroupTiles, TiledOp, ValueTiles
 
-_Axis = tuple[int | None, list[int], list[int]]
+_Axis = tuple[int | None, Sequence[Interval]]
 
 
 class Spot(NamedTuple):
@@ -28,10 +29,14 @@ class Spot(NamedTuple):
 
     def common(self, box: Box) -> "Spot | None":
         """What of it lies in a box, None where that is nothing."""
-        starts = tuple([max(a, i.start) for a, i in zip(self.starts, box, strict=True)])
-        stops = tuple([min(b, i.stop) for b, i in zip(self.stops, box, strict=True)])
+        starts = tuple([max(a, i[0]) for a, i in zip(self.starts, box.intervals, strict=True)])
+        stops = tuple([min(b, i[1]) for b, i in zip(self.stops, box.intervals, strict=True)])
         found = spot_of(starts, stops)
-        return found if all(extent > 0 for extent in found.shape) else None
+        return found if min(found.shape, default=1) > 0 else None
+
+
+Pick = Callable[[Index], Spot]
+"""The region of a value that the tile at a position has to do with."""
 
 
 def spot_of(starts: Ints, stops: Ints) -> Spot:
@@ -39,45 +44,46 @@ def spot_of(starts: Ints, stops: Ints) -> Spot:
     return Spot(starts, stops, tuple(map(sub, stops, starts)))
 
 
-def box_spot(box: Box) -> Spot:
+def box_spot(intervals: Collection[Interval]) -> Spot:
     """A box as a region; where it is empty, nothing from its start on."""
-    return spot_of(tuple([i.start for i in box]), tuple([max(i) for i in box]))
+    starts = tuple([start for start, _ in intervals])
+    stops = tuple([stop if stop > start else start for start, stop in intervals])
+    return Spot(starts, stops, tuple(map(sub, stops, starts)))
 
 
-class Picker:
-    """The regions of one value over the tiles of a grid."""
-
-    def __init__(self, axes: Sequence[_Axis]) -> None:
-        self._axes = axes
-        self._dims = tuple(sorted({dim for dim, _, _ in axes if dim is not None}))
-        self._known: dict[Index, Spot] = {}
-
-    def at(self, index: Index) -> Spot:
-        """The region of a tile."""
-        key = index if len(self._dims) == len(index) else tuple([index[d] for d in self._dims])
-        known = self._known.get(key)
-        if known is None:
-            starts: list[int] = []
-            stops: list[int] = []
-            for dim, first, last in self._axes:
-                at = 0 if dim is None else index[dim]
-                starts.append(first[at])
-                stops.append(last[at])
-            known = self._known[key] = spot_of(tuple(starts), tuple(stops))
-        return known
+def whole_spot(shape: Ints) -> Spot:
+    """All of a value."""
+    return Spot((0,) * len(shape), shape, shape)
 
 
-def picker_of(cuts: Sequence[Cut]) -> Picker:
-    """The regions of a value that is cut so."""
-    axes = [
-        (
-            cut.dim,
-            [interval.start for interval in cut.intervals],
-            [max(interval) for interval in cut.intervals],
-        )
-        for cut in cuts
-    ]
-    return Picker(axes)
+def picker(axes: Sequence[_Axis]) -> Pick:
+    """The regions of a value that is cut so along its axes."""
+    dims = sorted({dim for dim, _ in axes if dim is not None})
+    if not dims:
+        only = box_spot([row[0] for _, row in axes])
+        return lambda index: only
+    driving = itemgetter(*dims)
+    known: dict[Hashable, Spot] = {}
+
+    def at(index: Index) -> Spot:
+        key = driving(index)
+        spot = known.get(key)
+        if spot is None:
+            taken = [row[0 if dim is None else index[dim]] for dim, row in axes]
+            spot = known[key] = box_spot(taken)
+        return spot
+
+    return at
+
+
+def _axes_of(cuts: Sequence[Cut]) -> list[_Axis]:
+    return [(cut.dim, cut.intervals) for cut in cuts]
+
+
+def _cut_picker(cuts: Sequence[Cut], known: "ValueSpots") -> Pick:
+    """The regions of a value that is cut so, the known ones of it where these are the same."""
+    axes = _axes_of(cuts)
+    return known.have if axes == known.axes else picker(axes)
 
 
 class ValueSpots:
@@ -85,74 +91,95 @@ class ValueSpots:
     it gives to the outside (`write`, None: nothing)."""
 
     def __init__(self, value: ValueTiles, dims: int) -> None:
-        self.have = picker_of(value.have).at
-        same = value.write == value.have
-        self.write: Callable[[Index], Spot] | None = None
-        if value.write is not None:
-            self.write = self.have if same else picker_of(value.write).at
+        self.axes = _axes_of(value.have)
+        self.have = picker(self.axes)
+        self.write = None if value.write is None else _cut_picker(value.write, self)
         self.once = value.once
         driven = {cut.dim for cut in value.have}
         self._idle = [dim for dim in range(dims) if dim not in driven]
 
-    def gives(self, index: Index) -> bool:
-        """Whether this tile is the one that gives its part to the outside."""
-        if self.write is None or not self._idle:
-            return self.write is not None
-        return not any(index[dim] for dim in self._idle)
+    def given(self, index: Index) -> Spot | None:
+        """What this tile gives to the outside: the first along dimensions that do not matter."""
+        if self.write is None or (self._idle and any(index[dim] for dim in self._idle)):
+            return None
+        return self.write(index)
 
 
 class OpTiles:
-    """The tiles of one operator of a group."""
+    """The tiles of one operator of a group: `inputs` and `outputs` are regions by position, of an
+    input that is no data all of it."""
 
-    def __init__(self, tiles: GroupTiles, tiled: TiledOp) -> None:
+    def __init__(self, tiles: GroupTiles, tiled: TiledOp, spots: Mapping[str, ValueSpots]) -> None:
         self.tiles, self.tiled = tiles, tiled
         values = [tiles.values.get(name) if name else None for name in tiled.node.outputs]
-        self._known: dict[Index, Tile | None] = {}
-        self._inputs: list[Picker | None] | None = None
+        self._tiles: dict[Index, Tile | None] = {}
+        self._kinds: list[Sequence[int]] | None = None
+        self._once: Ints = ()
         if len(values) == 1 and values[0] is not None:
-            self._separable(values[0])
+            self._separable(values[0], spots)
+        else:
+            count = len(tiled.op.inputs)
+            self.outputs = [self._box_picker(k, written=True) for k in range(len(values))]
+            self.inputs = [self._box_picker(k, written=False) for k in range(count)]
 
-    def _separable(self, value: ValueTiles) -> None:
+    def _separable(self, value: ValueTiles, spots: Mapping[str, ValueSpots]) -> None:
         """An operator with one result: everything is found axis by axis."""
         self._once = tuple(value.once)
-        self._output = picker_of(value.compute)
-        self._inputs = []
-        facts: list[list[list[object]]] = [[[] for _ in range(n)] for n in self.tiles.counts]
+        node = self.tiled.node
+        self.outputs = [_cut_picker(value.compute, spots[node.outputs[0]])]
+        self.inputs: list[Pick] = []
+        facts: list[list[list[object]]] = [[] for _ in self.tiles.counts]
         for cut in value.compute:
             if cut.dim is not None:
-                for at, interval in enumerate(cut.intervals):
-                    facts[cut.dim][at].append(interval.length)
-        for rows in self.tiles.reaches[self.tiled.node.name]:
+                facts[cut.dim].append([stop - start for start, stop in cut.intervals])
+        for position, rows in enumerate(self.tiles.reaches[node.name]):
             if rows is None:
-                self._inputs.append(None)
+                self.inputs.append(self._all_of(position))
                 continue
             axes: list[_Axis] = []
             for dim, reaches in rows:
-                starts = [reach.interval.start for reach in reaches]
-                stops = [max(reach.interval) for reach in reaches]
-                axes.append((dim, starts, stops))
+                axes.append((dim, tuple([reach[0] for reach in reaches])))
                 if dim is not None:
-                    for at, (interval, before, after) in enumerate(reaches):
-                        facts[dim][at].append((interval.length, before, after))
-            self._inputs.append(Picker(axes))
+                    facts[dim].append(
+                        [(i[1] - i[0], before, after) for i, before, after in reaches]
+                    )
+            inner = spots.get(node.inputs[position])
+            same = inner is not None and axes == inner.axes
+            self.inputs.append(inner.have if inner is not None and same else picker(axes))
         moves = self.tiled.spec.family == "layout"  # its steps may say from where they take
-        self._kinds: list[Sequence[int]] = []
-        for row in facts:
+        self._kinds = []
+        for count, columns in zip(self.tiles.counts, facts, strict=True):
             seen: dict[tuple[object, ...], int] = {}
-            numbers = [seen.setdefault(tuple(entry), len(seen)) for entry in row]
-            self._kinds.append(range(len(row)) if moves else numbers)
+            entries = zip(*columns, strict=True) if columns else [()] * count
+            numbers = [seen.setdefault(entry, len(seen)) for entry in entries]
+            self._kinds.append(range(count) if moves else numbers)
+
+    def _all_of(self, position: int) -> Pick:
+        operand = self.tiled.op.inputs[position]
+        spot = whole_spot(() if operand is None else operand.type.shape)
+        return lambda index: spot
+
+    def _box_picker(self, position: int, *, written: bool) -> Pick:
+        """Regions of an operator with several results: its tiles know them."""
+
+        def at(index: Index) -> Spot:
+            tile = self.tile(index)
+            box = tile.outputs[position] if written else tile.input_box(position)
+            return self._all_of(position)(index) if box is None else box_spot(box.intervals)
+
+        return at
 
     def computes(self, index: Index) -> bool:
         """Whether the tile at this position has anything to compute."""
-        if self._inputs is None:
+        if self._kinds is None:
             return self._tile(index) is not None
         if self._once and any(index[dim] for dim in self._once):
             return False
-        return 0 not in self._output.at(index).shape
+        return 0 not in self.outputs[0](index).shape
 
-    def kind(self, index: Index) -> object:
+    def kind(self, index: Index) -> Index:
         """Equal for tiles whose work is the same: extents and padding, not where they lie."""
-        if self._inputs is None:
+        if self._kinds is None:
             return index
         return tuple([row[at] for row, at in zip(self._kinds, index, strict=True)])
 
@@ -163,26 +190,6 @@ class OpTiles:
         return found
 
     def _tile(self, index: Index) -> Tile | None:
-        if index not in self._known:
-            self._known[index] = self.tiles.tile(self.tiled, index)
-        return self._known[index]
-
-    def output(self, index: Index, position: int) -> Spot:
-        """What the tile writes of an output."""
-        if self._inputs is not None:
-            return self._output.at(index)
-        box = self.tile(index).outputs[position]
-        assert box is not None
-        return box_spot(box)
-
-    def input(self, index: Index, operand: int, shape: Ints) -> Spot:
-        """What the tile reads of an input; all of it where that is not data."""
-        if self._inputs is not None:
-            picker = self._inputs[operand]
-            if picker is not None:
-                return picker.at(index)
-        else:
-            box = self.tile(index).input_box(operand)
-            if box is not None:
-                return box_spot(box)
-        return Spot((0,) * len(shape), shape, shape)
+        if index not in self._tiles:
+            self._tiles[index] = self.tiles.tile(self.tiled, index)
+        return self._tiles[index]

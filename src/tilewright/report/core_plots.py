@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from tilewright.report.plots import save_figure
 from tilewright.units import format_bytes
@@ -15,12 +16,9 @@ _MOST_ROWS = 40  # shapes that a table shows
 
 def plot_levels(levels: Sequence[Any], title: str, path: Path) -> None:
     """Bytes held over time, a strip for each memory, with its size as a red line."""
-    from matplotlib import pyplot
-
     count = max(1, len(levels))
-    figure, rows = pyplot.subplots(
-        count, 1, figsize=(14, 1.2 + 1.7 * count), sharex=True, squeeze=False
-    )
+    figure = Figure(figsize=(14, 1.2 + 1.7 * count))
+    rows = figure.subplots(count, 1, sharex=True, squeeze=False)
     for axes, (name, size, times, held) in zip(rows[:, 0], levels, strict=False):
         axes.fill_between(times, held / 1e3, step="post", alpha=0.45)
         peak = float(held.max(initial=0))
@@ -40,12 +38,9 @@ def plot_cost_table(
     rows: list[str], columns: list[str], cycles: Any, energy: Any, path: Path
 ) -> None:
     """Cycles and energy of every tile shape on every core, as coloured tables."""
-    from matplotlib import pyplot
-
     rows = rows[:_MOST_ROWS]
-    figure, both = pyplot.subplots(
-        1, 2, figsize=(5 + 2.2 * len(columns), 1.6 + 0.42 * len(rows)), sharey=True
-    )
+    figure = Figure(figsize=(5 + 2.2 * len(columns), 1.6 + 0.42 * len(rows)))
+    both = figure.subplots(1, 2, sharey=True)
     for axes, table, name in zip(both, (cycles, energy), ("cycles", "energy, pJ"), strict=True):
         values = np.asarray(table[: len(rows)], float)
         possible = values < 2**39

@@ -1,10 +1,12 @@
 # pyright: basic
-"""Pictures; only this module and sweep/plots.py import matplotlib (slow to load: import them to
-draw)."""
+"""Pictures; only this module, core_plots.py and sweep/plots.py import matplotlib (slow to load:
+import them to draw)."""
 
 from pathlib import Path
 
-import matplotlib
+from matplotlib import colormaps
+from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
 
 from tilewright.errors import OutputError
 from tilewright.planning import Planned
@@ -14,14 +16,11 @@ from tilewright.report.verified import mark
 from tilewright.shrinking import ShrinkResult
 from tilewright.units import format_bytes
 
-matplotlib.use("Agg")
-from matplotlib import pyplot
-from matplotlib.collections import PolyCollection
-
 
 def plot_memory(result: ShrinkResult, title: str, path: Path) -> None:
     """Memory over the run, before and after, as a PNG."""
-    figure, axes = pyplot.subplots(figsize=(9, 4))
+    figure = Figure(figsize=(9, 4))
+    axes = figure.subplots()
     traces = (("original", result.shrunk.original), ("tiled", result.shrunk.predicted))
     for label, prediction in traces:
         heights = [moment.bytes / 1e6 for moment in prediction.trace]
@@ -46,9 +45,8 @@ def plot_memory_map(planned: Planned, path: Path) -> None:
     memories = [machine.memory(name) for name, _ in placed.peaks][:_MOST_MEMORIES]
     peaks = dict(placed.peaks)
     height = 1.2 + 4.2 * len(memories)
-    figure, rows = pyplot.subplots(
-        len(memories), 1, figsize=(16, height), sharex=True, squeeze=False
-    )
+    figure = Figure(figsize=(16, height))
+    rows = figure.subplots(len(memories), 1, sharex=True, squeeze=False)
     total = max(1, placed.schedule.makespan)
     to_ms = machine.seconds(1) * 1e3
     lifetimes = _lifetimes(placed)
@@ -84,12 +82,7 @@ def plot_memory_map(planned: Planned, path: Path) -> None:
     title = f"{planned.plan.model} on {machine.name}{mark(planned)}: buffers in memory over time"
     figure.suptitle(title, fontsize=14, y=1 - 0.25 / height)
     figure.subplots_adjust(0.055, 0.55 / height, 0.985, 1 - 0.85 / height, hspace=0.16)
-    try:
-        figure.savefig(path, dpi=100, metadata={"Software": "tilewright"})
-    except (OSError, ValueError) as error:
-        raise OutputError(f"cannot write '{path}': {error}") from None
-    finally:
-        pyplot.close(figure)
+    _write(figure, path, dpi=100)
 
 
 def plot_ablation(planned: Planned, path: Path) -> None:
@@ -97,7 +90,8 @@ def plot_ablation(planned: Planned, path: Path) -> None:
     ablation = planned.ablation
     assert ablation is not None
     times, other = times_of(ablation, planned.machine), published(planned)
-    figure, axes = pyplot.subplots(figsize=(9, 4.6))
+    figure = Figure(figsize=(9, 4.6))
+    axes = figure.subplots()
     places = list(range(len(times)))
     wide = 0.62 if other is None else 0.4
     left = [place - (0 if other is None else wide / 2) for place in places]
@@ -117,15 +111,17 @@ def plot_ablation(planned: Planned, path: Path) -> None:
     save_figure(figure, path)
 
 
-def save_figure(figure, path: Path) -> None:
-    """Write a picture as PNG and let go of it."""
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a picture as PNG."""
     figure.tight_layout()
+    _write(figure, path, dpi=110)
+
+
+def _write(figure: Figure, path: Path, dpi: int) -> None:
     try:
-        figure.savefig(path, dpi=110, metadata={"Software": "tilewright"})
+        figure.savefig(path, dpi=dpi, metadata={"Software": "tilewright"})
     except (OSError, ValueError) as error:
         raise OutputError(f"cannot write '{path}': {error}") from None
-    finally:
-        pyplot.close(figure)
 
 
 def _lifetimes(placed: Placed) -> dict[int, tuple[int, int, int]]:
@@ -146,7 +142,7 @@ def _lifetimes(placed: Placed) -> dict[int, tuple[int, int, int]]:
 
 def _draw_boxes(axes, boxes, width: float, height: float) -> None:
     """Rectangles in one collection; names where there is room for them."""
-    colours = [matplotlib.colormaps["tab20"](i) for i in range(20)]
+    colours = [colormaps["tab20"](i) for i in range(20)]
     corners = [[(x, y), (x + w, y), (x + w, y + h), (x, y + h)] for (x, y, w, h), _, _ in boxes]
     faces = [colours[group % len(colours)] for _, group, _ in boxes]
     axes.add_collection(

@@ -23,7 +23,8 @@ from tilewright.frontend.network_file import load_network, save_network
 from tilewright.graph.graph import Array, Graph
 from tilewright.machine.machine import Machine
 from tilewright.model import load_model
-from tilewright.plan.plan import Plan, plan_text, read_plan
+from tilewright.plan.plan import Plan, plan_text
+from tilewright.plan.read import read_plan
 from tilewright.planning import (
     Arrays,
     Failure,

@@ -3,16 +3,13 @@
 
 from pathlib import Path
 
-import matplotlib
 import numpy as np
+from matplotlib.figure import Figure
 
 from tilewright.report.plots import save_figure
 from tilewright.sweep.answers import Answers, Front, machines_of
 from tilewright.sweep.space import Space
 from tilewright.sweep.table import Table
-
-matplotlib.use("Agg")
-from matplotlib import pyplot
 
 _MOST_FRONTS = 6
 _COLOURS = ("#2b6cb0", "#dd6b20", "#2f855a", "#b83280", "#6b46c1", "#975a16")
@@ -20,9 +17,8 @@ _COLOURS = ("#2b6cb0", "#dd6b20", "#2f855a", "#b83280", "#6b46c1", "#975a16")
 
 def plot_sweep(space: Space, table: Table, answers: Answers, path: Path) -> None:
     """The first two columns of the front against each other, and elasticities, as a PNG."""
-    figure, (left, right) = pyplot.subplots(
-        1, 2, figsize=(13, 5), gridspec_kw={"width_ratios": (3, 2)}
-    )
+    figure = Figure(figsize=(13, 5))
+    left, right = figure.subplots(1, 2, gridspec_kw={"width_ratios": (3, 2)})
     vertical, across = space.front[:2]
     _clouds(left, table, answers, across, vertical)
     left.set(xlabel=across, ylabel=vertical, title=f"{space.name}: {len(table)} points")

@@ -1,15 +1,27 @@
-"""SPACE.yaml: what may stand in it, and errors that name file and key."""
+"""SPACE.yaml: what may stand in it; all faults of it at once, each with its line and key."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from math import inf
 from pathlib import Path
 from reprlib import repr as shown  # never longer than a line, whatever a file nests
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from tilewright.errors import TilewrightError
 from tilewright.frontend import zoo
 from tilewright.machine.document import Document
 from tilewright.machine.dtypes import rate_class
+from tilewright.machine.entries import list_at, mapping_at
+from tilewright.machine.faults import (
+    Fault,
+    Faults,
+    FileError,
+    KeyFaultsError,
+    Keys,
+    key_fault,
+    written,
+)
 from tilewright.model import is_torch_name
 from tilewright.sweep.errors import SpaceError
 from tilewright.sweep.expression import CONSTANTS, FUNCTIONS, Expression, parse_expression
@@ -33,145 +45,219 @@ _AXIS_KEYS = frozenset(
     {"field", "fields", "values", "from", "to", "step", "times", "count", "with"}
 )
 _GUIDED_KEYS = frozenset({"minimise", "budget", "generation", "seed"})
+_T = TypeVar("_T")
+Field = tuple[str, Scalar]
+Named = tuple[str, Expression]
+
+
+class SpaceFileError(FileError, SpaceError):
+    """A space that cannot be used; the text is its first fault, with file, line and key."""
 
 
 def read_space(path: Path) -> Space:
-    """A space from its file; the error of one that cannot be used names the file and the key."""
-    document = Document(path, "a space").tree
+    """A space from its file; the error of one that cannot be used has all its faults."""
     try:
-        return space_of(document, path.parent, path.stem)
-    except TilewrightError as error:
-        raise SpaceError(f"'{path}': {error}") from None
+        document = Document(path, "a space")
+    except FileError as error:
+        raise SpaceFileError(error.faults) from None
+    try:
+        return _space(document.tree, path.parent, path.stem)
+    except KeyFaultsError as error:
+        raise SpaceFileError(document.faults(error.faults)) from None
 
 
 def space_of(document: object, folder: Path, name: str = "sweep") -> Space:
     """A space from the mapping of its file; what is named relative to `folder` has to be there."""
-    top = _mapping(document, "the space")
-    _only(top, frozenset(KEYS), "the space")
-    axes = _axes(_mapping(top.get("axes") or {}, "axes"))
-    if not axes:
-        raise SpaceError("'axes' is missing: there is nothing to sweep")
-    fixed = tuple(
-        (field, _option(field, value, f"fixed.{field}"))
-        for field, value in _mapping(top.get("fixed") or {}, "fixed").items()
-        if _is_field(field, "fixed")
-    )
-    sets = tuple(
-        (field.removeprefix("machine."), _expression(text, f"set.{field}"))
-        for field, text in _mapping(top.get("set") or {}, "set").items()
-        if _is_field(field, "set")
-    )
-    defines = tuple(
-        (_checked_name(each, "define"), _expression(text, f"define.{each}"))
-        for each, text in _mapping(top.get("define") or {}, "define").items()
-    )
-    requires = tuple(
-        _expression(text, f"require[{i}]") for i, text in enumerate(_list(top, "require"))
-    )
+    try:
+        return _space(mapping_at(document, ()), folder, name)
+    except KeyFaultsError as error:
+        faults = [Fault("the space", None, written(keys), text) for keys, text in error.faults]
+        raise SpaceFileError(faults) from None
+
+
+def _space(top: Mapping[str, Any], folder: Path, name: str) -> Space:
+    """What each key says; then what they say together; then whether what they name is there."""
+    faults = Faults()
+    faults.unknown(top, KEYS)
+    axes = _axes(faults.take(partial(_part, top, "axes"), {}), faults)
+    fixed = _fields(top, "fixed", _option, faults)
+    sets = [
+        (field.removeprefix("machine."), text)
+        for field, text in _fields(top, "set", _as_set, faults)
+    ]
+    defines = _defines(top, faults)
+    requires = _requires(top, faults)
+    front = faults.take(partial(_names, top, "front"), ())
+    under = faults.take(partial(_milliseconds, top.get("under_ms")), None)
+    title = faults.take(partial(_text, top.get("name", name), ("name",)), "")
+    faults.end()
+
     known = {axis.name for axis in axes}
-    _check_fields(axes, fixed, sets)
-    _check_names(sets, known, "set")
-    numbers = known | set(FACTS)
+    faults.found += _field_faults(axes, fixed, sets)
+    faults.found += _name_faults(sets, known, "set")
     for each, expression in defines:
-        if each in {*numbers, *METRICS, *OPTIONS, *CONSTANTS, *FUNCTIONS}:
-            raise SpaceError(f"define.{each}: '{each}' has a meaning already; call it otherwise")
-        _check_names(((each, expression),), numbers, "define")
-        numbers.add(each)
-    _check_names([("require", each) for each in requires], numbers, "require")
+        faults.found += _name_faults([(each, expression)], {*known, *FACTS}, "define")
+        if each in {*known, *FACTS, *METRICS, *OPTIONS, *CONSTANTS, *FUNCTIONS}:
+            text = f"'{each}' has a meaning already; call it otherwise"
+            faults.found.append((("define", each), text))
+        known.add(each)
+    numbers = known | set(FACTS)
+    for number, expression in enumerate(requires):
+        faults.found += _name_faults([(number, expression)], numbers, "require")
     own = [each for each, _ in defines if each == "cost"]
-    front = _names(top, "front") or ("latency_ms", *(own or ["energy_pj"]))
-    _check_columns(front, {*METRICS, *numbers}, "front")
-    guided = _guided(top.get("guided"), front, numbers)
+    front = front or ("latency_ms", *(own or ["energy_pj"]))
+    faults.found += _column_faults(front, {*METRICS, *numbers}, ("front",))
+    guided = faults.take(partial(_guided, top.get("guided"), front, numbers), None)
+    faults.end()
+
     space = Space(
-        _text(top.get("name", name), "name"),
+        title,
         folder,
         top,
         axes,
         fixed,
-        sets,
+        tuple(sets),
         defines,
         requires,
         front,
-        _milliseconds(top.get("under_ms")),
+        under,
         guided,
     )
     if guided is None and space.size > MOST_POINTS:
-        raise SpaceError(
-            f"the grid has {space.size:,} points, more than {MOST_POINTS:,}: take out values, "
-            "or say 'guided'"
-        )
-    _check_files(space)
+        text = f"the grid has {space.size:,} points, more than {MOST_POINTS:,}: take out values, "
+        raise key_fault(("axes",), text + "or say 'guided'")
+    faults.found += _file_faults(space)
+    faults.end()
     return space
 
 
-def _axes(entries: Mapping[str, Any]) -> tuple[Axis, ...]:
+def _part(top: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """A mapping below a key; the axes have to be there."""
+    found = mapping_at(top.get(key) or {}, (key,))
+    if key == "axes" and not found:
+        raise key_fault((key,), "is missing: there is nothing to sweep")
+    return found
+
+
+def _fields(
+    top: Mapping[str, Any],
+    key: str,
+    read: Callable[[str, object, Keys], _T],
+    faults: Faults,
+) -> tuple[tuple[str, _T], ...]:
+    """Fields of a machine, or options, each with what stands there."""
+
+    def one(field: str, value: object) -> tuple[tuple[str, _T], ...]:
+        _check_field(field, (key, field))
+        return ((field, read(field, value, (key, field))),)
+
+    entries = faults.take(partial(_part, top, key), {})
+    none: tuple[tuple[str, _T], ...] = ()
+    found = [faults.take(partial(one, *entry), none) for entry in entries.items()]
+    return tuple(pair for some in found for pair in some)
+
+
+def _as_set(field: str, text: object, where: Keys) -> Expression:
+    return _expression(text, where)
+
+
+def _defines(top: Mapping[str, Any], faults: Faults) -> tuple[Named, ...]:
+    def one(name: str, text: object) -> tuple[Named, ...]:
+        return ((_checked_name(name, ("define", name)), _expression(text, ("define", name))),)
+
+    entries = faults.take(partial(_part, top, "define"), {})
+    found = [faults.take(partial(one, *entry), ()) for entry in entries.items()]
+    return tuple(pair for some in found for pair in some)
+
+
+def _requires(top: Mapping[str, Any], faults: Faults) -> tuple[Expression, ...]:
+    def one(number: int, text: object) -> tuple[Expression, ...]:
+        return (_expression(text, ("require", number)),)
+
+    texts = faults.take(partial(list_at, top, "require"), [])
+    found = [faults.take(partial(one, *entry), ()) for entry in enumerate(texts)]
+    return tuple(expression for some in found for expression in some)
+
+
+def _axes(entries: Mapping[str, Any], faults: Faults) -> tuple[Axis, ...]:
     found: dict[str, Axis] = {}
     for name, entry in entries.items():
-        where = f"axes.{name}"
-        plain = {"values": cast(object, entry)} if isinstance(entry, list) else entry
-        spec = _mapping(plain, where)
-        _only(spec, _AXIS_KEYS, where)
-        fields = _axis_fields(name, spec, where)
-        values = tuple(_option(field, v, where) for v in _values(spec, where) for field in fields)
-        values = values[:: len(fields)]
-        along = _text(spec["with"], f"{where}.with") if "with" in spec else None
-        if along is None:
-            _check_distinct(values, where)
-        else:
-            leader = found.get(along)
-            if leader is None or leader.along is not None:
-                raise SpaceError(f"{where}.with: no axis '{along}' before it moves by itself")
-            if len(leader.values) != len(values):
-                raise SpaceError(
-                    f"{where} has {len(values)} values, '{along}' has {len(leader.values)}"
-                )
-        found[name] = Axis(name, fields, values, along)
+        axis = faults.take(partial(_axis, name, entry, found), None)
+        if axis is not None:
+            found[name] = axis
     return tuple(found.values())
 
 
-def _axis_fields(name: str, spec: Mapping[str, Any], where: str) -> tuple[str, ...]:
-    one = _text(spec.get("field", name), f"{where}.field")
+def _axis(name: str, entry: object, before: Mapping[str, Axis]) -> Axis | None:
+    where: Keys = ("axes", name)
+    plain = {"values": cast(object, entry)} if isinstance(entry, list) else entry
+    spec = mapping_at(plain, where)
+    unknown = Faults()
+    unknown.unknown(spec, _AXIS_KEYS, where)
+    unknown.end()
+    fields = _axis_fields(name, spec, where)
+    values = tuple(_option(field, v, where) for v in _values(spec, where) for field in fields)
+    values = values[:: len(fields)]
+    along = _text(spec["with"], (*where, "with")) if "with" in spec else None
+    if along is None:
+        _check_distinct(values, where)
+        return Axis(name, fields, values, along)
+    leader = before.get(along)
+    if leader is None or leader.along is not None:
+        raise key_fault((*where, "with"), f"no axis '{along}' before it moves by itself")
+    if len(leader.values) != len(values):
+        text = f"has {len(values)} values, '{along}' has {len(leader.values)}"
+        raise key_fault(where, text)
+    return Axis(name, fields, values, along)
+
+
+def _axis_fields(name: str, spec: Mapping[str, Any], where: Keys) -> tuple[str, ...]:
+    one = _text(spec.get("field", name), (*where, "field"))
     fields = _names(spec, "fields", where) if "fields" in spec else (one,)
-    if not fields or not all(_is_field(field, where) for field in fields):
-        raise SpaceError(f"{where}.fields is empty")
+    if not fields:
+        raise key_fault((*where, "fields"), "is empty")
+    for field in fields:
+        _check_field(field, where)
     if name not in OPTIONS and not name.startswith("machine."):
-        _checked_name(name, "axes")
+        _checked_name(name, where)
         if name in FACTS or name in METRICS:
-            raise SpaceError(f"{where}: '{name}' is the name of a figure; call the axis otherwise")
+            text = f"'{name}' is the name of a figure; call the axis otherwise"
+            raise key_fault(where, text)
     return fields
 
 
-def _values(spec: Mapping[str, Any], where: str) -> list[object]:
+def _values(spec: Mapping[str, Any], where: Keys) -> list[object]:
     ranged = "from" in spec or "to" in spec
     if ranged == ("values" in spec):
-        raise SpaceError(f"{where} needs either values, or from and to")
+        raise key_fault(where, "needs either values, or from and to")
     if not ranged:
-        values = _list(spec, "values", where)
+        values = list_at(spec, "values", where)
         if not values or len(values) > MOST_VALUES:
-            raise SpaceError(f"{where}.values needs 1 to {MOST_VALUES} entries")
+            raise key_fault((*where, "values"), f"needs 1 to {MOST_VALUES} entries")
         return values
     ends = {key: quantity_of(spec.get(key)) for key in ("from", "to", "step")}
     first, last = ends["from"], ends["to"]
     if first is None or last is None or ("step" in spec and ends["step"] is None):
-        raise SpaceError(f"{where}: from, to and step have to be numbers, such as 4 or 256 KiB")
+        text = "from, to and step have to be numbers, such as 4 or 256 KiB"
+        raise key_fault(where, text)
     times, count = quantity_of(spec.get("times")), spec.get("count")
     if ("times" in spec and times is None) or not isinstance(count, int | None):
-        raise SpaceError(f"{where}: times has to be a number, count a whole number")
+        raise key_fault(where, "times has to be a number, count a whole number")
     try:
         spread = spread_values(first, last, ends["step"], times.number if times else None, count)
     except ValueError as error:
-        raise SpaceError(f"{where}: {error}") from None
+        raise key_fault(where, str(error)) from None
     return list(spread)
 
 
-def _option(field: str, value: object, where: str) -> Scalar:
+def _option(field: str, value: object, where: Keys) -> Scalar:
     """A value that the field can have."""
     if isinstance(value, Mapping) and field == "shape":
-        shapes = _mapping(cast(object, value), where)
-        value = " ".join(f"{n}={','.join(map(shown, _list(shapes, n, where)))}" for n in shapes)
+        shapes = mapping_at(cast(object, value), where)
+        value = " ".join(f"{n}={','.join(map(shown, list_at(shapes, n, where)))}" for n in shapes)
     if not isinstance(value, str | int | float | bool) or value in (inf, -inf) or value != value:
-        raise SpaceError(f"{where}: {shown(cast(object, value))} is neither text nor a number")
-    wrong = False
+        raise key_fault(where, f"{shown(cast(object, value))} is neither text nor a number")
+    wrong, wanted = False, ""
     match field:
         case "objective":
             wrong, wanted = value not in OBJECTIVES, f"one of {', '.join(OBJECTIVES)}"
@@ -183,112 +269,131 @@ def _option(field: str, value: object, where: str) -> Scalar:
         case "verify":
             wrong, wanted = not isinstance(value, bool), "true or false"
         case "dtype":
-            rate_class(str(value))
-            wanted = ""
+            with _of(where):
+                rate_class(str(value))
         case "shape":
-            parse_shape(str(value))
-            wanted = ""
+            with _of(where):
+                parse_shape(str(value))
         case _:
             wrong, wanted = field in OPTIONS and not isinstance(value, str), "text"
     if wrong:
-        raise SpaceError(f"{where}: '{value}' has to be {wanted}")
+        raise key_fault(where, f"'{value}' has to be {wanted}")
     return value
 
 
 def _guided(entry: object, front: tuple[str, ...], known: set[str]) -> Guided | None:
     if entry is None or entry is False:
         return None
-    spec = _mapping({} if entry is True else entry, "guided")
-    _only(spec, _GUIDED_KEYS, "guided")
-    minimise = _names(spec, "minimise", "guided") or front
-    _check_columns(minimise, {*METRICS, *known}, "guided.minimise")
+    spec, faults = mapping_at({} if entry is True else entry, ("guided",)), Faults()
+    faults.unknown(spec, _GUIDED_KEYS, ("guided",))
+    minimise = faults.take(partial(_names, spec, "minimise", ("guided",)), ()) or front
+    faults.found += _column_faults(minimise, {*METRICS, *known}, ("guided", "minimise"))
     generation, seed = spec.get("generation", 16), spec.get("seed", 0)
     if type(generation) is not int or not 2 <= generation <= 10_000 or type(seed) is not int:
-        raise SpaceError("guided: generation is a whole number of at least 2, seed a whole number")
+        text = "generation is a whole number of at least 2, seed a whole number"
+        faults.found.append((("guided",), text))
     budget = spec.get("budget")
     if budget is not None and (type(budget) is not int or budget < 1):
-        raise SpaceError("guided.budget has to be a whole number above 0")
+        faults.found.append((("guided", "budget"), "has to be a whole number above 0"))
+    faults.end()
     return Guided(minimise, budget, generation, seed)
 
 
-def _check_fields(
-    axes: tuple[Axis, ...],
-    fixed: tuple[tuple[str, Scalar], ...],
-    sets: tuple[tuple[str, Expression], ...],
-) -> None:
+def _field_faults(
+    axes: tuple[Axis, ...], fixed: Iterable[Field], sets: Iterable[Named]
+) -> Iterator[tuple[Keys, str]]:
     """Every field is set in one place, and the model and the machine are among them."""
-    named = [field for axis in axes for field in axis.fields]
-    named += [field for field, _ in fixed] + [f"machine.{path}" for path, _ in sets]
-    for field in named:
+    places = [(field, ("axes", axis.name)) for axis in axes for field in axis.fields]
+    places += [(field, ("fixed", field)) for field, _ in fixed]
+    places += [(f"machine.{path}", ("set", f"machine.{path}")) for path, _ in sets]
+    named = [field for field, _ in places]
+    for field, keys in places:
         if named.count(field) > 1:
-            raise SpaceError(f"'{field}' is set in more than one place")
+            yield keys, f"'{field}' is set in more than one place"
     for field in ("model", "machine"):
         if field not in named:
-            raise SpaceError(f"'{field}' is missing: give it in 'fixed' or as an axis")
+            yield (field,), "is missing: give it in 'fixed' or as an axis"
 
 
-def _check_files(space: Space) -> None:
+def _file_faults(space: Space) -> Iterator[tuple[Keys, str]]:
     """Networks, machines and fields that are named are there: a wrong name is a mistake of the
     space, not of every point."""
     planner = Planner(space.folder)
-    for model in _all_of(space, "model"):
+    for keys, model in _all_of(space, "model"):
         if is_torch_name(model) and not (space.folder / model).is_file():
-            raise SpaceError(
-                f"model '{model}': a space runs no code, so that torch networks cannot be named in "
-                "it; export it to an .onnx file first"
-            )
-        if not zoo.is_zoo_name(model) and not (space.folder / model).is_file():
-            raise SpaceError(
-                f"there is no file '{model}', and no network of the zoo is called so; "
-                f"the zoo has: {', '.join(zoo.MODELS)}"
-            )
-    paths = [f for axis in space.axes for f in axis.fields if f not in OPTIONS]
-    paths += [f for f, _ in space.fixed if f not in OPTIONS]
-    paths += [f"machine.{path}" for path, _ in space.sets]
-    for expression in (*space.requires, *(e for _, e in (*space.defines, *space.sets))):
-        paths += [name for name in expression.names if name.startswith("machine.")]
-    for machine in _all_of(space, "machine"):
-        planner.machine(machine, ())
-        for path in paths:
-            places_of(planner.tree(machine), path.removeprefix("machine."))
+            text = f"model '{model}': a space runs no code, so that torch networks cannot be named "
+            yield keys, text + "in it; export it to an .onnx file first"
+        elif not zoo.is_zoo_name(model) and not (space.folder / model).is_file():
+            text = f"there is no file '{model}', and no network of the zoo is called so; "
+            yield keys, f"{text}the zoo has: {', '.join(zoo.MODELS)}"
+    paths = [(("axes", a.name), f) for a in space.axes for f in a.fields if f not in OPTIONS]
+    paths += [(("fixed", f), f) for f, _ in space.fixed if f not in OPTIONS]
+    paths += [(("set", f"machine.{path}"), f"machine.{path}") for path, _ in space.sets]
+    for keys, expression in (
+        *((("require", n), e) for n, e in enumerate(space.requires)),
+        *((("define", name), e) for name, e in space.defines),
+        *((("set", f"machine.{path}"), e) for path, e in space.sets),
+    ):
+        paths += [(keys, name) for name in expression.names if name.startswith("machine.")]
+    for keys, machine in _all_of(space, "machine"):
+        try:
+            planner.machine(machine, ())
+        except TilewrightError as error:
+            yield keys, str(error)
+            continue
+        for where, path in paths:
+            try:
+                places_of(planner.tree(machine), path.removeprefix("machine."))
+            except TilewrightError as error:
+                yield where, str(error)
 
 
-def _all_of(space: Space, option: str) -> list[str]:
-    """All that a point may have for an option."""
-    values = [str(v) for axis in space.axes if option in axis.fields for v in axis.values]
-    return [*values, *(str(value) for field, value in space.fixed if field == option)]
+def _all_of(space: Space, option: str) -> list[tuple[Keys, str]]:
+    """All that a point may have for an option, and where that stands."""
+    found: list[tuple[Keys, str]] = [
+        (("axes", axis.name), str(value))
+        for axis in space.axes
+        if option in axis.fields
+        for value in axis.values
+    ]
+    return found + [(("fixed", option), str(v)) for field, v in space.fixed if field == option]
 
 
-def _check_names(expressions: Any, known: set[str], where: str) -> None:
-    for label, expression in cast(list[tuple[str, Expression]], expressions):
+def _name_faults(
+    expressions: Sequence[tuple[int | str, Expression]] | Sequence[Named],
+    known: set[str],
+    where: str,
+) -> Iterator[tuple[Keys, str]]:
+    for label, expression in expressions:
+        key = f"machine.{label}" if where == "set" else label
         for name in expression.names:
             if name not in known and not name.startswith("machine."):
-                raise SpaceError(
-                    f"{where}: '{expression.text}' of '{label}' reads '{name}', which is not "
-                    f"known; there are {', '.join(sorted(known))} and machine.FIELD"
-                )
+                text = f"'{expression.text}' reads '{name}', which is not known; there are "
+                yield (where, key), f"{text}{', '.join(sorted(known))} and machine.FIELD"
 
 
-def _check_columns(names: tuple[str, ...], known: set[str], where: str) -> None:
-    for name in names:
+def _column_faults(
+    names: tuple[str, ...], known: set[str], where: Keys
+) -> Iterator[tuple[Keys, str]]:
+    for number, name in enumerate(names):
         if name not in known:
-            raise SpaceError(f"{where}: no column '{name}'; there are {', '.join(sorted(known))}")
+            yield (*where, number), f"no column '{name}'; there are {', '.join(sorted(known))}"
     if len(set(names)) < max(2, len(names)):
-        raise SpaceError(f"{where} needs at least two columns, each once")
+        yield where, "needs at least two columns, each once"
 
 
-def _is_field(name: str, where: str) -> bool:
-    if name in OPTIONS or (name.startswith("machine.") and len(name) > len("machine.")):
-        return True
-    raise SpaceError(
-        f"{where}: '{name}' is no field: give one of {', '.join(OPTIONS)}, or machine.PATH of a "
-        "key in the machine's file"
-    )
+def _check_field(name: str, where: Keys) -> None:
+    if name not in OPTIONS and not (name.startswith("machine.") and name != "machine."):
+        raise key_fault(
+            where,
+            f"'{name}' is no field: give one of {', '.join(OPTIONS)}, or machine.PATH of a key in "
+            "the machine's file",
+        )
 
 
-def _checked_name(name: str, where: str) -> str:
+def _checked_name(name: str, where: Keys) -> str:
     if not name.isidentifier():
-        raise SpaceError(f"{where}: '{name}' is no name: letters, digits and _ only")
+        raise key_fault(where, f"'{name}' is no name: letters, digits and _ only")
     return name
 
 
@@ -296,50 +401,37 @@ def _milliseconds(value: object) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < inf:
-        raise SpaceError(f"under_ms: {shown(value)} has to be a number above 0")
+        raise key_fault(("under_ms",), f"{shown(value)} has to be a number above 0")
     return float(value)
 
 
-def _expression(text: object, where: str) -> Expression:
-    try:
+def _expression(text: object, where: Keys) -> Expression:
+    with _of(where):
         return parse_expression(text)
-    except SpaceError as error:
-        raise SpaceError(f"{where}: {error}") from None
 
 
-def _mapping(value: object, where: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict) or not all(isinstance(k, str) for k in cast(Any, value)):
-        raise SpaceError(f"{where} has to be a mapping of names")
-    return cast(Mapping[str, Any], value)
+@contextmanager
+def _of(where: Keys) -> Generator[None]:
+    """What others complain about is a fault of a key."""
+    try:
+        yield
+    except TilewrightError as error:
+        raise key_fault(where, str(error)) from None
 
 
-def _list(value: Mapping[str, Any], key: str, where: str = "") -> list[Any]:
-    found: Any = value.get(key)
-    if found is not None and not isinstance(found, list):
-        raise SpaceError(f"{where}{'.' if where else ''}{key} has to be a list")
-    return cast(list[Any], found or [])
+def _names(value: Mapping[str, Any], key: str, where: Keys = ()) -> tuple[str, ...]:
+    return tuple(_text(each, (*where, key)) for each in list_at(value, key, where))
 
 
-def _names(value: Mapping[str, Any], key: str, where: str = "") -> tuple[str, ...]:
-    label = f"{where}.{key}" if where else key
-    return tuple(_text(each, label) for each in _list(value, key, where))
-
-
-def _text(value: object, where: str) -> str:
+def _text(value: object, where: Keys) -> str:
     if not isinstance(value, str | int | float):
-        raise SpaceError(f"{where}: {shown(value)} has to be text")
+        raise key_fault(where, f"{shown(value)} has to be text")
     return str(value)
 
 
-def _check_distinct(values: tuple[Scalar, ...], where: str) -> None:
+def _check_distinct(values: tuple[Scalar, ...], where: Keys) -> None:
     found: set[Scalar] = set()
     for value in values:
         if value in found:
-            raise SpaceError(f"{where} has {shown(value)} more than once")
+            raise key_fault(where, f"has {shown(value)} more than once")
         found.add(value)
-
-
-def _only(value: Mapping[str, Any], known: frozenset[str], where: str) -> None:
-    for key in value:
-        if key not in known:
-            raise SpaceError(f"{where} has no key '{key}'; known are {', '.join(sorted(known))}")

@@ -11,7 +11,7 @@ from tilewright.errors import TilingError
 from tilewright.geometry.access import Access
 from tilewright.geometry.interval import Interval, even_split
 from tilewright.graph.graph import Graph
-from tilewright.tiling.grid import Cut, Halo, Split, whole_cut
+from tilewright.tiling.grid import Cut, Halo, Split, shares, whole_cut
 from tilewright.tiling.group import (
     ANY,
     GroupTiles,
@@ -42,8 +42,10 @@ def cut_ops(
     splits: tuple[Split, ...],
     *,
     probe: bool = False,
+    lots: tuple[int, int] | None = None,
 ) -> GroupTiles:
-    """As `cut_group`, for a group that is typed and known to be convex.
+    """As `cut_group`, for a group that is typed and known to be convex. `lots` are a dimension of
+    the grid and among how many cores its parts are divided: halos are kept within a core.
 
     A probe derives a single inner tile: enough to know what one tile costs, at a fraction of the
     work. The result then has a grid of one.
@@ -65,6 +67,10 @@ def cut_ops(
         max(len(cut.intervals) for name in final for cut in needs[name] if cut.dim == dim)
         for dim in range(len(splits))
     )
+    begins: dict[int, frozenset[int]] = {}
+    if lots is not None and lots[1] > 1:
+        dim, cores = lots
+        begins[dim] = frozenset(share.start for share in shares(counts[dim], cores) if share)
     written = {name: _padded(cuts, counts) for name, cuts in needs.items()}
     needs = dict(written)
     values: dict[str, ValueTiles] = {}
@@ -81,7 +87,7 @@ def cut_ops(
             if name in exported and write is None:
                 cuts, write = (cuts, cuts) if probe else _write_inner(access.shape, cuts)
             have = tuple(_grown(access, axis, cut) for axis, cut in enumerate(cuts))
-            tiles, fell_back = _apply_halo(have, access, write, splits)
+            tiles, fell_back = _apply_halo(have, access, write, splits, begins)
             if fell_back:
                 fallbacks.append(name)
             values[name] = tiles
@@ -124,16 +130,11 @@ def _even_cuts(
 
 
 def inner_span(extent: int, parts: int, grain: int = 1) -> tuple[int, int]:
-    """The second tile of an even split, which has neighbours on both sides if there are more than
-    two."""
-    if parts == 1:
-        return 0, extent
-    if grain > 1:
-        size = -(-extent // (parts * grain)) * grain
-        return (size, min(2 * size, extent)) if size < extent else (0, extent)
-    size, rest = divmod(extent, parts)
-    first = size + (rest > 0)
-    return first, first + size + (rest > 1)
+    """As many positions as the largest tile of an even split has, with neighbours on both sides if
+    there is room for that."""
+    size = min(extent, -(-extent // (parts * grain)) * grain)
+    start = min(size, (extent - size) // grain * grain)
+    return start, min(start + size, extent)
 
 
 def _padded(cuts: tuple[Cut, ...], counts: tuple[int, ...]) -> tuple[Cut, ...]:
@@ -184,8 +185,10 @@ def _apply_halo(
     access: Access,
     write: tuple[Cut, ...] | None,
     splits: tuple[Split, ...],
+    begins: Mapping[int, frozenset[int]],
 ) -> tuple[ValueTiles, bool]:
-    """Decide what each tile computes of what it has, per axis."""
+    """Decide what each tile computes of what it has, per axis; `begins` are the tiles, along a
+    dimension, before which another core has the ones."""
     compute: list[Cut] = []
     fell_back = False
     shared = _shared_dims(have)
@@ -193,7 +196,7 @@ def _apply_halo(
         if cut.dim is None or splits[cut.dim].halo is Halo.RECOMPUTE:
             compute.append(cut)
             continue
-        fresh = None if cut.dim in shared else fresh_part(cut.intervals)
+        fresh = None if cut.dim in shared else fresh_part(cut.intervals, begins.get(cut.dim, ()))
         if fresh is None or any(access.grow(axis, part) != part for part in fresh):
             fell_back = True
             compute.append(cut)
@@ -202,7 +205,7 @@ def _apply_halo(
     driven = {cut.dim for cut in have if cut.dim is not None}
     idle = {dim for dim in range(len(splits)) if dim not in driven}
     if driven:
-        idle = {dim for dim in idle if splits[dim].halo is Halo.CACHE}
+        idle = {dim for dim in idle if splits[dim].halo is Halo.CACHE and dim not in begins}
     return ValueTiles(have, tuple(compute), write, frozenset(idle)), fell_back
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
+from itertools import pairwise
 
 from tilewright.errors import TilingError
 from tilewright.geometry.interval import Interval
@@ -54,6 +55,12 @@ class Cut:
     def covered(self) -> int:
         """Total length over the tiles along its dimension."""
         return sum(interval.length for interval in self.intervals)
+
+
+def shares(parts: int, takers: int) -> list[range]:
+    """The parts that each of several takers has: neighbours together, as evenly as can be."""
+    begins = [-(-turn * parts // takers) for turn in range(takers + 1)]
+    return [range(*pair) for pair in pairwise(begins)]
 
 
 def whole_cut(extent: int) -> Cut:

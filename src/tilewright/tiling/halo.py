@@ -1,10 +1,15 @@
 """Frontiers: which rows of a value are new in each tile, and which are written out by which."""
 
+from collections.abc import Collection
+
 from tilewright.geometry.interval import Interval
 
 
-def fresh_part(have: tuple[Interval, ...]) -> tuple[Interval, ...] | None:
+def fresh_part(
+    have: tuple[Interval, ...], begins: Collection[int] = ()
+) -> tuple[Interval, ...] | None:
     """Per tile, the rows no earlier tile computed; what is missing is kept from the tile before.
+    Tiles in `begins` keep nothing: another core has the one before.
 
     None where the frontier would have to move backwards: rows are needed again that the tile
     before did not hold.
@@ -12,10 +17,14 @@ def fresh_part(have: tuple[Interval, ...]) -> tuple[Interval, ...] | None:
     fresh: list[Interval] = []
     frontier = have[0].start
     held = have[0].start
-    for need in have:
+    anew = False
+    for position, need in enumerate(have):
+        anew = anew or position in begins
         if need.empty:
             fresh.append(Interval(frontier, frontier))
             continue
+        if anew:
+            frontier, held, anew = need.start, need.start, False
         if need.start < held or need.stop < frontier:
             return None
         start = max(frontier, need.start)

@@ -145,6 +145,15 @@ WRONG = {
     "cores: {cluster: {engines: {dpu: {parameters: {rates: {fp16: {pool: {mode: x}}}}}}}}": (
         "engines.dpu.parameters.rates.fp16.pool.mode: no mode 'x'"
     ),
+    "cores: {cluster: {engines: {dpu: {parameters: {rates: {int8: {depthwise:\n"
+    " {per_column: 0, per_block: 0.2}}}}}}}}": (
+        "rates.int8.depthwise: runs faster than the array's 2048 multiply-accumulates a cycle: "
+        "per_column and per_block are 0.25 at least, together"
+    ),
+    "cores: {cluster: {engines: {dpu: {parameters: {rates: {int8: {pool:\n"
+    " {per_column: 0, per_block: 0, per_step: 0, input_bytes_per_cycle: null}}}}}}}}": (
+        "rates.int8.pool: takes as long whatever its size: give per_column, per_block, per_step"
+    ),
     "links: {dma: {routes: {ddr: {to: moon}}}}": "links.dma.routes.ddr: 'ddr' to 'moon' names no",
     "links: {dma: {routes: {ddr: {groups: [noc]}}}}": "routes.ddr.groups: no bandwidth 'noc'",
     "limits: {source: null}": "limits.source: is missing$",

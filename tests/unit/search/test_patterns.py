@@ -108,15 +108,15 @@ def test_edges_that_are_kept_apart() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("{}", "has to be a list"),
-        ("- 3", "[0] has to be a mapping"),
-        ("- {name: a, operators: [Conv, Relu], fuse: true}", "no key 'fuse'"),
+        ("{}", "is a list"),
+        ("- 3", ":1: [0]: has to be a mapping"),
+        ("- {name: a, operators: [Conv, Relu], fuse: true}", "[0].fuse: no such key"),
         ("- {operators: [Conv, Relu], action: fuse}", "[0].name"),
         ("- {name: a, operators: [Conv], action: fuse}", "[0].operators"),
-        ("- {name: a, operators: [Conv, Relo], action: fuse}", "no operator 'Relo'"),
+        ("- {name: a, operators: [Conv, Relo], action: fuse}", "'Relo': did you mean 'Relu'?"),
         ("- {name: a, operators: [(Conv), Relu], action: fuse}", "cannot be optional"),
-        ("- {name: a, operators: [Conv, Relu], action: join}", "action is fuse or keep apart"),
-        ("a: [", "is not YAML"),
+        ("- {name: a, operators: [Conv, Relu], action: join}", "[0].action: is fuse or keep apart"),
+        ("a: [", "not YAML"),
     ],
 )
 def test_bad_files_name_file_and_key(tmp_path: Path, text: str, complaint: str) -> None:
@@ -129,5 +129,5 @@ def test_bad_files_name_file_and_key(tmp_path: Path, text: str, complaint: str) 
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(PatternError, match="cannot read"):
+    with pytest.raises(PatternError, match="cannot be read"):
         read_patterns(tmp_path / "none.yaml")

@@ -151,7 +151,9 @@ def test_inner_value_used_outside_is_written_once() -> None:
 def test_fresh_part_is_what_no_earlier_tile_had() -> None:
     have = (Interval(0, 4), Interval(2, 6), Interval(6, 6), Interval(5, 9))
     assert fresh_part(have) == (Interval(0, 4), Interval(4, 6), Interval(6, 6), Interval(6, 9))
+    assert fresh_part(have, {2}) == (Interval(0, 4), Interval(4, 6), *have[2:])
     assert fresh_part((Interval(4, 8), Interval(0, 4))) is None
+    assert fresh_part((Interval(4, 8), Interval(0, 4)), {1}) == (Interval(4, 8), Interval(0, 4))
 
 
 def test_written_part_completes_the_value() -> None:

@@ -7,15 +7,18 @@ neither a group nor a resident tensor.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Any, cast
-
-import yaml
+from typing import Any
 
 from tilewright.errors import TilewrightError, TilingError
 from tilewright.graph.graph import Graph
 from tilewright.graph.ops import SPECS
+from tilewright.machine.document import Document
+from tilewright.machine.entries import list_at, mapping_at
+from tilewright.machine.faults import Fault, Faults, FileError, Keys, written
 from tilewright.plan.plan import Place, Plan
 from tilewright.program.metrics import Objective
 from tilewright.search.candidates.candidate import Candidate, Candidates, plan_of
@@ -35,6 +38,10 @@ class Action(StrEnum):
 
 class PatternError(TilewrightError):
     """A pattern that cannot be read or kept; the text names it."""
+
+
+class PatternFileError(FileError, PatternError):
+    """A file of patterns that cannot be used; the text is its first fault, with line and key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,41 +64,57 @@ class Match:
 def read_patterns(path: Path) -> tuple[Pattern, ...]:
     """Patterns from a YAML file: a list of name, operators and action."""
     try:
-        document: Any = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise PatternError(f"cannot read '{path}': {error.strerror or error}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        first = str(error).splitlines()[0]
-        raise PatternError(f"'{path}' is not YAML: {first}") from None
-    if not isinstance(document, list) or not document:
-        raise PatternError(f"'{path}': it has to be a list of patterns")
-    rows = cast(list[Any], document)
-    return tuple(pattern_of(row, f"'{path}': [{number}]") for number, row in enumerate(rows))
+        document = Document(path, "a file of patterns", listed=True)
+    except FileError as error:
+        raise PatternFileError(error.faults) from None
+    if not document.entries:
+        raise PatternFileError([Fault(str(path), None, "", "it has to be a list of patterns")])
+    faults = Faults()
+    found = [_pattern(row, (number,), faults) for number, row in enumerate(document.entries)]
+    if faults.found:
+        raise PatternFileError(document.faults(faults.found))
+    return tuple(found)
 
 
 def pattern_of(row: object, where: str) -> Pattern:
-    """A pattern from plain data."""
-    if not isinstance(row, dict):
-        raise PatternError(f"{where} has to be a mapping of {', '.join(_KEYS)}")
-    entry = cast(dict[str, Any], row)
-    for key in entry:
-        if key not in _KEYS:
-            raise PatternError(f"{where} has no key '{key}'; known are {', '.join(_KEYS)}")
+    """A pattern from plain data, which faults call `where`."""
+    faults = Faults()
+    pattern = _pattern(row, (), faults)
+    if faults.found:
+        raise PatternFileError([Fault(where, None, written(k), text) for k, text in faults.found])
+    return pattern
+
+
+def _pattern(row: object, where: Keys, faults: Faults) -> Pattern:
+    """A pattern as far as it can be read; what is wrong with it is told."""
+    entry = faults.take(partial(mapping_at, row, where), None)
+    if entry is None:
+        return Pattern("", (), Action.FUSE)
+    faults.unknown(entry, _KEYS, where)
     name, action = entry.get("name"), entry.get("action")
+    raw = faults.take(partial(list_at, entry, "operators", where), [])
+    operators = tuple(str(item) for item in raw)
+
+    def wrong(keys: Keys, text: str) -> None:
+        faults.found.append(((*where, *keys), text))
+
     if not isinstance(name, str) or not name:
-        raise PatternError(f"{where}.name has to be text")
+        wrong(("name",), "has to be text")
     if action not in tuple(Action):
-        raise PatternError(f"{where}.action is {' or '.join(Action)}")
-    raw = entry.get("operators")
-    if not isinstance(raw, list) or len(cast(list[Any], raw)) < 2:
-        raise PatternError(f"{where}.operators has to be a list of two operators or more")
-    operators = tuple(str(item) for item in cast(list[Any], raw))
+        wrong(("action",), f"is {' or '.join(Action)}")
+    if len(operators) < 2:
+        wrong(("operators",), "has to be a list of two operators or more")
     for number, kind in enumerate(operators):
         if _kind(kind) not in SPECS:
-            raise PatternError(f"{where}.operators[{number}]: there is no operator '{kind}'")
-    if any(_optional(kind) for kind in (operators[0], operators[-1])):
-        raise PatternError(f"{where}.operators: the first and the last cannot be optional")
-    return Pattern(name, operators, Action(action))
+            wrong(("operators", number), f"there is no operator '{kind}'{_near(kind)}")
+    if operators and any(_optional(kind) for kind in (operators[0], operators[-1])):
+        wrong(("operators",), "the first and the last cannot be optional")
+    return Pattern(str(name), operators, Action(action) if action in tuple(Action) else Action.FUSE)
+
+
+def _near(kind: str) -> str:
+    near = get_close_matches(_kind(kind), SPECS, 1)
+    return f": did you mean '{near[0]}'?" if near else ""
 
 
 def pattern_row(pattern: Pattern) -> dict[str, Any]:

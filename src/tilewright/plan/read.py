@@ -1,0 +1,184 @@
+"""Reads plan.yaml: all faults of it at once, each with its line and key."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+from tilewright.errors import TilewrightError
+from tilewright.machine.document import Document
+from tilewright.machine.dtypes import rate_class
+from tilewright.machine.entries import list_at, mapping_at
+from tilewright.machine.faults import Faults, FileError, KeyFaultsError, Keys, key_fault
+from tilewright.plan.plan import GroupPlan, Place, Plan, PlanError
+from tilewright.tiling.grid import Halo, Split
+
+_PLAN_KEYS = frozenset(
+    {"model", "machine", "dtype", "images", "batched", "groups", "resident", "reloaded", "shared"}
+)
+_GROUP_KEYS = frozenset({"nodes", "splits", "core_split", "place", "replicated", "cores"})
+_OLD_KEYS = {"spread": "core_split", "everywhere": "replicated"}  # of groups, still read
+_SPLIT_KEYS = frozenset({"axis", "parts", "halo"})
+
+Tree = Mapping[str, Any]
+
+
+class PlanFileError(FileError, PlanError):
+    """A plan file that cannot be used; the text is its first fault, with file, line and key."""
+
+
+def read_plan(path: Path) -> Plan:
+    """A plan from a YAML file."""
+    try:
+        document = Document(path, "a plan")
+    except FileError as error:
+        raise PlanFileError(error.faults) from None
+    try:
+        return _plan(document.tree, path)
+    except KeyFaultsError as error:
+        raise PlanFileError(document.faults(error.faults)) from None
+
+
+def _plan(top: Tree, path: Path) -> Plan:
+    faults = Faults()
+    faults.unknown(top, _PLAN_KEYS)
+    model, machine = (faults.take(partial(_text, top, key), "") for key in ("model", "machine"))
+    dtype = faults.take(partial(_dtype, top), "")
+    entries = faults.take(partial(_entries, top), [])
+    groups = [_group(entry, ("groups", i), faults) for i, entry in enumerate(entries)]
+    resident, batched = (
+        faults.take(partial(_names, top, key), ()) for key in ("resident", "batched")
+    )
+    reloaded, shared = (
+        faults.take(partial(_lists, top, key, faults), ()) for key in ("reloaded", "shared")
+    )
+    images = faults.take(partial(_whole, top.get("images", 1), ("images",), 1), 1)
+    faults.end()
+    notes = tuple(
+        f"'{path}': '{old}' of groups is called '{new}' now"
+        for old, new in _OLD_KEYS.items()
+        if any(old in entry for entry in entries)
+    )
+    return Plan(
+        model,
+        machine,
+        dtype,
+        tuple(groups),
+        resident,
+        reloaded,
+        shared,
+        images,
+        batched,
+        notes,
+    )
+
+
+def _dtype(top: Tree) -> str:
+    found = _text(top, "dtype")
+    try:
+        rate_class(found)
+    except TilewrightError as error:
+        raise key_fault(("dtype",), str(error)) from None
+    return found
+
+
+def _entries(top: Tree) -> list[Any]:
+    found = _there(top, "groups")
+    if not isinstance(found, list):
+        raise key_fault(("groups",), "has to be a list")
+    return cast(list[Any], found)
+
+
+def _group(given: object, where: Keys, faults: Faults) -> GroupPlan:
+    """A group, as far as it can be read; what is wrong with it is told."""
+    raw = faults.take(partial(mapping_at, given, where), None)
+    if raw is None:
+        return GroupPlan((), ())
+    entry = {_OLD_KEYS.get(key, key): value for key, value in raw.items()}
+    faults.unknown(entry, _GROUP_KEYS, where)
+    take: Callable[..., Any] = faults.take
+    nodes = take(partial(_nodes, entry, where), ())
+    cuts = enumerate(take(partial(list_at, entry, "splits", where), []))
+    splits = tuple(_split(cut, (*where, "splits", number), faults) for number, cut in cuts)
+    core_split = take(partial(_core_split, entry, len(splits), where), None)
+    place = take(partial(_place, entry, where), Place.CORES)
+    replicated = take(partial(_replicated, entry, core_split, where), False)
+    cores = take(partial(_names, entry, "cores", where), ())
+    return GroupPlan(nodes, splits, core_split, place, replicated, cores)
+
+
+def _split(given: object, where: Keys, faults: Faults) -> Split:
+    entry = faults.take(partial(mapping_at, given, where), None)
+    if entry is None:
+        return Split(0, 1)
+    faults.unknown(entry, _SPLIT_KEYS, where)
+    axis = faults.take(partial(_whole, entry.get("axis"), (*where, "axis"), 0), 0)
+    parts = faults.take(partial(_whole, entry.get("parts"), (*where, "parts"), 1), 1)
+    return Split(axis, parts, faults.take(partial(_halo, entry, where), Halo.RECOMPUTE))
+
+
+def _nodes(entry: Tree, where: Keys) -> tuple[str, ...]:
+    found = entry.get("nodes")
+    if not isinstance(found, list) or not found:
+        raise key_fault((*where, "nodes"), "has to be a list of node names")
+    return tuple(str(node) for node in cast(list[Any], found))
+
+
+def _core_split(entry: Tree, splits: int, where: Keys) -> int | None:
+    found = entry.get("core_split")
+    if found is None:
+        return None
+    if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found < splits:
+        raise key_fault((*where, "core_split"), "has to be the number of a split, from 0")
+    return found
+
+
+def _replicated(entry: Tree, core_split: int | None, where: Keys) -> bool:
+    found = entry.get("replicated", False)
+    if not isinstance(found, bool) or (found and core_split is not None):
+        text = "is true or false, and goes without core_split"
+        raise key_fault((*where, "replicated"), text)
+    return found
+
+
+def _place(entry: Tree, where: Keys) -> Place:
+    try:
+        return Place(entry.get("place", "cores"))
+    except ValueError:
+        raise key_fault((*where, "place"), "is cores, main or view") from None
+
+
+def _halo(entry: Tree, where: Keys) -> Halo:
+    try:
+        return Halo(entry.get("halo", "recompute"))
+    except ValueError:
+        raise key_fault((*where, "halo"), "is recompute or cache") from None
+
+
+def _whole(value: object, where: Keys, least: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise key_fault(where, f"has to be a whole number from {least} on")
+    return value
+
+
+def _there(top: Tree, key: str) -> Any:
+    if key not in top:
+        raise key_fault((key,), "is missing")
+    return top[key]
+
+
+def _text(top: Tree, key: str) -> str:
+    value = _there(top, key)
+    if not isinstance(value, str):
+        raise key_fault((key,), "has to be text")
+    return value
+
+
+def _names(value: Tree, key: str, where: Keys = ()) -> tuple[str, ...]:
+    return tuple(str(name) for name in list_at(value, key, where))
+
+
+def _lists(top: Tree, key: str, faults: Faults) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """A mapping from names to lists of names."""
+    found = mapping_at(top.get(key) or {}, (key,))
+    return tuple((name, faults.take(partial(_names, found, name, (key,)), ())) for name in found)
