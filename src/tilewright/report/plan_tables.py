@@ -6,7 +6,7 @@ from tilewright.graph.ops import costed_by_bytes, macs_of
 from tilewright.model import BYTES_ALONE
 from tilewright.plan.plan import Place
 from tilewright.planning import Planned
-from tilewright.program.account import added_cycles
+from tilewright.program.account import added_cycles, counted
 from tilewright.program.program import Compute, Transfer
 from tilewright.report.html.groups import group_sums
 from tilewright.report.verified import mark
@@ -62,7 +62,7 @@ def layers_table(planned: Planned) -> Table:
                 cycles / busy if busy else 0.0,
                 layer.read,
                 layer.written,
-                round(layer.energy_pj, 3),
+                counted(planned.machine, layer.energy_pj),
                 BYTES_ALONE if costed_by_bytes(planned.graph, node) else "",
             )
         )
@@ -95,7 +95,7 @@ def groups_table(planned: Planned) -> Table:
                 total.read_weights,
                 total.read_activations,
                 total.written,
-                round(total.energy_pj, 3),
+                counted(planned.machine, total.energy_pj),
                 BYTES_ALONE if any(costed_by_bytes(graph, node) for node in nodes) else "",
             )
         )

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.planning import Planned
-from tilewright.program.account import added_cycles
+from tilewright.program.account import added_cycles, counted
 from tilewright.program.program import Compute, Task, Transfer
 from tilewright.report.html.network import Network, Role
 from tilewright.report.html.story import Story
@@ -66,7 +66,7 @@ def group_rows(planned: Planned, story: Story, network: Network) -> list[dict[st
                 "end": total.end,
                 "adds": added[number],
                 "macs": total.macs,
-                "energy_pj": round(total.energy_pj, 1),
+                "energy_pj": counted(planned.machine, total.energy_pj),
                 "busy": [total.busy[kind] for kind in CLASSES],
                 "read_weights": total.read_weights,
                 "read_activations": total.read_activations,
@@ -94,7 +94,7 @@ def group_parts(planned: Planned) -> list[dict[str, Any]]:
                 "cycles": adds,
                 "read_bytes": total.read_weights + total.read_activations,
                 "written_bytes": total.written,
-                "energy_pj": round(total.energy_pj, 3),
+                "energy_pj": counted(planned.machine, total.energy_pj),
                 "resident": [
                     value
                     for name in group.nodes
