@@ -91,7 +91,9 @@ class _Job(ModuleType):
 
     @property
     def __doc__(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return _function(self).__doc__
+        # `help` shows no signature of a module: it stands at the top of the text.
+        name = self.__name__.rpartition(".")[2]
+        return f"{name}{self.__signature__}\n\n{_function(self).__doc__}"
 
     @property
     def __signature__(self) -> Any:
