@@ -11,6 +11,7 @@ from tilewright.manycore.mapping import Cutting, Entry, FusedGroup, MappingFile
 from tilewright.manycore.tiles import Axes, LayerCut, layer_boxes, result_box
 from tilewright.manycore.workload import Layer, Workload
 from tilewright.tiling.group import reaches_of
+from tilewright.units import noun
 
 FINER = (1, 2, 4, 8)
 """Layer by layer: how much finer than they have to layers are cut that do not fit. What a layer
@@ -66,7 +67,7 @@ def choices_of(
         choice = _choice(mapping, workload, fabric, entries, intra, rows, spread, finer)
         name = "as the mapping says" if finer == 1 else f"{finer} times finer where cut to fit"
         if open_intra or open_inter:
-            name = f"tiles of {rows} rows" if rows else "whole tiles"
+            name = f"tiles of {rows} {noun(rows, 'row')}" if rows else "whole tiles"
             name += ", every layer on all its cores" if spread else ""
         made.setdefault(choice.cuts, replace(choice, name=name))
     return tuple(made.values())
