@@ -257,5 +257,6 @@ def test_a_mutated_run(command: Command, tmp_path: Path, number: int) -> None:
                 f"{case}\n{outcome.err}"
             )
         rmtree(folder)
-    for job in ("verify", "explain", "compare"):
-        assert counts[job, 2] > 0, counts
+    assert counts["verify", 2] > 5 and counts["explain", 2] > 5, counts
+    # A comparison reads two files of a run: among fresh seeds few may hit them.
+    assert counts["compare", 2] > (0 if SOAK else 5), counts
