@@ -8,7 +8,7 @@ from tilewright.schedule.problem import Flags, Ids, Quantities
 _NEVER = 2**62
 
 
-@njit(cache=True)
+@njit(inner=True)
 def _push(keys: Quantities, tasks: Ids, base: int, size: int, key: int, task: int) -> None:
     """Add to a heap that starts at `base`: smallest key first, then program order."""
     hole = size
@@ -24,7 +24,7 @@ def _push(keys: Quantities, tasks: Ids, base: int, size: int, key: int, task: in
     tasks[base + hole] = task
 
 
-@njit(cache=True)
+@njit(inner=True)
 def _pop(keys: Quantities, tasks: Ids, base: int, size: int) -> None:
     """Remove the first entry of a heap of `size`."""
     last = base + size - 1
@@ -49,7 +49,7 @@ def _pop(keys: Quantities, tasks: Ids, base: int, size: int) -> None:
     tasks[hole] = task
 
 
-@njit(cache=True)
+@njit(inner=True)
 def _join_pool(
     active: Ids, peak: Quantities, left: Quantities, base: int, size: int, task: int, most: int
 ) -> int:
@@ -67,7 +67,7 @@ def _join_pool(
     return slot
 
 
-@njit(cache=True)
+@njit(inner=True)
 def _divide_pool(
     left: Quantities, rate: Quantities, peak: Quantities, base: int, size: int, units: int
 ) -> int:
@@ -82,14 +82,14 @@ def _divide_pool(
     return soonest
 
 
-@njit(cache=True)
+@njit(inner=True)
 def _advance_pool(left: Quantities, rate: Quantities, base: int, size: int, cycles: int) -> None:
     """Let every active transfer move at its rate for so many cycles."""
     for slot in range(base, base + size):
         left[slot] -= rate[slot] * cycles
 
 
-@njit(cache=True)
+@njit(inner=True)
 def _touch(touched: Ids, is_touched: Flags, count: int, where: int) -> int:
     """Note that an engine may have something to start; how many are noted now."""
     if is_touched[where]:
@@ -99,7 +99,7 @@ def _touch(touched: Ids, is_touched: Flags, count: int, where: int) -> int:
     return count + 1
 
 
-@njit(cache=True)
+@njit()
 def run(
     engine: Ids,
     duration: Quantities,

@@ -29,7 +29,9 @@ def users_of(columns: Columns, order: Ids) -> Users:
     users = np.empty(columns.buffer.size, np.int32)
     for fill in range(2):
         at = start.copy()
-        latest = np.full(buffers, -1, np.int32)
+        latest = np.empty(buffers, np.int32)
+        for buffer in range(buffers):
+            latest[buffer] = -1
         for new in range(order.size):
             for access in range(
                 columns.access_start[order[new]], columns.access_start[order[new] + 1]
@@ -74,20 +76,22 @@ def place_main(
             top = address[buffer] + columns.size[buffer]
     if top <= hardware.usable[hardware.main] or count == 0:
         return int(top)
-    chosen = others[:count].copy()
-    base = address[chosen[0]]
+    base = address[others[0]]
     first = np.empty(count, np.int64)
     last = np.empty(count, np.int64)
+    size = np.empty(count, np.int64)
+    alignment = np.empty(count, np.int64)
     for index in range(count):
-        first[index] = users.users[users.start[chosen[index]]]
-        last[index] = users.users[users.start[chosen[index] + 1] - 1] + 1
-    size, alignment = columns.size[chosen], columns.alignment[chosen]
+        buffer = others[index]
+        first[index] = users.users[users.start[buffer]]
+        last[index] = users.users[users.start[buffer + 1] - 1] + 1
+        size[index], alignment[index] = columns.size[buffer], columns.alignment[buffer]
     nothing, zeros = np.empty(0, np.int64), np.zeros(count, np.int64)
     target = hardware.usable[hardware.main] - base
     offsets = lowest_offsets(first, last, size, alignment, nothing, zeros, tasks, target, 0)
     top = base
     for index in range(count):
-        address[chosen[index]] = base + offsets[index]
+        address[others[index]] = base + offsets[index]
         top = max(top, base + offsets[index] + size[index])
     return int(top)
 
@@ -136,11 +140,15 @@ def with_reuse(
     when it starts: no edge is added that follows from others.
     """
     tasks, engines = engine.size, hardware.core_of.size
-    first, second, count, sound = _waits(columns, hardware, engine, users, address)
+    first, second, count, sound = _waits(
+        columns.memory, columns.size, hardware.home.size, engines, engine, users, address
+    )
     waits = rows_of(tasks, first, second, count)
     position = np.empty(tasks, np.int32)
-    last_of = np.full(engines, -1, np.int32)
-    over = np.full((tasks, engines), -1, np.int32)
+    last_of = np.empty(engines, np.int32)
+    for where in range(engines):
+        last_of[where] = -1
+    over = np.empty((tasks, engines), np.int32)
     start = np.zeros(tasks + 1, np.int64)
     rows = np.empty(needs.needs.size + waits.needs.size, np.int32)
     filled = 0
@@ -149,8 +157,8 @@ def with_reuse(
         before = last_of[where]
         position[task] = 0 if before < 0 else position[before] + 1
         last_of[where] = task
-        if before >= 0:
-            over[task] = over[before]
+        for other in range(engines):
+            over[task, other] = over[before, other] if before >= 0 else -1
         begin = filled
         for entry in range(needs.start[task], needs.start[task + 1]):
             earlier = needs.needs[entry]
@@ -175,19 +183,33 @@ def with_reuse(
     return Needs(start, rows[:filled].copy()), sound
 
 
-@njit()
+@njit(inner=True)
 def _waits(
-    columns: Columns, hardware: Hardware, engine: Ids, users: Users, address: Quantities
+    home: Quantities,
+    size: Quantities,
+    memories: int,
+    engines: int,
+    engine: Ids,
+    users: Users,
+    address: Quantities,
 ) -> tuple[Ids, Ids, int, bool]:
     """Pairs of tasks to order: the last user on every engine of a buffer, and the first on every
-    engine of the one that takes (some of) its bytes next."""
-    buffers, memories, engines = columns.memory.size, hardware.home.size, hardware.core_of.size
-    born = np.full(buffers, 2**40, np.int64)
+    engine of the one that takes (some of) its bytes next. `home` is the memory of each buffer."""
+    buffers, tasks = home.size, engine.size
     inside = np.zeros(memories + 1, np.int64)
+    born = np.zeros(tasks + 1, np.int64)  # buffers by their first user, those of a task in order
     for buffer in range(buffers):
-        if users.start[buffer + 1] > users.start[buffer] and columns.size[buffer] > 0:
-            born[buffer] = users.users[users.start[buffer]]
-            inside[columns.memory[buffer] + 1] += 2
+        if users.start[buffer + 1] > users.start[buffer] and size[buffer] > 0:
+            born[users.users[users.start[buffer]] + 1] += 1
+            inside[home[buffer] + 1] += 2
+    for task in range(tasks):
+        born[task + 1] += born[task]
+    arrivals = np.empty(born[tasks], np.int64)
+    for buffer in range(buffers):
+        if users.start[buffer + 1] > users.start[buffer] and size[buffer] > 0:
+            task = users.users[users.start[buffer]]
+            arrivals[born[task]] = buffer
+            born[task] += 1
     for memory in range(memories):
         inside[memory + 1] += inside[memory] + 4
     low = np.empty(inside[memories], np.int64)
@@ -201,10 +223,8 @@ def _waits(
     earlier = np.empty(buffers, np.int32)
     count = 0
     sound = True
-    for buffer in np.argsort(born, kind="mergesort"):
-        if born[buffer] >= 2**40:
-            break
-        memory = columns.memory[buffer]
+    for buffer in arrivals:
+        memory = home[buffer]
         base = inside[memory]
         found = _replace(
             low[base : inside[memory + 1]],
@@ -213,13 +233,14 @@ def _waits(
             pieces,
             memory,
             address[buffer],
-            address[buffer] + columns.size[buffer],
+            address[buffer] + size[buffer],
             buffer,
             earlier,
         )
         if found == 0:
             continue
-        firsts[:] = -1
+        for one in range(engines):
+            firsts[one] = -1
         for entry in range(users.start[buffer], users.start[buffer + 1]):
             task = users.users[entry]
             if firsts[engine[task]] < 0:
@@ -229,8 +250,10 @@ def _waits(
             second = longer(second, 2 * (count + found * engines * engines))
         for index in range(found):
             other = earlier[index]
-            sound = sound and users.users[users.start[other + 1] - 1] < born[buffer]
-            lasts[:] = -1
+            begins = users.users[users.start[buffer]]
+            sound = sound and users.users[users.start[other + 1] - 1] < begins
+            for one in range(engines):
+                lasts[one] = -1
             for entry in range(users.start[other], users.start[other + 1]):
                 lasts[engine[users.users[entry]]] = users.users[entry]
             for one in range(engines):
@@ -244,7 +267,7 @@ def _waits(
     return first, second, count, sound
 
 
-@njit()
+@njit(inner=True)
 def _replace(
     low: Quantities,
     high: Quantities,
