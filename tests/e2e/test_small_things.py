@@ -183,3 +183,18 @@ def test_a_run_that_was_tampered_with_and_sealed_anew_is_one_line(
     reseal(folder)
     assert str(folder) in refused("explain", folder)
     assert "makes no sense" in refused("compare", folder, folder)
+
+
+def test_energy_that_nobody_knows_is_not_zero(succeeds, tmp_path: Path) -> None:
+    machine = Path(__file__).parents[2] / "examples" / "machines" / "1-minimal.yaml"
+    one, other, layers = tmp_path / "one", tmp_path / "other", tmp_path / "layers.csv"
+    base = ("plan", "four_convs@12x12", "--layer-by-layer", "--no-verify", "--on")
+    planned = succeeds(*base, machine, "--out", one, "--csv", layers, "--json").json
+    assert planned["energy_pj"] is None
+    head, *rows = (row.split(",") for row in layers.read_text().splitlines())
+    assert {row[head.index("energy_pj")] for row in rows} == {""}
+    assert succeeds("verify", one).code == 0
+    succeeds(*base, "mcu", "--out", other)
+    (figures,) = succeeds("compare", one, other, "--json").json["compared"]
+    assert figures["figures"]["energy_pj"]["before"] is None
+    assert {cause["energy_pj"] for cause in figures["causes"]} == {None}

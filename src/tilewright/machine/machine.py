@@ -210,6 +210,12 @@ class Machine:
         """All compute engines, core by core."""
         return tuple(engine for core in self.cores for engine in core.engines)
 
+    @property
+    def counts_energy(self) -> bool:
+        """Whether the machine has any figures for energy."""
+        moved = any(m.read_pj_per_byte or m.write_pj_per_byte for m in self.memories)
+        return bool(self.energy.mac_pj or self.energy.vector_pj or moved)
+
     def elements(self, dtype: str) -> str:
         """The class of an element type (`uint8` is `int8`); an error where no engine has it, or one
         that holds it."""
@@ -311,6 +317,12 @@ class Machine:
     def alone_bytes_per_cycle(self, route: Route) -> float:
         """What a copy reaches when nothing else moves: its own rate, or a shared bandwidth."""
         return min([route.bytes_per_cycle, *map(self._rates.__getitem__, route.groups)])
+
+    def joint_bytes_per_cycle(self, route: Route) -> float:
+        """What copies between the ends of a route reach together, on all links there are."""
+        ways = [way for _, way in self.routes(route.source, route.destination)]
+        shared = map(self._rates.__getitem__, route.groups)
+        return min([sum(way.bytes_per_cycle for way in ways), *shared])
 
     def seconds(self, cycles: float) -> float:
         """Cycles of the reference clock as time."""

@@ -46,7 +46,7 @@ class Options:
 
     def check(self, machine: Machine) -> None:
         """Raise where two wishes exclude each other, or the machine has no figures for one."""
-        if self.objective.counts_energy and not counts_energy(machine):
+        if self.objective.counts_energy and not machine.counts_energy:
             raise TilewrightError(
                 f"--objective {self.objective.value}: {machine.name} has no energy figures (key "
                 "`energy` of its file)"
@@ -56,13 +56,6 @@ class Options:
         if (self.plan is not None or self.layer_by_layer) and (self.patterns or self.ablation):
             what = "--patterns" if self.patterns else "--ablation"
             raise TilewrightError(f"{what} is for a search: not with --layer-by-layer or --plan")
-
-
-def counts_energy(machine: Machine) -> bool:
-    """Whether a machine has any figures for energy."""
-    figures = machine.energy
-    moved = any(m.read_pj_per_byte or m.write_pj_per_byte for m in machine.memories)
-    return bool(figures.mac_pj or figures.vector_pj or moved)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,13 +20,15 @@ COMPUTE, COPY, WHOLE = 0, 1, 2
 
 class Hardware(NamedTuple):
     """A machine by numbers. Engines come first, then links; `core_of` is -1 for links, `home` is
-    -1 for memories that belong to no core. `main` is the number of the main memory."""
+    -1 for memories that belong to no core. `main` is the number of the main memory, `filling` how
+    many links it takes to load from it as fast as it can give."""
 
     core_of: Ids
     home: Ids
     usable: Quantities
     main: int
     cores: int
+    filling: int
 
 
 class Views(NamedTuple):

@@ -30,11 +30,11 @@ class Prefetch:
 
 @dataclass(frozen=True, slots=True)
 class CopyQueues:
-    """Give each copy to the link that is free first; large loads leave one link to all others."""
+    """Start copies in the order of their urgency, each on a link that is free."""
 
     name: ClassVar[str] = "copy-queues"
-    requires: ClassVar[str] = "an order of all tasks"
-    ensures: ClassVar[str] = "every copy is on one link"
+    requires: ClassVar[str] = "an order of all tasks, and addresses"
+    ensures: ClassVar[str] = "every copy is on one link, in the order that tasks start"
 
 
 @dataclass(frozen=True, slots=True)

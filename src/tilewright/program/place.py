@@ -8,7 +8,7 @@ from tilewright.errors import TilewrightError
 from tilewright.machine.machine import Machine
 from tilewright.memory import Misfit, Reason
 from tilewright.program.from_program import columns_of
-from tilewright.program.program import Program
+from tilewright.program.program import Program, Task
 from tilewright.program.tables import Tables, tables_of
 from tilewright.program.timed import Short, Timed, timed_in_order
 from tilewright.schedule.problem import Problem as TaskProblem
@@ -73,21 +73,22 @@ def fixed_buffers(program: Program) -> set[int]:
 
 def place(program: Program, machine: Machine, *, deal: bool = False) -> Placed:
     """Link a program in its order, allocate every memory, order reuse, simulate; where `deal`,
-    copies are dealt out over the links anew."""
+    copies are dealt out over the links anew, and tasks are in the order they start then."""
     tables = tables_of(machine)
     found = timed_in_order(columns_of(program, tables), tables, deal=deal)
     starts, needs = found.needs.start.tolist(), found.needs.needs.tolist()
-    tasks = [
-        task.linked(task.reads, task.writes, tuple(needs[starts[t] : starts[t + 1]]))
-        for t, task in enumerate(program.tasks)
-    ]
-    if isinstance(found, Timed) and deal:
-        for t, task in enumerate(tasks):
-            name = tables.engines[int(found.issued.engine[t])]
+    tasks: list[Task] = []
+    order: list[int] = found.order.tolist()
+    for new, number in enumerate(order):
+        task = program.tasks[number]
+        task = task.linked(task.reads, task.writes, tuple(needs[starts[new] : starts[new + 1]]))
+        if isinstance(found, Timed):
+            name = tables.engines[int(found.issued.engine[new])]
             if task.engine != name:
-                copy, choice = int(found.columns.copy[t]), int(found.issued.choice[t])
+                copy, choice = int(found.columns.copy[number]), int(found.issued.choice[new])
                 way = tables.costs[copy].ways[choice]
-                tasks[t] = replace(task, engine=name, cycles=way.cycles, moved=way.moved)
+                task = replace(task, engine=name, cycles=way.cycles, moved=way.moved)
+        tasks.append(task)
     program = replace(program, tasks=tuple(tasks))
     if isinstance(found, Short):
         raise does_not_fit(program, machine, found)

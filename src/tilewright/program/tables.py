@@ -3,6 +3,7 @@ look the same."""
 
 from collections.abc import Iterator
 from fractions import Fraction
+from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -185,7 +186,16 @@ def _hardware(machine: Machine, memory_number: dict[str, int]) -> Hardware:
         np.array([memory.usable for memory in machine.memories], np.int64),
         memory_number[machine.main_memory.name],
         len(machine.cores),
+        _filling(machine),
     )
+
+
+def _filling(machine: Machine) -> int:
+    """How many links it takes to load as fast as the main memory gives."""
+    main = machine.main_memory.name
+    routes = [route for link in machine.links for route in link.routes if route.source == main]
+    shares = [machine.joint_bytes_per_cycle(r) / r.bytes_per_cycle for r in routes]
+    return ceil(max(shares, default=0.0))
 
 
 def _resources(machine: Machine) -> Resources:

@@ -8,17 +8,26 @@ import numpy as np
 from tilewright.memory import Buffer as Rectangle
 from tilewright.memory import Misfit, Problem, Reason, allocate
 from tilewright.program.columns import Columns, Hardware, Needs
+from tilewright.program.kernels.dispatch import Rates, by_urgency
 from tilewright.program.kernels.link import link
 from tilewright.program.kernels.order import (
     Issued,
-    deal_copies,
+    issued_on,
     issued_order,
     own_places,
     permuted,
     renumbered,
 )
 from tilewright.program.kernels.prefetch import Loads, find_loads, held_until
-from tilewright.program.kernels.reuse import Users, peaks_of, place_main, users_of, with_reuse
+from tilewright.program.kernels.reuse import (
+    Users,
+    byte_waits,
+    needed_waits,
+    peaks_of,
+    place_main,
+    users_of,
+    with_waits,
+)
 from tilewright.program.kernels.space import Space, find_space
 from tilewright.program.tables import Tables
 from tilewright.schedule.kernel import run
@@ -188,9 +197,17 @@ def _simulated(
     if top > hardware.usable[hardware.main]:
         misfit = _main_memory_misfit(columns, hardware, users, top)
         return _short(columns, order, needs, (hardware.main, misfit), frozenset())
-    issued = deal_copies(columns, tables.copies, hardware, order, needs, deal)
-    waits, sound = with_reuse(columns, hardware, issued.engine, needs, users, address)
+    bytes_of, sound = byte_waits(columns, hardware, order, needs, users, address)
     assert sound, "buffers that share bytes are live together"
+    choice = columns.choice[order].astype(np.int32)
+    if deal:
+        sequence, choice = _dispatched(columns, tables, order, needs, bytes_of)
+        order = order[sequence]
+        needs, _ = renumbered(sequence, needs)
+        bytes_of, _ = renumbered(sequence, bytes_of)
+        users = users_of(columns, order)
+    issued = issued_on(columns, tables.copies, order, choice)
+    waits = needed_waits(issued.engine, hardware.core_of.size, needs, bytes_of)
     peaks, live = peaks_of(columns, hardware, users, columns.tasks, address)
     rates = tables.resources.table
     start, end = np.empty(columns.tasks, np.int64), np.empty(columns.tasks, np.int64)
@@ -211,6 +228,19 @@ def _simulated(
         end,
     )
     return Timed(columns, order, needs, waits, issued, address, peaks, live, start, end)
+
+
+def _dispatched(
+    columns: Columns, tables: Tables, order: Ids, needs: Needs, bytes_of: Needs
+) -> tuple[Ids, Ids]:
+    """The order tasks start in, as places in the given one, and the ways of the copies in it."""
+    table = tables.resources.table
+    rates = Rates(
+        table.pool, table.units_per_byte, table.units_per_cycle, table.pool_units_per_cycle
+    )
+    waits = with_waits(needs, bytes_of)
+    found = by_urgency(columns, tables.copies, tables.hardware, rates, order, needs, waits)
+    return found.sequence, found.choice[found.sequence]
 
 
 def _main_memory_misfit(columns: Columns, hardware: Hardware, users: Users, top: int) -> Misfit:

@@ -210,8 +210,8 @@ def _spill_reasons(planned: Planned) -> dict[str, int]:
     return {reason: reasons.count(reason) for reason in dict.fromkeys(reasons)}
 
 
-def _energy(picojoules: float, estimate: bool) -> str:
-    if not picojoules:
+def _energy(picojoules: float | None, estimate: bool) -> str:
+    if picojoules is None:
         return "not counted: the machine has no figures for it"
     return f"{picojoules / 1e6:.4g} uJ{' (estimate)' if estimate else ''}"
 

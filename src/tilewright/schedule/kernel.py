@@ -9,7 +9,7 @@ _NEVER = 2**62
 
 
 @njit(inner=True)
-def _push(keys: Quantities, tasks: Ids, base: int, size: int, key: int, task: int) -> None:
+def push(keys: Quantities, tasks: Ids, base: int, size: int, key: int, task: int) -> None:
     """Add to a heap that starts at `base`: smallest key first, then program order."""
     hole = size
     while hole > 0:
@@ -25,7 +25,7 @@ def _push(keys: Quantities, tasks: Ids, base: int, size: int, key: int, task: in
 
 
 @njit(inner=True)
-def _pop(keys: Quantities, tasks: Ids, base: int, size: int) -> None:
+def pop(keys: Quantities, tasks: Ids, base: int, size: int) -> None:
     """Remove the first entry of a heap of `size`."""
     last = base + size - 1
     key = keys[last]
@@ -49,44 +49,97 @@ def _pop(keys: Quantities, tasks: Ids, base: int, size: int) -> None:
     tasks[hole] = task
 
 
+# Pools and the transfers under way in them are two tables, as compiled code passes few arrays
+# faster than many. Rows of pools: their units per cycle; the slot of the first transfer, how many
+# there are; the moment up to which they moved; when the first of them ends; whether some began or
+# ended since. Rows of transfers, by port rate, then program order: the task; the most units per
+# cycle; the units left; the share of the pool.
+_UNITS, _BASE, _SIZE, _TIME, _DUE, _CHANGED = range(6)
+_TASK, _PEAK, _LEFT, _RATE = range(4)
+
+
 @njit(inner=True)
-def _join_pool(
-    active: Ids, peak: Quantities, left: Quantities, base: int, size: int, task: int, most: int
-) -> int:
-    """Make room for a transfer, by port rate, then program order; the slot it takes."""
-    slot = base + size
+def pools_of(units: Quantities, base: Quantities) -> tuple[Quantities, Quantities]:
+    """Empty pools of so many units per cycle, and room for their transfers from `base` on."""
+    pools = np.zeros((6, units.size), np.int64)
+    for pool in range(units.size):
+        pools[_UNITS, pool] = units[pool]
+        pools[_BASE, pool] = base[pool]
+        pools[_DUE, pool] = _NEVER
+    return pools, np.zeros((4, base[units.size]), np.int64)
+
+
+@njit(inner=True)
+def join_pool(
+    pools: Quantities, moving: Quantities, pool: int, task: int, most: int, amount: int, now: int
+) -> None:
+    """A transfer begins: so many units, no more than `most` of them a cycle."""
+    _advance(pools, moving, pool, now)
+    base = pools[_BASE, pool]
+    slot = base + pools[_SIZE, pool]
     while slot > base and (
-        peak[slot - 1] > most or (peak[slot - 1] == most and active[slot - 1] > task)
+        moving[_PEAK, slot - 1] > most
+        or (moving[_PEAK, slot - 1] == most and moving[_TASK, slot - 1] > task)
     ):
-        active[slot] = active[slot - 1]
-        peak[slot] = peak[slot - 1]
-        left[slot] = left[slot - 1]
+        for row in range(_RATE):
+            moving[row, slot] = moving[row, slot - 1]
         slot -= 1
-    active[slot] = task
-    peak[slot] = most
-    return slot
+    moving[_TASK, slot] = task
+    moving[_PEAK, slot] = most
+    moving[_LEFT, slot] = amount
+    pools[_SIZE, pool] += 1
 
 
 @njit(inner=True)
-def _divide_pool(
-    left: Quantities, rate: Quantities, peak: Quantities, base: int, size: int, units: int
-) -> int:
-    """Give every active transfer its max-min fair rate; in how many cycles the first one ends."""
-    soonest = _NEVER
-    for index in range(size):
-        share = units // (size - index)
-        granted = min(share, peak[base + index])
-        units -= granted
-        rate[base + index] = granted
-        soonest = min(soonest, (left[base + index] + granted - 1) // granted)
-    return soonest
+def next_due(pools: Quantities, moving: Quantities, now: int, upcoming: int) -> int:
+    """The next moment at which a transfer ends, if it is before the one that is known. Where
+    transfers began or ended, each gets its max-min fair share first."""
+    for pool in range(pools.shape[1]):
+        if pools[_CHANGED, pool]:
+            pools[_CHANGED, pool] = 0
+            base, units = pools[_BASE, pool], pools[_UNITS, pool]
+            stop = base + pools[_SIZE, pool]
+            soonest = _NEVER
+            for slot in range(base, stop):
+                granted = min(units // (stop - slot), moving[_PEAK, slot])
+                units -= granted
+                moving[_RATE, slot] = granted
+                soonest = min(soonest, (moving[_LEFT, slot] + granted - 1) // granted)
+            pools[_DUE, pool] = now + soonest
+        upcoming = min(upcoming, pools[_DUE, pool])
+    return upcoming
 
 
 @njit(inner=True)
-def _advance_pool(left: Quantities, rate: Quantities, base: int, size: int, cycles: int) -> None:
-    """Let every active transfer move at its rate for so many cycles."""
-    for slot in range(base, base + size):
-        left[slot] -= rate[slot] * cycles
+def leave_pools(pools: Quantities, moving: Quantities, now: int, ended: Ids, count: int) -> int:
+    """Transfers that are over now go, and are noted behind the `count` that have ended."""
+    for pool in range(pools.shape[1]):
+        if pools[_DUE, pool] != now:
+            continue
+        _advance(pools, moving, pool, now)
+        base = pools[_BASE, pool]
+        kept = base
+        for slot in range(base, base + pools[_SIZE, pool]):
+            if moving[_LEFT, slot] <= 0:
+                ended[count] = moving[_TASK, slot]
+                count += 1
+                continue
+            for row in range(_RATE):
+                moving[row, kept] = moving[row, slot]
+            kept += 1
+        pools[_SIZE, pool] = kept - base
+    return count
+
+
+@njit(inner=True)
+def _advance(pools: Quantities, moving: Quantities, pool: int, now: int) -> None:
+    """Let every transfer of a pool move at its rate until now; then rates change."""
+    cycles = now - pools[_TIME, pool]
+    base = pools[_BASE, pool]
+    for slot in range(base, base + pools[_SIZE, pool]):
+        moving[_LEFT, slot] -= moving[_RATE, slot] * cycles
+    pools[_TIME, pool] = now
+    pools[_CHANGED, pool] = 1
 
 
 @njit(inner=True)
@@ -157,14 +210,7 @@ def run(
     event_task = np.empty(room, dtype=np.int32)
     root = int(np.int64(0))  # where the heap of events begins: no literal, one signature
     events = root
-    active = np.empty(slots[pools], dtype=np.int32)
-    peak = np.empty(slots[pools], dtype=np.int64)
-    left = np.empty(slots[pools], dtype=np.int64)
-    rate = np.empty(slots[pools], dtype=np.int64)
-    pool_count = np.zeros(pools, dtype=np.int64)
-    pool_time = np.zeros(pools, dtype=np.int64)
-    pool_due = np.full(pools, _NEVER, dtype=np.int64)
-    pool_changed = np.zeros(pools, dtype=np.bool_)
+    shared, moving = pools_of(pool_units, slots)
 
     ended = np.empty(room, dtype=np.int32)  # the tasks that end in this round
     ended_count = 0
@@ -179,13 +225,14 @@ def run(
             check[check_count] = task
             check_count += 1
     remaining = tasks
-    now = np.int64(0)
+    now = int(np.int64(0))
 
     while True:
         # One round: what is due has ended; look at those that waited on it, then start.
         for index in range(ended_count):
             task: int = ended[index]
             done[task] = True
+            end[task] = now
             where = engine[task]
             free[where] += 1
             touched_count = _touch(touched, is_touched, touched_count, where)
@@ -217,7 +264,7 @@ def run(
                     ready_count[where] = 1
                 else:
                     base: int = ready_base[where]
-                    _push(ready_key, ready, base, ready_count[where], priority[task], task)
+                    push(ready_key, ready, base, ready_count[where], priority[task], task)
                     ready_count[where] += 1
                 touched_count = _touch(touched, is_touched, touched_count, where)
 
@@ -237,7 +284,7 @@ def run(
                 else:
                     base = ready_base[where]
                     task = ready[base]
-                    _pop(ready_key, ready, base, ready_count[where])
+                    pop(ready_key, ready, base, ready_count[where])
                     ready_count[where] -= 1
                 free[where] -= 1
                 start[task] = now
@@ -245,56 +292,24 @@ def run(
                 if transfer[task] > 0 and engine_pool[where] < 0:
                     units = transfer[task] * units_per_byte[where]
                     time += (units + units_per_cycle[where] - 1) // units_per_cycle[where]
-                _push(event_time, event_task, root, events, time, task)
+                push(event_time, event_task, root, events, time, task)
                 events += 1
 
         # Nothing more in this moment: divide the pools that changed, then go to the next one.
         if events == 0 or event_time[0] > now:
             upcoming = event_time[0] if events > 0 else _NEVER
-            for pool in range(pools):
-                if pool_changed[pool]:
-                    pool_changed[pool] = False
-                    pool_due[pool] = now + _divide_pool(
-                        left, rate, peak, slots[pool], pool_count[pool], pool_units[pool]
-                    )
-                upcoming = min(upcoming, pool_due[pool])
-            now = upcoming
-            for pool in range(pools):
-                if pool_due[pool] != now:
-                    continue
-                base = slots[pool]
-                _advance_pool(left, rate, base, pool_count[pool], now - pool_time[pool])
-                pool_time[pool] = now
-                pool_changed[pool] = True
-                kept = base
-                for slot in range(base, base + pool_count[pool]):
-                    if left[slot] <= 0:
-                        end[active[slot]] = now
-                        ended[ended_count] = active[slot]
-                        ended_count += 1
-                        continue
-                    active[kept] = active[slot]
-                    peak[kept] = peak[slot]
-                    left[kept] = left[slot]
-                    kept += 1
-                pool_count[pool] = kept - base
+            now = next_due(shared, moving, now, upcoming)
+            ended_count = leave_pools(shared, moving, now, ended, ended_count)
 
         while events > 0 and event_time[0] == now:
             task = event_task[0]
-            _pop(event_time, event_task, root, events)
+            pop(event_time, event_task, root, events)
             events -= 1
             where = engine[task]
             pool: int = engine_pool[where]
             if transfer[task] == 0 or pool < 0:
-                end[task] = now
                 ended[ended_count] = task
                 ended_count += 1
                 continue
-            base = slots[pool]
-            count: int = pool_count[pool]
-            _advance_pool(left, rate, base, count, now - pool_time[pool])
-            pool_time[pool] = now
-            pool_changed[pool] = True
-            slot = _join_pool(active, peak, left, base, count, task, units_per_cycle[where])
-            left[slot] = transfer[task] * units_per_byte[where]
-            pool_count[pool] = count + 1
+            units = transfer[task] * units_per_byte[where]
+            join_pool(shared, moving, pool, task, units_per_cycle[where], units, now)

@@ -130,16 +130,11 @@ def _even_cuts(
 
 
 def inner_span(extent: int, parts: int, grain: int = 1) -> tuple[int, int]:
-    """The second tile of an even split, which has neighbours on both sides if there are more than
-    two."""
-    if parts == 1:
-        return 0, extent
-    if grain > 1:
-        size = -(-extent // (parts * grain)) * grain
-        return (size, min(2 * size, extent)) if size < extent else (0, extent)
-    size, rest = divmod(extent, parts)
-    first = size + (rest > 0)
-    return first, first + size + (rest > 1)
+    """As many positions as the largest tile of an even split has, with neighbours on both sides if
+    there is room for that."""
+    size = min(extent, -(-extent // (parts * grain)) * grain)
+    start = min(size, (extent - size) // grain * grain)
+    return start, min(start + size, extent)
 
 
 def _padded(cuts: tuple[Cut, ...], counts: tuple[int, ...]) -> tuple[Cut, ...]:

@@ -56,7 +56,7 @@ def test_a_batch_takes_no_longer_than_its_images(name: str) -> None:
 
 
 def test_a_plan_image_by_image_is_written_read_and_run_again(tmp_path: Path) -> None:
-    found = planned(IMAGES, small("three-core-bus"))
+    found = planned(IMAGES, load_machine("three-core-bus").with_memory(48 * 1024))
     assert found.plan.images == IMAGES
     path = tmp_path / "plan.yaml"
     path.write_text(plan_text(found.plan))

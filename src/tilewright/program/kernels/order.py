@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tilewright.compiled import njit
-from tilewright.program.columns import COPY, Columns, Copies, Hardware, Needs
+from tilewright.program.columns import COPY, Columns, Copies, Needs
 from tilewright.program.kernels.prefetch import Loads
 from tilewright.schedule.problem import Ids, Quantities
 
@@ -127,74 +127,22 @@ def renumbered(order: Ids, needs: Needs) -> tuple[Needs, bool]:
 
 
 @njit()
-def deal_copies(
-    columns: Columns, copies: Copies, hardware: Hardware, order: Ids, needs: Needs, deal: bool
-) -> Issued:
-    """Give each copy to the link that is free first; large loads leave one link to all others,
-    because they wait in line for room and bandwidth, and what computed data waits for does not
-    stand behind them. Loads of data that was just stored are waited for too. What
-    passes from core to core takes any link that is still busy when it is ready. Links that carry no
-    loads from the main memory are for all. Unless copies are dealt, each stays on the link it
-    has."""
+def issued_on(columns: Columns, copies: Copies, order: Ids, choice: Ids) -> Issued:
+    """Tasks in order, copies on the links chosen for them."""
     tasks = order.size
-    ends = np.zeros(tasks, np.float64)
-    free = np.zeros(hardware.core_of.size, np.float64)
     engine = np.empty(tasks, np.int32)
     duration = np.empty(tasks, np.int64)
     transfer = np.empty(tasks, np.int64)
-    chosen = np.zeros(tasks, np.int32)
-    clock = 0.0  # a copy reuses bytes of what ran before it: it does not begin long before
-    loading = np.zeros(hardware.core_of.size, np.bool_)
-    for task in range(tasks):
-        if columns.kind[task] == COPY and columns.source[task] == hardware.main:
-            for way in range(copies.link.shape[1]):
-                if copies.link[columns.copy[task], way] >= 0:
-                    loading[copies.link[columns.copy[task], way]] = True
     for new in range(tasks):
         task = order[new]
-        ready = 0.0
-        for entry in range(needs.start[new], needs.start[new + 1]):
-            ready = max(ready, ends[needs.needs[entry]])
+        engine[new] = columns.engine[task]
+        duration[new], transfer[new] = columns.cycles[task], columns.moved[task]
         if columns.kind[task] != COPY:
-            where = columns.engine[task]
-            begin = max(ready, free[where])
-            clock = max(clock, begin)
-            ends[new] = begin + columns.cycles[task]
-            free[where] = ends[new]
-            engine[new] = where
-            duration[new], transfer[new] = columns.cycles[task], columns.moved[task]
             continue
-        copy = columns.copy[task]
-        ways = 0
-        while ways < copies.link.shape[1] and copies.link[copy, ways] >= 0:
-            ways += 1
-        low, high = 0, ways
-        if not deal:
-            low, high = columns.choice[task], columns.choice[task] + 1
-        elif ways > 1 and loading[copies.link[copy, ways - 1]]:
-            load = columns.source[task] == hardware.main
-            fresh = needs.start[new + 1] > needs.start[new] and ready >= clock
-            urgent = max(1, ways // 4)
-            if not load:
-                low = ways - urgent
-            elif not fresh and not copies.small[copy]:
-                high = ways - urgent
-        best, until = -1, 0.0
-        source, target = columns.source[task], columns.target[task]
-        passed = hardware.home[source] >= 0 and hardware.home[target] >= 0
-        for way in range(0 if deal and passed else low, high):
-            if way < low and free[copies.link[copy, way]] < max(ready, clock):
-                continue  # what waits for data holds up the loads behind it
-            begin = max(ready, clock, free[copies.link[copy, way]])
-            end = begin + copies.alone[copy, way]
-            if best < 0 or end < until:
-                best, until = way, end
-        ends[new] = until
-        free[copies.link[copy, best]] = until
-        engine[new] = copies.link[copy, best]
-        chosen[new] = best
-        duration[new], transfer[new] = copies.cycles[copy, best], copies.moved[copy, best]
-        if copies.unshared[copy, best] >= 0:
-            duration[new] += copies.unshared[copy, best]
+        copy, way = columns.copy[task], choice[new]
+        engine[new] = copies.link[copy, way]
+        duration[new], transfer[new] = copies.cycles[copy, way], copies.moved[copy, way]
+        if copies.unshared[copy, way] >= 0:
+            duration[new] += copies.unshared[copy, way]
             transfer[new] = 0
-    return Issued(engine, duration, transfer, chosen)
+    return Issued(engine, duration, transfer, choice)

@@ -10,7 +10,7 @@ from tilewright.compiled import njit
 from tilewright.memory.greedy import lowest_offsets
 from tilewright.program.columns import Columns, Hardware, Needs
 from tilewright.program.kernels.link import longer, rows_of
-from tilewright.schedule.problem import Ids, Quantities
+from tilewright.schedule.problem import Flags, Ids, Quantities
 
 
 class Users(NamedTuple):
@@ -29,9 +29,7 @@ def users_of(columns: Columns, order: Ids) -> Users:
     users = np.empty(columns.buffer.size, np.int32)
     for fill in range(2):
         at = start.copy()
-        latest = np.empty(buffers, np.int32)
-        for buffer in range(buffers):
-            latest[buffer] = -1
+        latest = np.full(buffers, -1, np.int32)
         for new in range(order.size):
             for access in range(
                 columns.access_start[order[new]], columns.access_start[order[new] + 1]
@@ -125,30 +123,156 @@ def peaks_of(
 
 
 @njit()
-def with_reuse(
+def byte_waits(
     columns: Columns,
     hardware: Hardware,
-    engine: Ids,
+    order: Ids,
     needs: Needs,
     users: Users,
     address: Quantities,
 ) -> tuple[Needs, bool]:
-    """What tasks wait for, with edges that keep a buffer's bytes from being overwritten before its
-    last users are done; False where buffers that share bytes are live together.
+    """Who waits for whose bytes, whatever order the copies take: all users of a buffer come before
+    all of the one that takes (some of) its bytes next. False where buffers that share bytes are
+    live together. Only users of the first that no other waits for, and users of the second that
+    wait for no other, get edges, and of a core's engine the last or the first of them."""
+    buffers, memories, engines = columns.memory.size, hardware.home.size, hardware.core_of.size
+    leads, trails = _ends(order.size, needs, users)
+    arrivals = _arrivals(order.size, columns.size, users)
+    inside = np.zeros(memories + 1, np.int64)
+    for buffer in arrivals:
+        inside[columns.memory[buffer] + 1] += 2
+    for memory in range(memories):
+        inside[memory + 1] += inside[memory] + 4
+    low = np.empty(inside[memories], np.int64)
+    high = np.empty(inside[memories], np.int64)
+    owner = np.empty(inside[memories], np.int32)
+    pieces = np.zeros(memories, np.int64)
+    first = np.empty(4 * buffers + 64, np.int32)
+    second = np.empty(4 * buffers + 64, np.int32)
+    heads = np.empty(order.size, np.int32)
+    tails = np.empty(order.size, np.int32)
+    earlier = np.empty(buffers, np.int32)
+    turn = np.full(engines, -1, np.int64)  # of buffers, in which an engine was met last
+    turns = 0
+    count = 0
+    sound = True
+    for buffer in arrivals:
+        born = users.users[users.start[buffer]]
+        memory = columns.memory[buffer]
+        base = inside[memory]
+        found = _replace(
+            low[base : inside[memory + 1]],
+            high[base : inside[memory + 1]],
+            owner[base : inside[memory + 1]],
+            pieces,
+            memory,
+            address[buffer],
+            address[buffer] + columns.size[buffer],
+            buffer,
+            earlier,
+        )
+        if found == 0:
+            continue
+        ahead = 0
+        for entry in range(users.start[buffer], users.start[buffer + 1]):
+            where = columns.engine[order[users.users[entry]]]
+            core = hardware.core_of[where] >= 0
+            if leads[entry] and not (core and turn[where] == turns):
+                heads[ahead] = users.users[entry]
+                ahead += 1
+            if core:
+                turn[where] = turns
+        turns += 1
+        for index in range(found):
+            other = earlier[index]
+            sound = sound and users.users[users.start[other + 1] - 1] < born
+            behind = 0
+            for entry in range(users.start[other + 1] - 1, users.start[other] - 1, -1):
+                where = columns.engine[order[users.users[entry]]]
+                core = hardware.core_of[where] >= 0
+                if trails[entry] and not (core and turn[where] == turns):
+                    tails[behind] = users.users[entry]
+                    behind += 1
+                if core:
+                    turn[where] = turns
+            turns += 1
+            if count + ahead * behind > first.size:
+                first = longer(first, 2 * (count + ahead * behind))
+                second = longer(second, 2 * (count + ahead * behind))
+            for one in range(behind):
+                for two in range(ahead):
+                    first[count] = tails[one]
+                    second[count] = heads[two]
+                    count += 1
+    return rows_of(order.size, first, second, count), sound
+
+
+@njit(inner=True)
+def _arrivals(tasks: int, size: Quantities, users: Users) -> Quantities:
+    """Buffers that are used, by their first user, those of one user in order."""
+    begins = np.zeros(tasks + 1, np.int64)
+    for buffer in range(size.size):
+        if users.start[buffer + 1] > users.start[buffer] and size[buffer] > 0:
+            begins[users.users[users.start[buffer]] + 1] += 1
+    for task in range(tasks):
+        begins[task + 1] += begins[task]
+    arrivals = np.empty(begins[tasks], np.int64)
+    for buffer in range(size.size):
+        if users.start[buffer + 1] > users.start[buffer] and size[buffer] > 0:
+            task = users.users[users.start[buffer]]
+            arrivals[begins[task]] = buffer
+            begins[task] += 1
+    return arrivals
+
+
+@njit(inner=True)
+def _ends(tasks: int, needs: Needs, users: Users) -> tuple[Flags, Flags]:
+    """Of all users of buffers, those that wait for no other of the same, and those that no other
+    waits for."""
+    leads = np.ones(users.users.size, np.bool_)
+    trails = np.ones(users.users.size, np.bool_)
+    entry_of = np.full(tasks, -1, np.int64)
+    for buffer in range(users.start.size - 1):
+        begin = users.start[buffer]
+        for entry in range(begin, users.start[buffer + 1]):
+            task = users.users[entry]
+            for other in range(needs.start[task], needs.start[task + 1]):
+                earlier = entry_of[needs.needs[other]]
+                if earlier >= begin:
+                    leads[entry] = False
+                    trails[earlier] = False
+            entry_of[task] = entry
+    return leads, trails
+
+
+@njit()
+def with_waits(needs: Needs, waits: Needs) -> Needs:
+    """What tasks wait for by their data and by bytes."""
+    tasks = needs.start.size - 1
+    first = np.empty(needs.needs.size + waits.needs.size, np.int32)
+    second = np.empty(needs.needs.size + waits.needs.size, np.int32)
+    count = 0
+    for task in range(tasks):
+        for entry in range(needs.start[task], needs.start[task + 1]):
+            first[count], second[count] = needs.needs[entry], task
+            count += 1
+        for entry in range(waits.start[task], waits.start[task + 1]):
+            first[count], second[count] = waits.needs[entry], task
+            count += 1
+    return rows_of(tasks, first, second, count)
+
+
+@njit()
+def needed_waits(engine: Ids, engines: int, needs: Needs, waits: Needs) -> Needs:
+    """What tasks wait for by their data, and by bytes where that does not follow from the rest.
 
     Engines run their tasks in order, so that a task knows, of every engine, how many tasks are over
     when it starts: no edge is added that follows from others.
     """
-    tasks, engines = engine.size, hardware.core_of.size
-    first, second, count, sound = _waits(
-        columns.memory, columns.size, hardware.home.size, engines, engine, users, address
-    )
-    waits = rows_of(tasks, first, second, count)
+    tasks = engine.size
     position = np.empty(tasks, np.int32)
-    last_of = np.empty(engines, np.int32)
-    for where in range(engines):
-        last_of[where] = -1
-    over = np.empty((tasks, engines), np.int32)
+    last_of = np.full(engines, -1, np.int32)
+    over = np.full((tasks, engines), -1, np.int32)
     start = np.zeros(tasks + 1, np.int64)
     rows = np.empty(needs.needs.size + waits.needs.size, np.int32)
     filled = 0
@@ -157,8 +281,9 @@ def with_reuse(
         before = last_of[where]
         position[task] = 0 if before < 0 else position[before] + 1
         last_of[where] = task
-        for other in range(engines):
-            over[task, other] = over[before, other] if before >= 0 else -1
+        if before >= 0:
+            for other in range(engines):
+                over[task, other] = over[before, other]
         begin = filled
         for entry in range(needs.start[task], needs.start[task + 1]):
             earlier = needs.needs[entry]
@@ -180,91 +305,7 @@ def with_reuse(
             filled += 1
         over[task, where] = position[task]
         start[task + 1] = filled
-    return Needs(start, rows[:filled].copy()), sound
-
-
-@njit(inner=True)
-def _waits(
-    home: Quantities,
-    size: Quantities,
-    memories: int,
-    engines: int,
-    engine: Ids,
-    users: Users,
-    address: Quantities,
-) -> tuple[Ids, Ids, int, bool]:
-    """Pairs of tasks to order: the last user on every engine of a buffer, and the first on every
-    engine of the one that takes (some of) its bytes next. `home` is the memory of each buffer."""
-    buffers, tasks = home.size, engine.size
-    inside = np.zeros(memories + 1, np.int64)
-    born = np.zeros(tasks + 1, np.int64)  # buffers by their first user, those of a task in order
-    for buffer in range(buffers):
-        if users.start[buffer + 1] > users.start[buffer] and size[buffer] > 0:
-            born[users.users[users.start[buffer]] + 1] += 1
-            inside[home[buffer] + 1] += 2
-    for task in range(tasks):
-        born[task + 1] += born[task]
-    arrivals = np.empty(born[tasks], np.int64)
-    for buffer in range(buffers):
-        if users.start[buffer + 1] > users.start[buffer] and size[buffer] > 0:
-            task = users.users[users.start[buffer]]
-            arrivals[born[task]] = buffer
-            born[task] += 1
-    for memory in range(memories):
-        inside[memory + 1] += inside[memory] + 4
-    low = np.empty(inside[memories], np.int64)
-    high = np.empty(inside[memories], np.int64)
-    owner = np.empty(inside[memories], np.int32)
-    pieces = np.zeros(memories, np.int64)
-    first = np.empty(4 * buffers + 64, np.int32)
-    second = np.empty(4 * buffers + 64, np.int32)
-    firsts = np.empty(engines, np.int32)
-    lasts = np.empty(engines, np.int32)
-    earlier = np.empty(buffers, np.int32)
-    count = 0
-    sound = True
-    for buffer in arrivals:
-        memory = home[buffer]
-        base = inside[memory]
-        found = _replace(
-            low[base : inside[memory + 1]],
-            high[base : inside[memory + 1]],
-            owner[base : inside[memory + 1]],
-            pieces,
-            memory,
-            address[buffer],
-            address[buffer] + size[buffer],
-            buffer,
-            earlier,
-        )
-        if found == 0:
-            continue
-        for one in range(engines):
-            firsts[one] = -1
-        for entry in range(users.start[buffer], users.start[buffer + 1]):
-            task = users.users[entry]
-            if firsts[engine[task]] < 0:
-                firsts[engine[task]] = task
-        if count + found * engines * engines > first.size:
-            first = longer(first, 2 * (count + found * engines * engines))
-            second = longer(second, 2 * (count + found * engines * engines))
-        for index in range(found):
-            other = earlier[index]
-            begins = users.users[users.start[buffer]]
-            sound = sound and users.users[users.start[other + 1] - 1] < begins
-            for one in range(engines):
-                lasts[one] = -1
-            for entry in range(users.start[other], users.start[other + 1]):
-                lasts[engine[users.users[entry]]] = users.users[entry]
-            for one in range(engines):
-                if lasts[one] < 0:
-                    continue
-                for two in range(engines):
-                    if firsts[two] >= 0 and one != two:
-                        first[count] = lasts[one]
-                        second[count] = firsts[two]
-                        count += 1
-    return first, second, count, sound
+    return Needs(start, rows[:filled].copy())
 
 
 @njit(inner=True)

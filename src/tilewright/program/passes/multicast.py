@@ -1,10 +1,11 @@
-"""A region that several cores load at the same time is read once and written to all of them."""
+"""A region that several cores load at the same time, or that a core passes to several others, is
+read once and written to all of them."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from tilewright.program.columns import COPY
-from tilewright.program.rows import Access, GroupRows, Row
+from tilewright.program.rows import Access, GroupRows, Row, Title
 from tilewright.tiling.group import TiledOp
 
 if TYPE_CHECKING:
@@ -13,19 +14,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Multicast:
-    """Join loads of the same region for different cores where the link can write to several."""
+    """Join copies of the same region to different cores where the link can write to several."""
 
     name: ClassVar[str] = "multicast"
-    requires: ClassVar[str] = "loads of single cores"
-    ensures: ClassVar[str] = "one load for all cores that need a region at once"
+    requires: ClassVar[str] = "copies to single cores"
+    ensures: ClassVar[str] = "one copy for all cores that need a region at once"
 
     def run(self, context: "Context", ops: tuple[TiledOp, ...], made: GroupRows) -> None:
         """Change the rows of a group."""
         cores = len(context.machine.cores)
         first: dict[Access, int] = {}
         rows: list[Row | None] = list(made.rows)
+        targets = [{row.target} for row in made.rows]
         for number, row in enumerate(made.rows):
-            if row.kind != COPY or context.home[row.source] >= 0:
+            if row.kind != COPY or (row.title is not Title.PASS and context.home[row.source] >= 0):
                 continue
             if (row.price.engine, row.source) not in context.tables.multicast:
                 continue
@@ -33,11 +35,13 @@ class Multicast:
             earlier = rows[known]
             if known == number or earlier is None:
                 continue
-            memories = {made.buffers[slot][0] for slot, _, _ in earlier.writes}
             # Joining with another turn would hold the region for too long.
-            if row.turn - earlier.turn >= cores or row.target in memories:
+            late = row.turn - earlier.turn >= cores
+            unlike = row.writes[0][2] != earlier.writes[0][2]
+            if late or unlike or row.target in targets[known]:
                 first[row.reads[0]] = number
                 continue
             earlier.writes = [*earlier.writes, *row.writes]
+            targets[known].add(row.target)
             rows[number] = None
         made.rows[:] = [row for row in rows if row is not None]

@@ -1,4 +1,4 @@
-"""One inner tile of a group, in plain numbers: what it computes, reads, writes and costs.
+"""One large inner tile of a group, in plain numbers: what it computes, reads, writes and costs.
 
 The same tile as that of `tiling.group.cut_ops(probe=True)`, derived much faster: a search asks for
 thousands of them.

@@ -59,6 +59,7 @@ class Sections:
         self._least: dict[int, tuple[str, float]] = {}
         machine = network.machine
         self.pass_rate = self.pass_latency = 0.0
+        self.pass_once = False  # whether what all cores need is sent to all of them at once
         if len(machine.cores) > 1:
             one, other = machine.cores[0].memory.name, machine.cores[1].memory.name
             hops = machine.find_path(one, other)
@@ -66,6 +67,7 @@ class Sections:
             if hops is not None and all(route.destination != main for _, route in hops):
                 self.pass_rate = min(machine.alone_bytes_per_cycle(route) for _, route in hops)
                 self.pass_latency = float(sum(route.latency for _, route in hops))
+                self.pass_once = all(route.multicast for _, route in hops)
 
     def within(self, share: float) -> "Sections":
         """The same, with a share of the scratchpads."""
@@ -170,7 +172,9 @@ class Sections:
         if cores == 1 or made == EVERYWHERE:
             return 0.0
         need, whole = needs.get(name, 0), self._bytes(name)
-        if made is None:
+        if self.pass_once and need >= whole and (option.axis is not None or option.replicated):
+            moved = whole
+        elif made is None:
             moved = 0 if option.axis is None and not option.replicated else (cores - 1) * need
         elif option.axis == made:
             moved = cores * max(0, need - whole // cores)

@@ -118,7 +118,7 @@ class TileCosts:
         self.network, self.machine = network, network.machine
         main, core = self.machine.main_memory, self.machine.cores[0]
         hops = self.machine.path(main.name, core.memory.name)
-        rates = [self.machine.alone_bytes_per_cycle(route) for _, route in hops]
+        rates = [self.machine.joint_bytes_per_cycle(route) for _, route in hops]
         self.rate = min(rates)  # the slowest hop counts, and the latency of all others
         self.link, self.route = hops[rates.index(self.rate)]
         self.latency = sum(route.latency for _, route in hops) - self.route.latency
