@@ -18,8 +18,9 @@ from tilewright.plan.plan import GroupPlan, Place, Plan
 from tilewright.program.account import main_bytes_per_cycle, traffic
 from tilewright.program.lower import lowered
 from tilewright.search.candidates.layers import layer_by_layer
-from tilewright.search.explanation.explain import Boundary, Explanation, explain
+from tilewright.search.explanation.explain import Boundary, Explanation, explain, grid_words
 from tilewright.search.explanation.trials import How, Kind, Trials
+from tilewright.tiling.grid import Split
 
 
 def explained(
@@ -277,3 +278,10 @@ def test_group_cycles_are_those_of_every_other_table() -> None:
     why = explain(run.planned.graph, run.planned.machine, run.plan, run.planned.placed, limit=0)
     assert [facts.adds for facts in why.groups] == run.groups.column("cycles")
     assert sum(facts.adds for facts in why.groups) == why.reported_cycles == run.latency_cycles
+
+
+def test_a_group_that_nobody_reads_has_a_grid_in_words() -> None:
+    """As a run has it whose files were changed and sealed anew."""
+    graph = replace(normalize(api.load("four_convs@16x16").graph), outputs=("conv1",))
+    group = GroupPlan(("conv4",), (Split(2, 4),), 0)
+    assert grid_words(graph, group, 2) == "H 16 in 4 of 4 over 2 cores"

@@ -321,7 +321,8 @@ def grid_words(graph: Graph, group: GroupPlan, cores: int) -> str:
     if not group.splits:
         return "in one piece" + (" on every core" if group.replicated else "")
     outputs = exports(graph, (graph.index[name] for name in group.nodes))
-    final = next((name for name, used in outputs.items() if not used), next(iter(outputs)))
+    last = graph.nodes[graph.index[group.nodes[-1]]].outputs[0]  # where nobody reads a result
+    final = next((name for name, used in outputs.items() if not used), next(iter(outputs), last))
     shape = graph.types[final].shape
     axes = _AXES.get(len(shape), "")
     words: list[str] = []
