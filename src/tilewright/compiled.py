@@ -40,15 +40,19 @@ cast(Any, event).register("numba:compile", _Compiling())
 
 
 def njit(
-    *, cache: bool = True
+    *, cache: bool = True, inner: bool = False
 ) -> Callable[[Function[Parameters, Result]], Function[Parameters, Result]]:
     """Compile a function of arrays and numbers; the machine code is kept on disk for the next run.
+    `inner` functions are called by compiled ones alone: what unpacks arguments from Python, which
+    can take longer to compile than the function, is left out.
 
     Self-recursive functions must not be compiled: their cached code crashes when it is loaded.
     """
 
     def lazily(function: Function[Parameters, Result]) -> Function[Parameters, Result]:
-        dispatcher = cast(Any, numba).njit(cache=cache)(function)
+        dispatcher = cast(Any, numba).njit(
+            cache=cache, no_cfunc_wrapper=True, no_cpython_wrapper=inner
+        )(function)
         found = dispatcher.get_call_template
 
         # A constant argument is a type of its own: without this, a function that is called with 0

@@ -9,7 +9,8 @@ import numpy as np
 
 from tilewright.compiled import njit
 from tilewright.memory.heap import drop_least, push
-from tilewright.memory.rectangles import IntArray, Rectangles
+from tilewright.memory.rectangles import BoolArray, IntArray, Rectangles
+from tilewright.memory.sorting import ranked
 
 REPAIR_ROUNDS = 40
 """How often the best order is retried with its overshooting buffers moved to the front."""
@@ -23,7 +24,7 @@ CROWDED = 12
 """Where a buffer shares time with more than one in so many, all are looked through."""
 
 
-@njit()
+@njit(inner=True)
 def _overlapping(tree: IntArray, first: int, end: int, stack: IntArray, found: IntArray) -> int:
     """Collect the placed buffers among the first `end` by start that live beyond slot `first`.
 
@@ -55,7 +56,7 @@ def _overlapping(tree: IntArray, first: int, end: int, stack: IntArray, found: I
     return count
 
 
-@njit()
+@njit(inner=True)
 def _place(
     order: IntArray,
     first: IntArray,
@@ -140,24 +141,35 @@ def _place(
     return offset
 
 
-@njit()
+@njit(inner=True)
 def _order(kind: int, first: IntArray, last: IntArray, size: IntArray, live: IntArray) -> IntArray:
     """An order worth trying: big, long or contended buffers first, or as the program runs."""
-    if kind == 0:
-        major, minor = -size, first - last
-    elif kind == 1:
-        major, minor = -(size * (last - first)), -size
-    elif kind == 2:
-        major, minor = first - last, -size
-    elif kind == 3:
-        major, minor = -live[first], -size
-    else:
-        major, minor = first, -size
-    inner = np.argsort(minor, kind="mergesort")
-    return inner[np.argsort(major[inner], kind="mergesort")]
+    count = first.size
+    major = np.empty(count, np.int64)
+    minor = np.empty(count, np.int64)
+    for buffer in range(count):
+        lasting = last[buffer] - first[buffer]
+        minor[buffer] = -size[buffer]
+        if kind == 0:
+            major[buffer], minor[buffer] = -size[buffer], -lasting
+        elif kind == 1:
+            major[buffer] = -size[buffer] * lasting
+        elif kind == 2:
+            major[buffer] = -lasting
+        elif kind == 3:
+            major[buffer] = -live[first[buffer]]
+        else:
+            major[buffer] = first[buffer]
+    inner = ranked(minor)
+    for place in range(count):
+        minor[place] = major[inner[place]]
+    outer = ranked(minor)
+    for place in range(count):
+        outer[place] = inner[outer[place]]
+    return outer
 
 
-@njit()
+@njit(inner=True)
 def _meetings(first: IntArray, last: IntArray, started: IntArray) -> int:
     """How many pairs of buffers share time, each counted twice and with itself."""
     ended = np.zeros(started.size, dtype=np.int64)
@@ -169,6 +181,34 @@ def _meetings(first: IntArray, last: IntArray, started: IntArray) -> int:
     for buffer in range(first.size):
         meeting += started[last[buffer]] - ended[first[buffer]]
     return int(meeting)
+
+
+@njit(inner=True)
+def _first_over(order: IntArray, offsets: IntArray, size: IntArray, target: int) -> IntArray:
+    """The order with those that end above the target in front."""
+    moved = np.empty(order.size, np.int64)
+    place = 0
+    for over in range(1, -1, -1):
+        for buffer in order:
+            if (offsets[buffer] + size[buffer] > target) == (over == 1):
+                moved[place] = buffer
+                place += 1
+    return moved
+
+
+@njit(inner=True)
+def _behind(pinned: IntArray, order: IntArray, free: BoolArray) -> IntArray:
+    """Pinned buffers, then the free ones in order."""
+    joined = np.empty(order.size, np.int64)
+    place = 0
+    for buffer in pinned:
+        joined[place] = buffer
+        place += 1
+    for buffer in order:
+        if free[buffer]:
+            joined[place] = buffer
+            place += 1
+    return joined
 
 
 @njit()
@@ -186,7 +226,7 @@ def lowest_offsets(
     """Offsets for buffers that live in slots [first, last), at the lowest peak found; stops early
     at or below `target`. `pinned` are the numbers of buffers that keep their `offset`."""
     count = first.size
-    by_start = np.argsort(first, kind="mergesort")
+    by_start = ranked(first)
     started = np.zeros(slots + 1, dtype=np.int64)
     live = np.zeros(slots + 1, dtype=np.int64)
     for buffer in range(count):
@@ -199,7 +239,8 @@ def lowest_offsets(
         live[slot + 1] += live[slot]
     crowded = _meetings(first, last, started) * CROWDED > count**2
     free = np.ones(count, dtype=np.bool_)
-    free[pinned] = False
+    for buffer in pinned:
+        free[buffer] = False
     best_order, order = by_start, by_start
     best, offsets = offset, offset
     best_peak = np.int64(-1)
@@ -214,10 +255,9 @@ def lowest_offsets(
         else:  # repair: what overshoots goes first
             if attempt == _ORDERS + 2:
                 order, offsets = best_order, best
-            over = (offsets + size > target)[order]
-            order = np.concatenate((order[over], order[~over]))
+            order = _first_over(order, offsets, size, target)
         offsets = _place(
-            np.concatenate((pinned, order[free[order]])),
+            _behind(pinned, order, free),
             first,
             last,
             size,
@@ -229,7 +269,9 @@ def lowest_offsets(
             crowded,
             tight,
         )
-        peak = (offsets + size).max()
+        peak = np.int64(0)
+        for buffer in range(count):
+            peak = max(peak, offsets[buffer] + size[buffer])
         if best_peak < 0 or peak < best_peak:
             best_peak, best = peak, offsets
             if not tight:

@@ -59,7 +59,7 @@ def link(columns: Columns, views: Views) -> Needs:
     return rows_of(columns.kind.size, first, second, count)
 
 
-@njit()
+@njit(inner=True)
 def _single_writers(columns: Columns, task_of: Ids, writers: Ids, first: Ids, second: Ids) -> int:
     """Buffers that one task writes: readers wait for it, and it for those that read before."""
     count = 0
@@ -91,11 +91,12 @@ def _single_writers(columns: Columns, task_of: Ids, writers: Ids, first: Ids, se
     return count
 
 
-@njit()
+@njit(inner=True)
 def longer(array: Ids, size: int) -> Ids:
     """The same numbers in a larger array."""
     larger = np.empty(size, np.int32)
-    larger[: array.size] = array
+    for entry in range(array.size):
+        larger[entry] = array[entry]
     return larger
 
 
@@ -130,7 +131,7 @@ def rows_of(tasks: int, first: Ids, second: Ids, count: int) -> Needs:
     return Needs(kept_start, rows[:kept].copy())
 
 
-@njit()
+@njit(inner=True)
 def _boxes(
     columns: Columns, views: Views, rows: Quantities
 ) -> tuple[Quantities, Quantities, Flags]:
@@ -143,18 +144,21 @@ def _boxes(
         view = columns.look[rows[row]]
         start[row] = columns.offset[rows[row]] + views.low[view]
         for level in range(views.level_start[view], views.level_start[view + 1]):
-            place = np.searchsorted(chain, views.stride[level])
+            place = 0
+            while place < chain.size and chain[place] < views.stride[level]:
+                place += 1
             if place < chain.size and chain[place] == views.stride[level]:
                 extent[row, place] += views.repeat[level] - 1
             else:
                 whole[row] = False
         if not whole[row]:
-            extent[row, :] = 0
+            for place in range(chain.size):
+                extent[row, place] = 0
             extent[row, 0] = views.reach[view] - 1
     return digits(start, extent, whole, chain)
 
 
-@njit()
+@njit(inner=True)
 def _chain(columns: Columns, views: Views, rows: Quantities) -> Quantities:
     """The strides in use that divide each other, smallest first."""
     seen = np.empty(64, np.int64)
@@ -167,12 +171,15 @@ def _chain(columns: Columns, views: Views, rows: Quantities) -> Quantities:
         last = view
         for level in range(views.level_start[view], views.level_start[view + 1]):
             stride = views.stride[level]
-            place = np.searchsorted(seen[:found], stride)
+            place = 0
+            while place < found and seen[place] < stride:
+                place += 1
             if place < found and seen[place] == stride:
                 continue
             if found == seen.size:
                 larger = np.empty(2 * found, np.int64)
-                larger[:found] = seen
+                for entry in range(found):
+                    larger[entry] = seen[entry]
                 seen = larger
             for entry in range(found, place, -1):
                 seen[entry] = seen[entry - 1]
@@ -223,7 +230,7 @@ def digits(
     return low, high, exact
 
 
-@njit()
+@njit(inner=True)
 def _meet(low: Quantities, high: Quantities, one: int, other: int) -> bool:
     for place in range(low.shape[1] - 1, -1, -1):
         if low[one, place] > high[other, place] or low[other, place] > high[one, place]:
@@ -231,7 +238,7 @@ def _meet(low: Quantities, high: Quantities, one: int, other: int) -> bool:
     return True
 
 
-@njit()
+@njit(inner=True)
 def _within(low: Quantities, high: Quantities, inner: int, outer: int) -> bool:
     for place in range(low.shape[1]):
         if low[inner, place] < low[outer, place] or high[inner, place] > high[outer, place]:
@@ -258,7 +265,8 @@ def hazards(
     for access in range(count):
         if pairs + write_count + read_count > found.shape[0]:
             larger = np.empty((2 * (pairs + write_count + read_count), 2), dtype=np.int32)
-            larger[:pairs] = found[:pairs]
+            for pair in range(pairs):
+                larger[pair, 0], larger[pair, 1] = found[pair, 0], found[pair, 1]
             found = larger
         for side in range(2 if write[access] else 1):
             live = writes if side == 0 else reads

@@ -8,6 +8,7 @@ import numpy as np
 
 from tilewright.compiled import njit
 from tilewright.memory.greedy import lowest_offsets
+from tilewright.memory.sorting import ranked
 from tilewright.program.columns import Columns, Hardware, Needs
 from tilewright.program.kernels.link import longer, rows_of
 from tilewright.schedule.problem import Flags, Ids, Quantities
@@ -76,20 +77,22 @@ def place_main(
             top = address[buffer] + columns.size[buffer]
     if top <= hardware.usable[hardware.main] or count == 0:
         return int(top)
-    chosen = others[:count].copy()
-    base = address[chosen[0]]
+    base = address[others[0]]
     first = np.empty(count, np.int64)
     last = np.empty(count, np.int64)
+    size = np.empty(count, np.int64)
+    alignment = np.empty(count, np.int64)
     for index in range(count):
-        first[index] = users.users[users.start[chosen[index]]]
-        last[index] = users.users[users.start[chosen[index] + 1] - 1] + 1
-    size, alignment = columns.size[chosen], columns.alignment[chosen]
+        buffer = others[index]
+        first[index] = users.users[users.start[buffer]]
+        last[index] = users.users[users.start[buffer + 1] - 1] + 1
+        size[index], alignment[index] = columns.size[buffer], columns.alignment[buffer]
     nothing, zeros = np.empty(0, np.int64), np.zeros(count, np.int64)
     target = hardware.usable[hardware.main] - base
     offsets = lowest_offsets(first, last, size, alignment, nothing, zeros, tasks, target, 0)
     top = base
     for index in range(count):
-        address[chosen[index]] = base + offsets[index]
+        address[others[index]] = base + offsets[index]
         top = max(top, base + offsets[index] + size[index])
     return int(top)
 
@@ -158,7 +161,7 @@ def byte_waits(
     turns = 0
     count = 0
     sound = True
-    for buffer in np.argsort(born, kind="mergesort"):
+    for buffer in ranked(born):
         if born[buffer] >= _NEVER:
             break
         memory = columns.memory[buffer]
@@ -210,7 +213,7 @@ def byte_waits(
     return rows_of(order.size, first, second, count), sound
 
 
-@njit()
+@njit(inner=True)
 def _ends(tasks: int, needs: Needs, users: Users) -> tuple[Flags, Flags]:
     """Of all users of buffers, those that wait for no other of the same, and those that no other
     waits for."""
@@ -293,7 +296,7 @@ def needed_waits(engine: Ids, engines: int, needs: Needs, waits: Needs) -> Needs
     return Needs(start, rows[:filled].copy())
 
 
-@njit()
+@njit(inner=True)
 def _replace(
     low: Quantities,
     high: Quantities,

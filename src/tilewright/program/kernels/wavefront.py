@@ -5,6 +5,7 @@
 import numpy as np
 
 from tilewright.compiled import njit
+from tilewright.memory.sorting import ranked
 from tilewright.program.columns import COMPUTE, Columns, Hardware, Needs
 from tilewright.schedule.problem import Ids
 
@@ -16,7 +17,9 @@ def wavefront(columns: Columns, needs: Needs, hardware: Hardware) -> Ids:
     stays before it. Of one level, later tiles come first: they do not take the bytes of what the
     other engine still reads. The order as it is where engines do not alternate."""
     tasks = columns.kind.size
-    tiles = columns.tile.max() + 1
+    tiles = np.int64(0)
+    for tile in columns.tile:
+        tiles = max(tiles, tile + 1)
     home = np.full(tiles, -1, np.int64)
     present = np.zeros(tiles, np.bool_)
     for task in range(tasks):
@@ -56,4 +59,4 @@ def wavefront(columns: Columns, needs: Needs, hardware: Hardware) -> Ids:
     for task in range(tasks):
         rank = level[task] * 2 + (not first[task])
         key[task] = rank * tiles + (tiles - 1 - columns.tile[task])
-    return np.argsort(key, kind="mergesort").astype(np.int32)
+    return ranked(key).astype(np.int32)
