@@ -126,7 +126,7 @@ class PlanResult(Shown):
         return self.planned.account.dram_read_bytes + self.planned.account.dram_write_bytes
 
     @property
-    def energy_pj(self) -> float:
+    def energy_pj(self) -> float | None:
         """Energy of one run, 0 where the machine has no figures for it."""
         return self.planned.account.energy_pj
 

@@ -1,7 +1,7 @@
 """A model in less memory: chosen, written, verified in onnxruntime, measured; and how it is run."""
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
@@ -22,7 +22,7 @@ from tilewright.frontend.weights import seeded_inputs
 from tilewright.graph.graph import Array, Graph
 from tilewright.model import Model
 from tilewright.shrink.choose import silent
-from tilewright.shrink.measure import RESOLUTION, Measured, run_in_child
+from tilewright.shrink.measure import RESOLUTION, Measured, Verdict, run_in_child
 from tilewright.shrink.measure import measure as measure_models
 from tilewright.shrink.shrink import Shrunk, shrink_graph
 from tilewright.tables import Cell, Shown, Table
@@ -48,17 +48,19 @@ class ShrinkResult(Shown):
     budget: int | float | None = None  # bytes, a share, or as little as possible
 
     @property
+    def verdict(self) -> Verdict | None:
+        """What the measurement says about the budget, where there are both."""
+        if self.measured is None or self.budget is None:
+            return None
+        return self.measured.verdict(self.budget)
+
+    @property
     def over_budget(self) -> float | None:
         """How many times the budget was measured, where that is more than a measurement can be
         wrong by."""
-        if self.measured is None or self.budget is None:
+        if self.verdict is not Verdict.MISSED or self.measured is None or self.budget is None:
             return None
-        limit: float = self.budget
-        if isinstance(self.budget, float):
-            limit = self.budget * self.measured.original_peak_bytes
-        if self.measured.peak_bytes <= limit + RESOLUTION:
-            return None  # no measurement can tell
-        return self.measured.peak_bytes / max(1.0, limit)
+        return self.measured.peak_bytes / max(1.0, self.measured.limit(self.budget))
 
     @property
     def original_peak_bytes(self) -> int:
@@ -87,22 +89,41 @@ class ShrinkResult(Shown):
             f"weights take another {format_bytes(shrunk.graph.weight_bytes)}"
         ]
         if measured is not None:
-            lines.append(
-                f"peak memory (measured):  {format_bytes(measured.original_peak_bytes)} -> "
-                f"{format_bytes(measured.peak_bytes)} "
-                f"({measured.peak_bytes / max(1, measured.original_peak_bytes):.0%}); "
-                f"CPU time x{measured.cpu_ratio:.2f}"
-            )
-        if self.over_budget is not None:
-            lines.append(
-                f"the measured peak is {self.over_budget:.2f} times the budget: the prediction "
-                "missed it here, and no tighter cut that was tried measured less"
-            )
+            lines += [self._told(measured), *self._judged(measured)]
         lines.append(
             "same results: largest difference "
             f"{self.difference.max_rel_error:.1e} of the largest output"
         )
         return lines
+
+    def _told(self, measured: Measured) -> str:
+        share = measured.peak_bytes / max(1, measured.original_peak_bytes)
+        runs, ends = len(measured.peaks), ""
+        if runs > 1:
+            ends = f"; {measured.share[0]:.0%} to {measured.share[1]:.0%} in {runs} runs"
+        return (
+            f"peak memory (measured):  {format_bytes(measured.original_peak_bytes)} -> "
+            f"{format_bytes(measured.peak_bytes)} ({share:.0%}{ends}); "
+            f"CPU time x{measured.cpu_ratio:.2f}"
+        )
+
+    def _judged(self, measured: Measured) -> Iterator[str]:
+        if self.budget is None:
+            return
+        budget = f"the budget of {format_bytes(round(measured.limit(self.budget)))}"
+        if self.verdict is Verdict.MET:
+            yield f"{budget} is met"
+        elif self.verdict is Verdict.MISSED:
+            yield (
+                f"{budget} is missed: the measured peak is {self.over_budget:.2f} times as much, "
+                "and no tighter cut that was tried measured less"
+            )
+        else:
+            low, high = map(format_bytes, measured.range)
+            yield (
+                f"whether {budget} is met cannot be told: runs took {low} to {high}, and the "
+                f"system counts a process's memory in steps of up to {format_bytes(RESOLUTION)}"
+            )
 
     def as_table(self) -> Table:
         """One row per group that was cut."""

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from access import faults_light_and_dark, stops
 from devtools import Browser
 
 from tilewright.compare import compare
@@ -170,3 +171,15 @@ def test_a_comparison_opens_as_a_page(browser: Browser, swept: Swept) -> None:
     assert browser.run("document.querySelectorAll('.compared').length") == 2
     assert browser.run("document.querySelectorAll('.causes tbody tr').length") > 0
     assert "takes" in text(browser, ".compared h2")
+
+
+def test_the_page_is_accessible_and_narrow(opened: Browser) -> None:
+    assert faults_light_and_dark(opened) == {}
+    found = stops(opened)
+    places = [stop["order"] for stop in found]
+    assert places == sorted(places) and all(stop["seen"] for stop in found)
+    opened.call("Emulation.setDeviceMetricsOverride", width=420, height=800,
+                deviceScaleFactor=1, mobile=False)  # fmt: skip
+    opened.settle()
+    assert opened.run("document.documentElement.scrollWidth") <= 420
+    opened.call("Emulation.clearDeviceMetricsOverride")

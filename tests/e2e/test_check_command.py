@@ -135,7 +135,7 @@ def test_the_machines_of_the_page_run(succeeds, name: str) -> None:
     file = ROOT / "examples" / "machines" / f"{name}.yaml"
     planned = succeeds("plan", "four_convs@16x16", "--on", file, "--layer-by-layer", "--json").json
     assert planned["verified"]["tasks_executed"] > 0
-    assert (planned["energy_pj"] > 0) == (name[0] in "67")
+    assert (planned["energy_pj"] is not None) == (name[0] in "67")
     shown = succeeds("plan", "four_convs@16x16", "--on", file, "--layer-by-layer", "--no-verify")
     assert ("not counted: the machine has no figures" in shown.out) == (name[0] in "12")
 

@@ -219,3 +219,34 @@ def test_a_measured_miss_is_cut_again_tighter_and_told(
     )
     missed = succeeds(*arguments, tmp_path / "missed.onnx").json
     assert missed["measured_over_budget"] == pytest.approx(700 / 600)
+
+
+@pytest.mark.parametrize(
+    ("peaks", "verdict", "told"),
+    [
+        ((150, 160, 170), "met", "the budget of 180.0 kB is met"),
+        ((150, 190, 260), "too close to tell", "whether the budget of 180.0 kB is met cannot be"),
+        ((700, 720, 740), "missed", "the budget of 180.0 kB is missed: the measured peak is 4.00"),
+    ],
+)
+def test_a_measurement_is_told_with_its_noise_and_a_verdict(
+    succeeds: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    peaks: tuple[int, ...],
+    verdict: str,
+    told: str,
+) -> None:
+    from tilewright import shrinking
+    from tilewright.shrink.measure import Measured
+
+    several, before = tuple(1000 * peak for peak in peaks), (300_000, 300_000, 310_000)
+    measured = Measured(several[1], 300_000, 1.0, 1.0, several, before)
+    monkeypatch.setattr(shrinking, "measure_models", lambda *_: measured)
+    arguments = ("shrink", "fsrcnn@64x64", "--memory", "60%", "--measure", "-o")
+    shown = succeeds(*arguments, tmp_path / "small.onnx").out
+    assert told in shown
+    low, high = several[0] / 310_000, several[2] / 300_000
+    assert f"{low:.0%} to {high:.0%} in 3 runs" in shown
+    found = succeeds(*arguments, tmp_path / "again.onnx", "--json").json
+    assert found["budget"] == verdict and found["measured_peaks"] == list(several)

@@ -102,6 +102,18 @@ def test_search_equals_enumeration(seed: int) -> None:
                 best = timed.latency if best is None else min(best, timed.latency)
     assert (None if found is None else found.best.latency) == best
     assert found is None or (found.exact and found.best.latency >= found.bounds.cycles)
+    climbed = Search(evaluator, tuple(allowed)).run(counted=0)
+    assert (None if climbed is None else climbed.best.latency) == best
+    assert climbed is None or not climbed.exact
+
+
+def test_enumeration_gives_way_where_it_is_too_much_work() -> None:
+    evaluator = random_evaluator(17, layers=5, cores=4)
+    allowed = (tuple(range(4)),) * evaluator.graph.parts
+    work = 400 * evaluator.graph.reads.size
+    found = Search(evaluator, allowed, work=work).run()
+    assert found is not None and not found.exact
+    assert evaluator.evaluations < 500
 
 
 def test_a_wrong_time_is_found() -> None:

@@ -1,5 +1,6 @@
 """Fronts, knees, elasticities and the cheapest machine, against definitions and known truths."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -170,3 +171,18 @@ def test_axes_know_their_numbers() -> None:
     assert Axis("x", ("batch",), (1, 2)).numbers == (1.0, 2.0)
     assert Axis("x", ("machine.clock",), ("1 GHz", "650 MHz")).numbers == (1e9, 650e6)
     assert Axis("x", ("model",), ("resnet18",)).numbers is None
+
+
+def test_machines_without_figures_for_energy_have_none() -> None:
+    """Zero would be the least there is: the front is told by traffic instead."""
+    space, table = synthetic()
+    figures = {
+        **table.figures,
+        "energy_pj": np.full(len(table), np.nan),
+        "dram_bytes": np.arange(len(table), 0, -1.0),
+    }
+    found = answers_of(
+        replace(table, figures=figures), replace(space, front=("latency_ms", "energy_pj"))
+    )
+    assert found.fronts[0].columns == ("latency_ms", "dram_bytes") and found.fronts[0].rows
+    assert "energy_pj" not in {each.figure for each in found.sensitivity}

@@ -1,6 +1,7 @@
 """What every command shares: options, output, errors."""
 
 import json
+import os
 import re
 import sys
 from collections.abc import Mapping
@@ -40,7 +41,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for a progr
 PIPE_WIDTH = 200  # where nobody's terminal sets a width, lines are not broken at 80
 out = Console(highlight=False, markup=False, emoji=False)
 err = Console(stderr=True, highlight=False, markup=False, emoji=False)
-if not out.is_terminal:
+if not out.is_terminal and "COLUMNS" not in os.environ:
     out.width = PIPE_WIDTH
 
 

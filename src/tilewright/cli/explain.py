@@ -73,8 +73,8 @@ def explain(
     for line in explanation_lines(run.plan, run.machine, explanation):
         out.print(line, soft_wrap=True)
     out.print(groups_table(explanation))
-    if out.width >= WIDE:
+    if out.is_terminal and out.width >= WIDE:
         out.print(boundaries_table(run.plan, explanation))
         return
     for line in boundary_lines(run.plan, explanation):
-        out.print(line)
+        out.print(line, soft_wrap=not out.is_terminal)

@@ -3,7 +3,7 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const term = explainWords(data.terms);
 const signed = (value) => `${value > 0 ? "+" : ""}${count(value)}`;
 const signedBytes = (value) => (value === 0 ? "0 B" : `${value > 0 ? "+" : "−"}${bytes(Math.abs(value))}`);
-const energy = (pj) => (pj >= 1e9 ? `${Number((pj / 1e9).toPrecision(3))} mJ` : `${Number((pj / 1e6).toPrecision(3))} µJ`);
+const energy = (pj) => (pj === null ? "–" : pj >= 1e9 ? `${Number((pj / 1e9).toPrecision(3))} mJ` : `${Number((pj / 1e6).toPrecision(3))} µJ`);
 const csvText = ({ columns, rows }) => [columns, ...rows].map((row) => row.map((cell) => {
   const text = cell === null ? "" : String(cell);
   return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
@@ -19,7 +19,7 @@ function pair(index) {
   const letters = ["A", String.fromCharCode(65 + number)], id = (name) => `${name}-${index}`;
   const cards = [["Latency", "cycles", (v) => `${count(v)} cycles`], ["Main-memory traffic", "bytes", bytes], ["Energy", "energy", energy]]
     .map(([name, key, text]) => [name, before[key], after[key], text])
-    .map(([name, a, b, text]) => `<div class="card"><span class="name">${name}</span><b>${a ? `${(b / a).toFixed(3)}×` : "–"}</b><span>${text(a)} → ${text(b)}</span></div>`);
+    .map(([name, a, b, text]) => `<div class="card"><span class="name">${name}</span><b>${a && b !== null ? `${(b / a).toFixed(3)}×` : "–"}</b><span>${text(a)} → ${text(b)}</span></div>`);
   const places = regions.flatMap((region, r) => [...region.before.map((g) => [`0 ${g}`, r]), ...region.after.map((g) => [`1 ${g}`, r])]);
   const regionOf = new Map(places), colourOf = (r) => (r === undefined ? "#cfd6dd" : palette[regions[r].place % palette.length]);
   const holder = document.createElement("section");

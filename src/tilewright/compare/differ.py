@@ -64,9 +64,13 @@ class Region:
         return sum(p.bytes for p in self.after) - sum(p.bytes for p in self.before)
 
     @property
-    def energy_pj(self) -> float:
-        """Energy it takes more."""
-        return sum(p.energy_pj for p in self.after) - sum(p.energy_pj for p in self.before)
+    def energy_pj(self) -> float | None:
+        """Energy it takes more; None where one of the machines has no figures for it."""
+        sides = [[p.energy_pj for p in parts] for parts in (self.before, self.after)]
+        before, after = ([e for e in side if e is not None] for side in sides)
+        if [len(before), len(after)] != [len(side) for side in sides]:
+            return None
+        return round(sum(after) - sum(before), 3)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -96,7 +96,7 @@ def _region(found: Difference, region: Region, place: int) -> dict[str, Any]:
         "after": _numbers(found.after, region),
         "cycles": region.cycles,
         "bytes": region.bytes,
-        "energy_pj": round(region.energy_pj, 3),
+        "energy_pj": region.energy_pj,
         "told": found.told,
         "what": list(region.what),
     }

@@ -26,7 +26,7 @@ class Part:
     plan: GroupPlan
     cycles: int = 0
     bytes: int = 0
-    energy_pj: float = 0.0
+    energy_pj: float | None = 0.0  # None where the machine has no figures for it
     resident: tuple[str, ...] = ()
 
 

@@ -26,7 +26,7 @@ def difference_json(found: Difference) -> dict[str, Any]:
                 "groups_after": len(region.after),
                 "cycles": region.cycles if found.told else None,
                 "bytes": region.bytes if found.told else None,
-                "energy_pj": round(region.energy_pj, 3) if found.told else None,
+                "energy_pj": region.energy_pj if found.told else None,
                 "what": list(region.what),
             }
             for region in found.regions

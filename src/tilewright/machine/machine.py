@@ -210,6 +210,12 @@ class Machine:
         """All compute engines, core by core."""
         return tuple(engine for core in self.cores for engine in core.engines)
 
+    @property
+    def counts_energy(self) -> bool:
+        """Whether the machine has any figures for energy."""
+        moved = any(m.read_pj_per_byte or m.write_pj_per_byte for m in self.memories)
+        return bool(self.energy.mac_pj or self.energy.vector_pj or moved)
+
     def elements(self, dtype: str) -> str:
         """The class of an element type (`uint8` is `int8`); an error where no engine has it, or one
         that holds it."""

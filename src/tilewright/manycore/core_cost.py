@@ -49,7 +49,9 @@ class TileCost:
 
 @lru_cache(maxsize=65536)
 def tile_cost(core: CoreFile, shape: Shape) -> TileCost | None:
-    """The best way to run a tile on a core; None where no unrolling is legal."""
+    """The best way to run a tile on a core; None where it has no memory for weights."""
+    if shape.weights and not core.chain("I2"):
+        return None
     best: TileCost | None = None
     seen: set[bytes] = set()
     for steps, unrolling in _candidates(core, shape)[:TRIED]:
@@ -96,9 +98,10 @@ def _legal(core: CoreFile, shape: Shape) -> list[tuple[int, Unrolling]]:
     innermost memory can keep up with the units below it; with the steps that are left."""
     extents = dict(zip(LOOPS, shape.extents, strict=True))
     loops = [loop for loop in LOOPS if extents[loop] > 1]
+    innermost = [(core.chain(operand) or core.chain("I1"))[0] for operand in OPERANDS]
     begun: list[tuple[int, Unrolling, int, int, int]] = [(shape.macs, (), *_fed(core, shape))]
     for dimension, size in core.dimensions:
-        fed = [dimension in core.levels[core.chain(operand)[0]].serves for operand in OPERANDS]
+        fed = [dimension in core.levels[n].serves for n in innermost]
         choices: list[tuple[str, int, int, int, int, int]] = []
         for loop in loops:
             factor = _even(extents[loop], size)
@@ -125,7 +128,7 @@ def _fed(core: CoreFile, shape: Shape) -> tuple[int, int, int]:
     widths = (shape.input_bits, shape.weight_bits, partial_bits(shape))
     found: list[int] = []
     for operand, width in zip(OPERANDS, widths, strict=True):
-        level = core.levels[core.chain(operand)[0]]
+        level = core.levels[(core.chain(operand) or core.chain("I1"))[0]]
         port = level.port(operand, "fl" if operand == "O" else "tl")
         rate = port.bandwidth if port is not None else max(p.bandwidth for p in level.ports)
         found.append(max(1, rate // width))

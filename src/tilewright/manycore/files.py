@@ -21,7 +21,8 @@ class InputFileError(TilewrightError):
 
 def fault(file: Path, key: str, text: str) -> InputFileError:
     """One line: the file, the key (if it is about one) and what is wrong."""
-    return InputFileError(f"{file}: {key}: {text}" if key else f"{file}: {text}")
+    told = f"{file}: {key}: {text}" if key else f"{file}: {text}"
+    return InputFileError(" ".join(told.split("\n")))
 
 
 def read_yaml(file: Path) -> object:
@@ -88,6 +89,8 @@ class Section:
             raise self.error(name, f"has to be a number, not {value!r}")
         if not value >= least or value == float("inf"):
             raise self.error(name, f"is {value}, has to be a number of at least {least:g}")
+        if value > MOST:
+            raise self.error(name, "has to be at most 2**48")
         return float(value)
 
     def count(self, name: str, default: int | None = None, least: int = 1) -> int:
@@ -95,8 +98,6 @@ class Section:
         value = self.number(name, None if default is None else float(default), float(least))
         if value != int(value):
             raise self.error(name, f"has to be a whole number, not {value}")
-        if value > MOST:
-            raise self.error(name, f"is {value:g}, has to be at most 2**48")
         return int(value)
 
     def section(self, name: str) -> "Section":

@@ -86,8 +86,9 @@ class CoreFile:
         return self._chains[operand]
 
     def top(self, operand: str) -> int:
-        """The memory that an operand comes to from other cores, by its number."""
-        return self.chain(operand)[-1]
+        """The memory that an operand comes to from other cores, by its number. Cores for work
+        without weights may have no memory for them; nothing comes there then."""
+        return (self.chain(operand) or self.chain("I1"))[-1]
 
     @cached_property
     def tops(self) -> tuple[int, ...]:

@@ -73,7 +73,10 @@ def _core_of(
 ) -> CoreFile:
     """The core of an entry; files that are named twice are read once."""
     named = listed.text(key)
-    path = next((p for p in _places(file, named) if p.is_file()), None)
+    try:
+        path = next((p for p in _places(file, named) if p.is_file()), None)
+    except OSError:  # no name that a file can have
+        path = None
     if path is None:
         raise listed.error(key, f"there is no file '{named}'")
     if path not in read:
@@ -205,7 +208,7 @@ def read_core(file: Path) -> tuple[CoreFile, tuple[str, ...]]:
         left += [k for k in entry.left() if k.rsplit(".", 1)[-1] not in _KNOWN]
     flow = _dataflow(top, dimensions)
     core = CoreFile(name, tuple(dimensions), energy, tuple(levels), flow, systolic)
-    for operand in OPERANDS:
+    for operand in ("I1", "O"):  # pools have no weights
         if not core.chain(operand):
             raise top.error("memories", f"no memory has operand {operand}")
     left += [key for key in top.left() if key not in _KNOWN]

@@ -1,25 +1,30 @@
-"""The best allocation of parts to cores: all where they can be counted, else a seeded climb.
+"""The best allocation of parts to cores: all where they can be counted, else the planner's
+improvement loop with moves of parts between cores.
 
 An allocation is timed by the evaluator under several rules; the best counts. Exact means: no
 allowed allocation is better under the same scheduler. The bound holds for every schedule.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from random import Random
 
 from tilewright.manycore.bounds import Allowed, Bounds, bounds_of
 from tilewright.manycore.copies import peaks_of
 from tilewright.manycore.evaluate import Evaluator, Rule, Timed
 from tilewright.manycore.state import NEVER
+from tilewright.search.improvement.climb import Climber
 
 COUNTED = 20_000
 """Allocations that are looked at one by one; more are climbed."""
 CLIMB = 1_500
 """Evaluations of a climb."""
-STUCK = 60  # moves without gain before a kick
-KICK = 3  # parts that a kick moves
+WORK = 10_000_000
+"""Readings of tiles that the evaluations of a search add up to at most: large allocations are timed
+fewer times."""
+RUN = 3  # parts that go to another core together
+EXPECTED = {"move": 0.3, "exchange": 0.2, "run": 0.2}
+"""Gain of a move on an allocation, in percent, before anything is learnt."""
 
 Tell = Callable[[str], None]
 Objective = str
@@ -69,10 +74,11 @@ class Search:
         *,
         objective: Objective = "latency",
         seed: int = 0,
+        work: int = WORK,
         tell: Tell | None = None,
     ) -> None:
         self.evaluator, self.allowed, self.objective = evaluator, allowed, objective
-        self.random = Random(seed)
+        self.seed, self.work = seed, work
         self.tell: Tell = tell if tell is not None else _silent
         self.bounds = bounds_of(evaluator, allowed)
         self.known: dict[tuple[int, ...], float] = {}
@@ -83,35 +89,38 @@ class Search:
     def run(self, *, counted: int = COUNTED, climb: int = CLIMB) -> Found | None:
         """The best allocation; None where none fits."""
         space = prod(len(cores) for cores in self.allowed)
-        exact = space <= counted
         for start in self._starts():
             self.evaluate(start)
-        if exact:
-            self._all()
-        else:
-            self._climb(climb)
+        exact = space <= counted and self._all()
+        if not exact:
+            left = self.work // self.evaluator.graph.reads.size - self.evaluator.evaluations
+            self._climb(min(climb, left))
         if self.best is None:
             return None
         evaluations = len(self.known)
         return Found(self.best, self.bounds, exact, space, evaluations, self._front())
 
-    def evaluate(self, core_of: Sequence[int], *, rules: Sequence[Rule] = ()) -> float:
+    def evaluate(
+        self, core_of: Sequence[int], *, rules: Sequence[Rule] = (), worst: float | None = None
+    ) -> float:
         """The score of an allocation by the best of some rules; of all where none are given, or
-        where one of them makes it the best so far. It is remembered."""
+        where one of them makes it the best so far. It is remembered. What is no better than the
+        best (or than `worst`) need not be timed to its end, where only time counts."""
         key = tuple(core_of)
         if key not in self.known:
             before = self.score
             first = rules or self.evaluator.rules
-            score = min(self._timed(key, rule) for rule in first)
+            score = min(self._timed(key, rule, worst) for rule in first)
             if score < before:
                 others = [rule for rule in self.evaluator.rules if rule not in first]
                 score = min([score, *(self._timed(key, rule) for rule in others)])
             self.known[key] = score
         return self.known[key]
 
-    def _timed(self, core_of: tuple[int, ...], rule: Rule) -> float:
-        # Where only time counts, what takes longer than the best need not be timed to its end.
-        limit = int(self.score) if self.objective == "latency" and len(self.known) > 100 else NEVER
+    def _timed(self, core_of: tuple[int, ...], rule: Rule, worst: float | None = None) -> float:
+        limit = NEVER
+        if self.objective == "latency" and len(self.known) > 100:
+            limit = int(min(NEVER, self.score if worst is None else worst))
         timed = self.evaluator.timed(core_of, limit=limit, rule=rule)
         if not isinstance(timed, Timed):
             return float(NEVER)
@@ -176,13 +185,15 @@ class Search:
             done += int(work[part, list(cores)].min())
         yield tuple(chosen)
 
-    def _all(self) -> None:
+    def _all(self) -> bool:
         """Every allocation, part by part; those whose bound is no better than the best are left
-        out, with all that begin alike."""
+        out, with all that begin alike. False where that is too much work."""
         count = len(self.allowed)
         stack: list[tuple[int, ...]] = [()]
         prune = self.objective == "latency"
         while stack:
+            if 2 * self.evaluator.evaluations * self.evaluator.graph.reads.size > self.work:
+                return False
             begun = stack.pop()
             if len(begun) == count:
                 self.evaluate(begun)
@@ -195,49 +206,95 @@ class Search:
                     following.append((bound, more))
             # The least loaded is looked at first: it lies on top of the stack.
             stack += [more for _, more in sorted(following, reverse=True)]
+        return True
 
-    def _climb(self, budget: int) -> None:
+    def _climb(self, evaluations: int) -> None:
         """Moves on the best allocation, each timed and made if it helps; kicks where none does."""
-        free = [part for part, cores in enumerate(self.allowed) if len(cores) > 1]
-        if not free or self.best is None:
+        climber = _Climber(self)
+        for _ in range(evaluations if self.best is None else 0):
+            self.evaluate([climber.pick.choice(cores) for cores in self.allowed])
+            if self.best is not None:
+                break
+        if self.best is None:
             return
-        here, score, idle = list(self.best.core_of), self.score, 0
-        tries = 0
-        while len(self.known) < budget and tries < 4 * budget:
-            tries += 1
-            moved = list(here)
-            for part in self._moved(free, moved):
-                others = [core for core in self.allowed[part] if core != moved[part]]
-                moved[part] = self.random.choice(others)
-            found = self.evaluate(moved, rules=(self.best.rule,))
-            if found <= score:
-                idle = 0 if found < score else idle + 1
-                here, score = moved, found
-            else:
-                idle += 1
-            if idle > STUCK:
-                here = list(self.best.core_of)
-                for part in self.random.sample(free, min(KICK, len(free))):
-                    here[part] = self.random.choice(self.allowed[part])
-                score, idle = self.evaluate(here, rules=(self.best.rule,)), 0
+        for _ in climber.better(self.best.core_of, self.score, evaluations):
             if self.score <= self.bounds.cycles:
                 return
 
-    def _moved(self, free: Sequence[int], now: list[int]) -> list[int]:
-        """The parts that a move puts elsewhere: one, two that exchange cores, or a run of them."""
-        kind = self.random.random()
-        first = self.random.choice(free)
-        if kind < 0.5:
-            return [first]
-        if kind < 0.8:
-            second = self.random.choice(free)
-            swap = now[first], now[second]
-            if swap[0] in self.allowed[second] and swap[1] in self.allowed[first]:
-                now[first], now[second] = swap[1], swap[0]
-                return []
-            return [first]
-        core = self.random.choice(self.allowed[first])
-        for part in free:
-            if first <= part < first + 3 and core in self.allowed[part]:
-                now[part] = core
-        return []
+
+@dataclass(frozen=True, slots=True)
+class _Spot:
+    """A part that goes to another core, alone, in exchange for another, or with those behind it."""
+
+    sort: str
+    part: int
+    key: tuple[str, int, tuple[int, ...]]
+
+
+class _Climber(Climber[tuple[int, ...], float, tuple[int, ...], _Spot]):
+    """The planner's improvement loop on allocations: a plan is a core for every part."""
+
+    def __init__(self, search: "Search") -> None:
+        super().__init__(search.seed, kicks=CLIMB)
+        self.search, self.allowed = search, search.allowed
+        self.work = search.bounds.work
+        self.free = [part for part, cores in enumerate(search.allowed) if len(cores) > 1]
+
+    def look(self, plan: tuple[int, ...]) -> tuple[int, ...]:
+        """The allocation itself."""
+        return plan
+
+    def places(self, look: tuple[int, ...]) -> Iterator[tuple[_Spot, float]]:
+        """Every part that may go elsewhere: those with much work on cores with much work first."""
+        load = [0] * self.work.shape[1]
+        for part, core in enumerate(look):
+            load[core] += int(self.work[part, core])
+        for spot in self._spots(look, self.free):
+            core = look[spot.part]
+            yield spot, 1.0 + float(self.work[spot.part, core]) * load[core] / max(load) ** 2
+
+    def touched(self, before: tuple[int, ...], look: tuple[int, ...]) -> Iterator[_Spot]:
+        """Parts that went elsewhere, and their neighbours."""
+        moved = [part for part in self.free if look[part] != before[part]]
+        near = [p for p in self.free if any(abs(p - part) <= RUN for part in moved)]
+        yield from self._spots(look, near)
+
+    def _spots(self, look: tuple[int, ...], parts: Sequence[int]) -> Iterator[_Spot]:
+        for part in parts:
+            for sort in EXPECTED:
+                yield _Spot(sort, part, (sort, part, look))
+
+    def plans(self, look: tuple[int, ...], place: _Spot) -> Iterator[tuple[int, ...]]:
+        """The allocations of a move, on the cores with the least work first."""
+        part, here = place.part, look[place.part]
+        others = sorted(self.allowed[part], key=lambda core: int(self.work[part, core]))
+        if place.sort == "exchange":
+            for other in self.free:
+                there = look[other]
+                if there != here and there in self.allowed[part] and here in self.allowed[other]:
+                    yield self._with(look, {part: there, other: here})
+            return
+        row = [part]
+        if place.sort == "run":
+            row = [p for p in self.free if part <= p < part + RUN]
+        for core in others:
+            if core != here:
+                yield self._with(look, {p: core for p in row if core in self.allowed[p]})
+
+    def _with(self, look: tuple[int, ...], moved: Mapping[int, int]) -> tuple[int, ...]:
+        return tuple(moved.get(part, core) for part, core in enumerate(look))
+
+    def expected(self, place: _Spot) -> float:
+        """What a move usually gives."""
+        return EXPECTED[place.sort]
+
+    def value(self, plan: tuple[int, ...], worst: float) -> float | None:
+        """What the evaluator says by the rule of the best."""
+        best = self.search.best
+        rules = () if best is None else (best.rule,)
+        score = self.search.evaluate(plan, rules=rules, worst=worst)
+        return score if score < NEVER else None
+
+    def score(self, value: float) -> float:
+        """The objective."""
+        return value

@@ -13,6 +13,7 @@ from math import gcd, prod
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.geometry.access import Access
 from tilewright.geometry.box import Box
 from tilewright.geometry.interval import Interval, even_split
 from tilewright.graph.ops.spec import Tile
@@ -168,23 +169,37 @@ def layer_boxes(layer: Layer, cut: LayerCut) -> list[list[Box]]:
     access = layer.main.access[0]
     whole = Box.whole(access.shape)
     found: list[list[Box]] = []
-    for part in _grid(whole, cut.inter, access.grain):
-        found.append(list(_grid(part, cut.intra, access.grain)))
+    for part in _grid(whole, cut.inter, access):
+        found.append(list(_grid(part, cut.intra, access)))
     return found
 
 
-def _grid(box: Box, axes: Axes, grain: tuple[int, ...]) -> Iterable[Box]:
+def _grid(box: Box, axes: Axes, access: Access) -> Iterable[Box]:
     """A box cut evenly along axes, the first of them slowest."""
     choices: list[list[Interval]] = []
     for axis, count in axes:
         inside = box[axis]
-        parts = even_split(inside.length, min(count, inside.length), grain[axis])
-        choices.append([part.shift(inside.start) for part in parts if not part.empty])
+        parts = even_split(inside.length, min(count, inside.length), access.grain[axis])
+        shifted = [part.shift(inside.start) for part in parts if not part.empty]
+        choices.append(_computable(access, axis, shifted) if access.grows(axis) else shifted)
     for chosen in product(*choices):
         sides = list(box.intervals)
         for (axis, _), interval in zip(axes, chosen, strict=True):
             sides[axis] = interval
         yield Box(tuple(sides))
+
+
+def _computable(access: Access, axis: int, parts: Sequence[Interval]) -> list[Interval]:
+    """Parts, joined where one by itself would see nothing but padding."""
+    found: list[Interval] = []
+    for part in parts:
+        part = access.grow(axis, part)
+        while found and part.start < found[-1].stop:
+            last = found.pop()
+            both = Interval(min(last.start, part.start), max(last.stop, part.stop))
+            part = access.grow(axis, both)
+        found.append(part)
+    return found
 
 
 def _tile(layer: Layer, part: int, box: Box) -> TileInfo:

@@ -1,7 +1,7 @@
 """The network as layers: an operator with what folds into it, its loops and its bit widths.
 
 Loops have the names that mapping and core files use: B, K, G, OX, OY, C, FX, FY, and for products
-and element-wise work H and D. Activations, norms and biases fold into the layer before them; they
+and element-wise work H and D. Activations, scales and biases fold into the layer before them; they
 cost nothing of their own, and their small constants are part of the instruction.
 """
 
@@ -109,7 +109,8 @@ def _folds_into(
     graph: Graph, index: int, home: Mapping[str, int], members: list[list[int]]
 ) -> int | None:
     """The layer that a node is part of: it changes the elements of the layer's result one by one,
-    or only their shape, and nobody else reads that result."""
+    or only their shape, and nobody else reads that result. What looks at several elements at once
+    (softmax, norms of rows or images) is a layer: the one before may be cut where it may not."""
     node = graph.nodes[index]
     if not node.inputs or node.inputs[0] not in home or len([*node.writes]) != 1:
         return None
@@ -123,8 +124,8 @@ def _folds_into(
         return None
     (tiled,) = typed_group(graph, [index])
     result = tiled.op.result().shape
-    rules = tiled.access[0].inputs[0]
-    if rules == same_rules(len(result)):
+    access = tiled.access[0]
+    if access.inputs[0] == same_rules(len(result)) and all(grain == 1 for grain in access.grain):
         return before
     return before if tiled.spec.keeps_order and _leading(tiled.op.shape(0), result) else None
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from tilewright.compiled import njit
 from tilewright.memory.heap import drop_least, push
-from tilewright.memory.rectangles import BoolArray, IntArray, Rectangles
-from tilewright.memory.sorting import ranked
+from tilewright.memory.rectangles import IntArray, Rectangles
 
 REPAIR_ROUNDS = 40
 """How often the best order is retried with its overshooting buffers moved to the front."""
@@ -142,31 +141,70 @@ def _place(
 
 
 @njit(inner=True)
+def ranked(major: IntArray, minor: IntArray) -> IntArray:
+    """Numbers in ascending order of `major`, then of `minor`, then their own: merged runs, since
+    numpy's sorts take seconds to compile."""
+    count = major.size
+    order = np.empty(count, dtype=np.int64)
+    merged = np.empty(count, dtype=np.int64)
+    for index in range(count):
+        order[index] = index
+    width = 1
+    while width < count:
+        for begin in range(0, count, 2 * width):
+            middle = min(begin + width, count)
+            stop = min(begin + 2 * width, count)
+            left = begin
+            right = middle
+            for place in range(begin, stop):
+                take_left = right >= stop
+                if left < middle and right < stop:
+                    one, other = order[left], order[right]
+                    same = major[one] == major[other]
+                    take_left = major[one] < major[other] or (same and minor[one] <= minor[other])
+                if take_left:
+                    merged[place] = order[left]
+                    left += 1
+                else:
+                    merged[place] = order[right]
+                    right += 1
+        order, merged = merged, order
+        width *= 2
+    return order
+
+
+@njit(inner=True)
 def _order(kind: int, first: IntArray, last: IntArray, size: IntArray, live: IntArray) -> IntArray:
     """An order worth trying: big, long or contended buffers first, or as the program runs."""
-    count = first.size
-    major = np.empty(count, np.int64)
-    minor = np.empty(count, np.int64)
-    for buffer in range(count):
-        lasting = last[buffer] - first[buffer]
+    major = np.empty(size.size, dtype=np.int64)
+    minor = np.empty(size.size, dtype=np.int64)
+    for buffer in range(size.size):
         minor[buffer] = -size[buffer]
         if kind == 0:
-            major[buffer], minor[buffer] = -size[buffer], -lasting
+            major[buffer] = -size[buffer]
+            minor[buffer] = first[buffer] - last[buffer]
         elif kind == 1:
-            major[buffer] = -size[buffer] * lasting
+            major[buffer] = -(size[buffer] * (last[buffer] - first[buffer]))
         elif kind == 2:
-            major[buffer] = -lasting
+            major[buffer] = first[buffer] - last[buffer]
         elif kind == 3:
             major[buffer] = -live[first[buffer]]
         else:
             major[buffer] = first[buffer]
-    inner = ranked(minor)
-    for place in range(count):
-        minor[place] = major[inner[place]]
-    outer = ranked(minor)
-    for place in range(count):
-        outer[place] = inner[outer[place]]
-    return outer
+    return ranked(major, minor)
+
+
+@njit(inner=True)
+def _repaired(order: IntArray, offsets: IntArray, size: IntArray, target: int) -> IntArray:
+    """The order with what ends above the target first."""
+    repaired = np.empty(order.size, dtype=np.int64)
+    count = 0
+    for turn in range(2):
+        for buffer in order:
+            if (offsets[buffer] + size[buffer] > target) == (turn == 0):
+                repaired[count] = buffer
+                count += 1
+    return repaired
 
 
 @njit(inner=True)
@@ -181,34 +219,6 @@ def _meetings(first: IntArray, last: IntArray, started: IntArray) -> int:
     for buffer in range(first.size):
         meeting += started[last[buffer]] - ended[first[buffer]]
     return int(meeting)
-
-
-@njit(inner=True)
-def _first_over(order: IntArray, offsets: IntArray, size: IntArray, target: int) -> IntArray:
-    """The order with those that end above the target in front."""
-    moved = np.empty(order.size, np.int64)
-    place = 0
-    for over in range(1, -1, -1):
-        for buffer in order:
-            if (offsets[buffer] + size[buffer] > target) == (over == 1):
-                moved[place] = buffer
-                place += 1
-    return moved
-
-
-@njit(inner=True)
-def _behind(pinned: IntArray, order: IntArray, free: BoolArray) -> IntArray:
-    """Pinned buffers, then the free ones in order."""
-    joined = np.empty(order.size, np.int64)
-    place = 0
-    for buffer in pinned:
-        joined[place] = buffer
-        place += 1
-    for buffer in order:
-        if free[buffer]:
-            joined[place] = buffer
-            place += 1
-    return joined
 
 
 @njit()
@@ -226,7 +236,7 @@ def lowest_offsets(
     """Offsets for buffers that live in slots [first, last), at the lowest peak found; stops early
     at or below `target`. `pinned` are the numbers of buffers that keep their `offset`."""
     count = first.size
-    by_start = ranked(first)
+    by_start = ranked(first, np.zeros(count, dtype=np.int64))
     started = np.zeros(slots + 1, dtype=np.int64)
     live = np.zeros(slots + 1, dtype=np.int64)
     for buffer in range(count):
@@ -241,6 +251,7 @@ def lowest_offsets(
     free = np.ones(count, dtype=np.bool_)
     for buffer in pinned:
         free[buffer] = False
+    turns = np.empty(count, dtype=np.int64)
     best_order, order = by_start, by_start
     best, offsets = offset, offset
     best_peak = np.int64(-1)
@@ -255,9 +266,17 @@ def lowest_offsets(
         else:  # repair: what overshoots goes first
             if attempt == _ORDERS + 2:
                 order, offsets = best_order, best
-            order = _first_over(order, offsets, size, target)
+            order = _repaired(order, offsets, size, target)
+        turn = 0
+        for buffer in pinned:
+            turns[turn] = buffer
+            turn += 1
+        for buffer in order:
+            if free[buffer]:
+                turns[turn] = buffer
+                turn += 1
         offsets = _place(
-            _behind(pinned, order, free),
+            turns,
             first,
             last,
             size,

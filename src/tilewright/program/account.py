@@ -1,7 +1,9 @@
 """What a placed program costs: one place for every figure that is printed, saved or compared."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import accumulate, pairwise
 from math import fsum
 
 from tilewright.machine.machine import Machine
@@ -13,11 +15,11 @@ from tilewright.schedule.timeline import EngineUse, timeline
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Time, traffic and energy of a placed program. `engines` are the machine's engines, then its
-    links."""
+    """Time, traffic and energy of a placed program; no energy where the machine has no figures for
+    it. `engines` are the machine's engines, then its links."""
 
     latency_cycles: int
-    energy_pj: float
+    energy_pj: float | None
     dram_read_bytes: int
     dram_write_bytes: int
     engines: tuple[tuple[str, EngineUse], ...]
@@ -32,11 +34,23 @@ def account_of(placed: Placed, machine: Machine) -> Account:
     reads, writes = traffic(program, main)
     return Account(
         latency_cycles=placed.schedule.makespan,
-        energy_pj=round(fsum(task.energy_pj for task in program.tasks), 3),
+        energy_pj=counted(machine, fsum(task.energy_pj for task in program.tasks)),
         dram_read_bytes=reads,
         dram_write_bytes=writes,
         engines=tuple(zip(names, uses, strict=True)),
     )
+
+
+def counted(machine: Machine, energy_pj: float) -> float | None:
+    """Energy as it is told; None where the machine has no figures for any."""
+    return round(energy_pj, 3) if machine.counts_energy else None
+
+
+def added_cycles(ends: Iterable[int]) -> list[int]:
+    """By how much each group moves the end of the run, given their ends in the plan's order: these
+    add up to the latency."""
+    reached = [0, *accumulate(ends, max)]
+    return [now - before for before, now in pairwise(reached)]
 
 
 def engine_names(machine: Machine) -> tuple[str, ...]:

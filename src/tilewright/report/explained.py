@@ -17,6 +17,7 @@ def explanation_json(plan: Plan, machine: Machine, explanation: Explanation) -> 
         "model": plan.model,
         "machine": machine.name,
         "latency_cycles": explanation.cycles,
+        "reported_latency_cycles": explanation.reported_cycles,
         "dram_bytes": explanation.dram_bytes,
         "dram_bytes_per_cycle": explanation.bandwidth,
         "boundaries": [_boundary_json(plan, row) for row in explanation.boundaries],
@@ -71,6 +72,7 @@ def _group_json(facts: GroupFacts) -> dict[str, Any]:
         "binding_cycles": facts.binding_cycles,
         "start_cycle": facts.start,
         "end_cycle": facts.end,
+        "adds_cycles": facts.adds,
         "dram_read_bytes": facts.read_bytes,
         "dram_write_bytes": facts.written_bytes,
     }
@@ -82,12 +84,18 @@ def explanation_lines(plan: Plan, machine: Machine, explanation: Explanation) ->
     groups, trials = len(plan.groups), explanation.simulated
     kinds = [boundary.kind for boundary in shown]
     counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in Kind if kind in kinds)
+    searched = ""
+    if explanation.cycles != explanation.reported_cycles:
+        searched = (
+            f"; {explanation.reported_cycles:,} in the report, for which addresses were searched "
+            "longer than for trials"
+        )
     lines = [
         f"{plan.model} on {machine.name}: {groups} {noun(groups, 'group')}, "
         f"{len(shown)} {noun(len(shown), 'boundary', 'boundaries')}"
         + (f" ({counts})" if counts else ""),
         f"as it is: {format_time(machine.seconds(explanation.cycles))} "
-        f"({explanation.cycles:,} {noun(explanation.cycles, 'cycle')}), "
+        f"({explanation.cycles:,} {noun(explanation.cycles, 'cycle')}{searched}), "
         f"{format_bytes(explanation.dram_bytes)} of {machine.main_memory.name}, "
         f"{explanation.bandwidth:.4g} B/cycle; "
         f"{trials} forced {noun(trials, 'trial')} simulated",
@@ -105,7 +113,7 @@ def groups_table(explanation: Explanation) -> Table:
     table = Table("group", "operators", "tiles")
     table.add_column("halo", justify="right")
     table.add_column("bound by")
-    table.add_column("cycles", justify="right")
+    table.add_column("adds cycles", justify="right")
     table.add_column("read", justify="right")
     table.add_column("written", justify="right")
     for facts in explanation.groups:
@@ -117,7 +125,7 @@ def groups_table(explanation: Explanation) -> Table:
             facts.grid,
             f"{facts.halo_share:.1%}",
             f"{facts.binding} ({facts.binding_cycles:,})" if facts.binding else "",
-            f"{facts.end - facts.start:,}",
+            f"{facts.adds:,}",
             format_bytes(facts.read_bytes),
             format_bytes(facts.written_bytes),
         )

@@ -117,7 +117,6 @@ def summary_lines(planned: Planned) -> list[str]:
     """What a person wants to know, most important first."""
     account, machine = planned.account, planned.machine
     bound, least = planned.bounds.cycles, planned.bounds.compulsory_bytes
-    gap = f"{account.latency_cycles / bound:.2f}x" if bound else "unknown"
     node = f" at '{planned.bounds.node}'" if planned.bounds.node else ""
     tasks, groups = len(planned.placed.program.tasks), len(planned.plan.groups)
     moved = account.dram_read_bytes + account.dram_write_bytes
@@ -128,7 +127,9 @@ def summary_lines(planned: Planned) -> list[str]:
         + (f", {UNVERIFIED}" if planned.failure is not None else ""),
         f"latency      {_time(planned, account.latency_cycles)}",
         f"lower bound  {_time(planned, bound)} by {planned.bounds.name}{node}; "
-        f"the plan takes {gap} of it",
+        f"the plan takes {account.latency_cycles / bound:.2f}x of it"
+        if bound
+        else "lower bound  nothing: no operator is left to run, and no byte to move",
         *objective_lines(planned),
         *_searched(planned),
         f"traffic      {machine.main_memory.name} read {format_bytes(account.dram_read_bytes)}, "
@@ -210,8 +211,8 @@ def _spill_reasons(planned: Planned) -> dict[str, int]:
     return {reason: reasons.count(reason) for reason in dict.fromkeys(reasons)}
 
 
-def _energy(picojoules: float, estimate: bool) -> str:
-    if not picojoules:
+def _energy(picojoules: float | None, estimate: bool) -> str:
+    if picojoules is None:
         return "not counted: the machine has no figures for it"
     return f"{picojoules / 1e6:.4g} uJ{' (estimate)' if estimate else ''}"
 

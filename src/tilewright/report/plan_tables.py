@@ -6,6 +6,7 @@ from tilewright.graph.ops import costed_by_bytes, macs_of
 from tilewright.model import BYTES_ALONE
 from tilewright.plan.plan import Place
 from tilewright.planning import Planned
+from tilewright.program.account import added_cycles, counted
 from tilewright.program.program import Compute, Transfer
 from tilewright.report.html.groups import group_sums
 from tilewright.report.verified import mark
@@ -61,7 +62,7 @@ def layers_table(planned: Planned) -> Table:
                 cycles / busy if busy else 0.0,
                 layer.read,
                 layer.written,
-                round(layer.energy_pj, 3),
+                counted(planned.machine, layer.energy_pj),
                 BYTES_ALONE if costed_by_bytes(planned.graph, node) else "",
             )
         )
@@ -73,12 +74,12 @@ def groups_table(planned: Planned) -> Table:
     engines = _engines_of_groups(planned)
     latency = planned.account.latency_cycles
     graph = planned.graph
-    reached = 0
+    sums = group_sums(planned)
+    added = added_cycles(total.end for total in sums)
     rows: list[tuple[Cell, ...]] = []
-    for number, (group, total) in enumerate(
-        zip(planned.plan.groups, group_sums(planned), strict=True)
+    for number, (group, total, adds) in enumerate(
+        zip(planned.plan.groups, sums, added, strict=True)
     ):
-        adds, reached = max(0, total.end - reached), max(reached, total.end)
         nodes = [graph.nodes[graph.index[name]] for name in group.nodes]
         rows.append(
             (
@@ -94,7 +95,7 @@ def groups_table(planned: Planned) -> Table:
                 total.read_weights,
                 total.read_activations,
                 total.written,
-                round(total.energy_pj, 3),
+                counted(planned.machine, total.energy_pj),
                 BYTES_ALONE if any(costed_by_bytes(graph, node) for node in nodes) else "",
             )
         )

@@ -2,17 +2,16 @@
 
 from tilewright.planning import Planned
 from tilewright.report.html.story import Bound, GroupNote, Reason, Rival, Story
-from tilewright.search.explanation.explain import Explanation, group_facts
+from tilewright.search.explanation.explain import MOST_BOUNDARIES, Explanation, group_facts
 
-LOWERINGS = 8  # trials beside a plan, at most; `tilewright explain` makes them all
-LOWERED_TASKS = 6000  # tasks of all these trials together, about
+LOWERED_TASKS = 12_000  # of all trials beside a plan, about; `tilewright explain` makes them all
 
 
 def cheap_boundaries(planned: Planned) -> int:
     """Boundaries whose reasons take a few seconds: each is two trials of all tasks, about. Counted
     and not timed, so that equal runs write equal files."""
     tasks = max(1, len(planned.placed.program.tasks))
-    return min(LOWERINGS, LOWERED_TASKS // (2 * tasks))
+    return min(MOST_BOUNDARIES, LOWERED_TASKS // (2 * tasks))
 
 
 def told(planned: Planned, explanation: Explanation | None = None) -> Story:

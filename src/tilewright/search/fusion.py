@@ -201,14 +201,16 @@ class Fusion:
             keep=1 if low else KEPT,
             may_grow=lambda mask: self.space.candidate(mask) is not None,
             evaluations=(GROUPS_PER_UNIT // 15 if low else GROUPS_PER_UNIT) * units,
+            approximate=not low,
             progress=share,
         )
         self.exact, self.looked_at = found.exact, self.looked_at + found.evaluations
         fits = False
         for number, grouping in enumerate(found.groupings):
             self.progress(f"simulating grouping {number + 1} of {len(found.groupings)}")
-            trial = self.attempt("fused", grouping.groups)
-            fits = fits or (number == 0 and trial is not None)
+            known = any(trial.groups == grouping.groups for trial in self.trials)
+            fitting = known or self.attempt("fused", grouping.groups) is not None
+            fits = fits or (number == 0 and fitting)
         return fits
 
     def _share(self) -> None:
@@ -265,7 +267,7 @@ class Fusion:
     def score(self, mask: int) -> float | None:
         """The additive model's cost of a group."""
         candidate = self.space.candidate(mask)
-        return None if candidate is None else candidate.score(self.objective)
+        return None if candidate is None else candidate.score(self.candidates.prices)
 
     def crossing(self, plan: Plan) -> Iterator[str]:
         """Values that go through the main memory between groups on cores, largest first."""

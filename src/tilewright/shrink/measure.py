@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from statistics import median_low
 from typing import Any
@@ -18,14 +19,52 @@ ROUGH = 64 * RESOLUTION  # peaks below are measured several times
 SAMPLES = 3
 
 
+class Verdict(StrEnum):
+    """What a measurement says about a budget."""
+
+    MET = "met"
+    MISSED = "missed"
+    UNTOLD = "too close to tell"
+
+
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Peak bytes of each model above the level before the run, and CPU seconds of each."""
+    """Peak bytes of each model above the level before the run, and CPU seconds of each. Small peaks
+    are the middle of several `peaks`."""
 
     peak_bytes: int
     original_peak_bytes: int
     cpu_seconds: float
     original_cpu_seconds: float
+    peaks: tuple[int, ...] = ()
+    original_peaks: tuple[int, ...] = ()
+
+    @property
+    def range(self) -> tuple[int, int]:
+        """The least and the largest peak."""
+        return _ends(self.peaks or (self.peak_bytes,))
+
+    @property
+    def share(self) -> tuple[float, float]:
+        """The least and the largest share of the original's peak that the peaks may be."""
+        low, high = _ends(self.original_peaks or (self.original_peak_bytes,))
+        return self.range[0] / max(1, high), self.range[1] / max(1, low)
+
+    def limit(self, budget: int | float) -> float:
+        """A budget in bytes; a share is one of the original's measured peak."""
+        return budget * self.original_peak_bytes if isinstance(budget, float) else budget
+
+    def verdict(self, budget: int | float) -> Verdict:
+        """Whether all peaks are within the budget, or none is by more than a measurement can be
+        wrong by."""
+        low, high = self.range
+        least = most = float(budget)
+        if isinstance(budget, float):
+            ends = _ends(self.original_peaks or (self.original_peak_bytes,))
+            least, most = (budget * end for end in ends)
+        if low > most + RESOLUTION:
+            return Verdict.MISSED
+        return Verdict.MET if high <= least else Verdict.UNTOLD
 
     @property
     def cpu_ratio(self) -> float:
@@ -58,15 +97,19 @@ def run_in_child(
 
 
 def measure_peak(model: Path, inputs: Path) -> int:
-    """The process's high-water mark above its level before the run; the middle of several
-    processes where a peak is small."""
+    """The process's high-water mark above its level before the run."""
+    return median_low(measure_peaks(model, inputs))
+
+
+def measure_peaks(model: Path, inputs: Path) -> list[int]:
+    """That of several processes where a peak is small."""
     peaks: list[int] = []
     while not peaks or (peaks[0] < ROUGH and len(peaks) < SAMPLES):
         peak = run_in_child(model, inputs).peak
         if peak is None:
             raise TilewrightError("this system does not report a process's peak memory")
         peaks.append(peak)
-    return median_low(peaks)
+    return peaks
 
 
 def measure_cpu(models: list[Path], inputs: Path, runs: int) -> list[float]:
@@ -82,9 +125,15 @@ def measure_cpu(models: list[Path], inputs: Path, runs: int) -> list[float]:
 
 def measure(original: Path, small: Path, inputs: Path, runs: int = 5) -> Measured:
     """Both models, side by side."""
-    original_peak, peak = measure_peak(original, inputs), measure_peak(small, inputs)
+    before, after = measure_peaks(original, inputs), measure_peaks(small, inputs)
     original_cpu, cpu = measure_cpu([original, small], inputs, runs)
-    return Measured(peak, original_peak, cpu, original_cpu)
+    return Measured(
+        median_low(after), median_low(before), cpu, original_cpu, tuple(after), tuple(before)
+    )
+
+
+def _ends(peaks: tuple[int, ...]) -> tuple[int, int]:
+    return min(peaks), max(peaks)
 
 
 def _child(request: dict[str, Any]) -> dict[str, Any]:

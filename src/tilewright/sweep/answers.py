@@ -74,7 +74,7 @@ class Answers:
 
 def answers_of(table: Table, space: Space, under_ms: float | None = None) -> Answers:
     """Answer everything that the space and its results allow."""
-    columns = space.front
+    columns = _known(table, space.front)
     groups = table.group(table.workload)
     fronts: list[Front] = []
     for group in np.unique(groups[table.ok]):
@@ -92,12 +92,21 @@ def answers_of(table: Table, space: Space, under_ms: float | None = None) -> Ans
         together,
         tuple(
             _sensitivity(table, axis, figure)
-            for figure in COSTS
+            for figure in _known(table, COSTS)
             for axis in table.axes
             if axis.along is None and axis.name not in table.workload and len(axis.values) > 1
         ),
         None if limit is None else cheapest(machines, limit),
     )
+
+
+def _known(table: Table, columns: tuple[str, ...]) -> tuple[str, ...]:
+    """The columns that any point has a figure for: machines may have none for energy, and are told
+    apart by their traffic then."""
+    known = [c for c in columns if np.isfinite(table.figures[c][table.ok]).any()]
+    if not known or known == list(columns):
+        return columns
+    return tuple(dict.fromkeys((*known, "dram_bytes"))) if len(known) < 2 else tuple(known)
 
 
 def machines_of(table: Table) -> Machines:

@@ -115,3 +115,12 @@ def test_random_tiles_on_random_cores_are_sane(name: str, seed: int) -> None:
             twice = Shape(tuple(2 * e if k == loop else e for k, e in enumerate(extents)))
             more = tile_cost(core, twice)
             assert more is not None and more.cycles >= found.cycles
+
+
+def test_a_core_without_a_memory_for_weights_runs_pools_only() -> None:
+    core = example("small")
+    (level,) = core.levels
+    core = replace(core, levels=(replace(level, operands=("I1", "O")),), dataflow=None)
+    assert tile_cost(core, shape()) is None
+    pool = Shape((1, 1, 8, 4, 4, 1, 3, 3), weights=False)
+    assert tile_cost(core, pool) is not None

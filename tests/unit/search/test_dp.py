@@ -178,6 +178,15 @@ def test_a_budget_of_evaluations_makes_the_search_approximate() -> None:
     check(chain(60), tight.groupings[0].groups)
 
 
+def test_without_approximation_what_cannot_be_counted_is_merged_greedily() -> None:
+    long = best_groupings(chain(60), fewest, evaluations=600, approximate=False)
+    assert not long.exact
+    assert long.groupings[0] == greedy_merge(chain(60), fewest)
+    short = best_groupings(chain(15), fewest, evaluations=150, approximate=False)
+    assert short.exact
+    assert short.groupings == best_groupings(chain(15), fewest).groupings
+
+
 def test_approximation_is_close_where_the_optimum_is_known() -> None:
     predecessors = diffusion_unet(1)[:40]
     traffic = Traffic(predecessors, 9)

@@ -71,10 +71,14 @@ def test_a_tensor_that_cannot_stay_is_told_with_its_bytes(kib: int, kind: Kind |
     assert 64 * 64 * 16 < short.needed < 88 * 1024
 
 
-@pytest.mark.parametrize(("machine", "kib", "channels"), [("npu-2.7", 64, 64), ("mcu", 16, 16)])
-def test_large_kernels_are_kept_apart_by_their_halo(machine: str, kib: int, channels: int) -> None:
+@pytest.mark.parametrize(
+    ("machine", "kib", "channels", "filters"), [("npu-2.7", 64, 64, 64), ("mcu", 12, 16, 8)]
+)
+def test_large_kernels_are_kept_apart_by_their_halo(
+    machine: str, kib: int, channels: int, filters: int
+) -> None:
     target = load_machine(machine).with_memory(kib * 1024)
-    boundary = only(explained(pair(11, channels, 32, channels), target))
+    boundary = only(explained(pair(11, channels, 32, filters), target))
     assert boundary.kind is Kind.HALO, boundary.text
     trial = boundary.trial
     assert trial is not None
@@ -87,6 +91,7 @@ def test_large_kernels_are_kept_apart_by_their_halo(machine: str, kib: int, chan
     rule = f"extra compute = {fused:,.0f} - {unfused:,.0f} = {fused - unfused:,.0f} cycles"
     assert rule in boundary.text
     assert f"saved DMA = 2 x {boundary.bytes:,} B" in boundary.text
+    assert "of the work is halo that tiles compute again" in boundary.text
 
 
 def test_trials_are_the_simulators() -> None:
@@ -237,3 +242,38 @@ def test_plans_of_nothing_but_one_group_have_no_boundaries() -> None:
     found = explain(graph, machine, plan, lowered(graph, machine, plan))
     assert found.boundaries == ()
     assert found.simulated == 0
+
+
+@pytest.mark.parametrize("machine", ["npu-2.7", "three-core-bus"])
+def test_kinds_say_what_their_reasons_say(machine: str) -> None:
+    """And only groups with halos are kept apart by them: a chain of activations has none."""
+    words = {
+        Kind.MISSED: ": joined is better",
+        Kind.HALO: "% of the work is halo",
+        Kind.MEMORY: " is short by ",
+        Kind.NOT_CONVEX: "a path leaves the group",
+    }
+    b = Builder("chain")
+    x = b.conv(b.input("x", (1, 16, 24, 24)), 16, 3, pads=1, name="conv")
+    for number in range(3):
+        x = b.op("Sigmoid", x, name=f"unary{number}")
+    chain = normalize(b.finish(x))
+    for graph in (chain, normalize(api.load("resnet18@32x32").graph)):
+        found = explained(graph, load_machine(machine))
+        kinds = {row.kind for row in found.boundaries}
+        assert graph is not chain or Kind.HALO not in kinds
+        for row in found.boundaries:
+            how = row.trials[0].how
+            first = row.text.split(f"{how}: ", 1)[1]
+            first = first.split("; kept in")[0].split("; tiled together")[0]
+            if row.kind in words:
+                assert words[row.kind] in first, row.text
+            if row.kind is Kind.NO_GAIN:
+                assert any(f": {w}" in first for w in ("slower", "as fast", "less than half"))
+
+
+def test_group_cycles_are_those_of_every_other_table() -> None:
+    run = api.plan("resnet18@32x32", "npu-2.7", effort="low", verify=False)
+    why = explain(run.planned.graph, run.planned.machine, run.plan, run.planned.placed, limit=0)
+    assert [facts.adds for facts in why.groups] == run.groups.column("cycles")
+    assert sum(facts.adds for facts in why.groups) == why.reported_cycles == run.latency_cycles

@@ -22,8 +22,9 @@ from tilewright.search.effort import Effort
 from tilewright.search.found import Found
 from tilewright.search.fusion import Fusion
 from tilewright.search.grouping.patterns import Action, Pattern
+from tilewright.search.improvement.climb import Better
 from tilewright.search.improvement.cuts import Cuts, Divided
-from tilewright.search.improvement.improve import Better, Improver
+from tilewright.search.improvement.improve import Improver
 from tilewright.search.improvement.moves import Moves
 from tilewright.search.improvement.shape import Kind, Shape, Site
 
@@ -150,7 +151,7 @@ def test_every_plan_is_better_than_the_one_before(objective: Objective) -> None:
 
 
 def test_the_seed_alone_decides() -> None:
-    def rows(seed: int) -> list[Better]:
+    def rows(seed: int) -> list[Better[Plan, Metrics]]:
         case = case_of(u_shape(), "npu-2.7")
         return [*case.improver(seed=seed).better(*case.start(), 60)]
 

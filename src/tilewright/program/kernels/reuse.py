@@ -8,12 +8,9 @@ import numpy as np
 
 from tilewright.compiled import njit
 from tilewright.memory.greedy import lowest_offsets
-from tilewright.memory.sorting import ranked
 from tilewright.program.columns import Columns, Hardware, Needs
 from tilewright.program.kernels.link import longer, rows_of
 from tilewright.schedule.problem import Flags, Ids, Quantities
-
-_NEVER = 2**40
 
 
 class Users(NamedTuple):
@@ -140,12 +137,10 @@ def byte_waits(
     wait for no other, get edges, and of a core's engine the last or the first of them."""
     buffers, memories, engines = columns.memory.size, hardware.home.size, hardware.core_of.size
     leads, trails = _ends(order.size, needs, users)
-    born = np.full(buffers, _NEVER, np.int64)
+    arrivals = _arrivals(order.size, columns.size, users)
     inside = np.zeros(memories + 1, np.int64)
-    for buffer in range(buffers):
-        if users.start[buffer + 1] > users.start[buffer] and columns.size[buffer] > 0:
-            born[buffer] = users.users[users.start[buffer]]
-            inside[columns.memory[buffer] + 1] += 2
+    for buffer in arrivals:
+        inside[columns.memory[buffer] + 1] += 2
     for memory in range(memories):
         inside[memory + 1] += inside[memory] + 4
     low = np.empty(inside[memories], np.int64)
@@ -161,9 +156,8 @@ def byte_waits(
     turns = 0
     count = 0
     sound = True
-    for buffer in ranked(born):
-        if born[buffer] >= _NEVER:
-            break
+    for buffer in arrivals:
+        born = users.users[users.start[buffer]]
         memory = columns.memory[buffer]
         base = inside[memory]
         found = _replace(
@@ -191,7 +185,7 @@ def byte_waits(
         turns += 1
         for index in range(found):
             other = earlier[index]
-            sound = sound and users.users[users.start[other + 1] - 1] < born[buffer]
+            sound = sound and users.users[users.start[other + 1] - 1] < born
             behind = 0
             for entry in range(users.start[other + 1] - 1, users.start[other] - 1, -1):
                 where = columns.engine[order[users.users[entry]]]
@@ -211,6 +205,24 @@ def byte_waits(
                     second[count] = heads[two]
                     count += 1
     return rows_of(order.size, first, second, count), sound
+
+
+@njit(inner=True)
+def _arrivals(tasks: int, size: Quantities, users: Users) -> Quantities:
+    """Buffers that are used, by their first user, those of one user in order."""
+    begins = np.zeros(tasks + 1, np.int64)
+    for buffer in range(size.size):
+        if users.start[buffer + 1] > users.start[buffer] and size[buffer] > 0:
+            begins[users.users[users.start[buffer]] + 1] += 1
+    for task in range(tasks):
+        begins[task + 1] += begins[task]
+    arrivals = np.empty(begins[tasks], np.int64)
+    for buffer in range(size.size):
+        if users.start[buffer + 1] > users.start[buffer] and size[buffer] > 0:
+            task = users.users[users.start[buffer]]
+            arrivals[begins[task]] = buffer
+            begins[task] += 1
+    return arrivals
 
 
 @njit(inner=True)

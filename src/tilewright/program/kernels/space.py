@@ -11,8 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tilewright.compiled import njit
-from tilewright.memory.greedy import lowest_offsets
-from tilewright.memory.sorting import ranked
+from tilewright.memory.greedy import lowest_offsets, ranked
 from tilewright.program.columns import Columns, Hardware
 from tilewright.program.kernels.prefetch import Loads
 from tilewright.schedule.problem import Flags, Ids, Quantities
@@ -184,17 +183,16 @@ def _ranked(columns: Columns, loads: Loads, last: Quantities) -> Quantities:
         group = columns.group[loads.loads[index]]
         begin[group] = min(begin[group], loads.use[index])
         end[group] = max(end[group], loads.use[index])
-    key = np.empty(count, np.int64)
+    group_of = np.empty(count, np.int64)
+    rank = np.zeros(count, np.int64)
     for index in range(count):
         task, use = loads.loads[index], loads.use[index]
         group = columns.group[task]
         buffer = columns.buffer[columns.access_start[task] + 1]
-        stays = 2 * (max(last[buffer], use) - use) > end[group] - begin[group] > 0
-        rank = np.int64(1) << 40
-        if stays:
-            rank -= columns.size[buffer]
-        key[index] = np.int64(group) * (np.int64(1) << 41) + rank
-    return ranked(key)
+        group_of[index] = group
+        if 2 * (max(last[buffer], use) - use) > end[group] - begin[group] > 0:
+            rank[index] = -columns.size[buffer]
+    return ranked(group_of, rank)
 
 
 class _Shelves(NamedTuple):

@@ -5,7 +5,7 @@
 import numpy as np
 
 from tilewright.compiled import njit
-from tilewright.memory.sorting import ranked
+from tilewright.memory.greedy import ranked
 from tilewright.program.columns import COMPUTE, Columns, Hardware, Needs
 from tilewright.schedule.problem import Ids
 
@@ -55,8 +55,9 @@ def wavefront(columns: Columns, needs: Needs, hardware: Hardware) -> Ids:
         deepest = max(deepest, here)
     if deepest == 0:
         return np.arange(tasks).astype(np.int32)
-    key = np.empty(tasks, np.int64)
+    rank = np.empty(tasks, np.int64)
+    turns = np.empty(tasks, np.int64)
     for task in range(tasks):
-        rank = level[task] * 2 + (not first[task])
-        key[task] = rank * tiles + (tiles - 1 - columns.tile[task])
-    return ranked(key).astype(np.int32)
+        rank[task] = level[task] * 2 + (not first[task])
+        turns[task] = -columns.tile[task]
+    return ranked(rank, turns).astype(np.int32)

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.planning import Planned
+from tilewright.program.account import added_cycles, counted
 from tilewright.program.program import Compute, Task, Transfer
 from tilewright.report.html.network import Network, Role
 from tilewright.report.html.story import Story
@@ -40,11 +41,10 @@ def group_rows(planned: Planned, story: Story, network: Network) -> list[dict[st
     kinds = {box.name: box.kind for box in network.boxes if box.role is not Role.INPUT}
     peaks = _peaks(planned)
     rows: list[dict[str, Any]] = []
-    reached = 0
+    added = added_cycles(total.end for total in sums)
     for number, (group, total) in enumerate(zip(planned.plan.groups, sums, strict=True)):
         note = notes.get(number)
         halo = note.halo_share if note is not None else _halo_share(total, network.sizes)
-        adds, reached = max(0, total.end - reached), max(reached, total.end)
         rows.append(
             {
                 "nodes": list(group.nodes),
@@ -64,9 +64,9 @@ def group_rows(planned: Planned, story: Story, network: Network) -> list[dict[st
                 "start": total.start or 0,
                 "active": total.active if total.active is not None else total.start or 0,
                 "end": total.end,
-                "adds": adds,
+                "adds": added[number],
                 "macs": total.macs,
-                "energy_pj": round(total.energy_pj, 1),
+                "energy_pj": counted(planned.machine, total.energy_pj),
                 "busy": [total.busy[kind] for kind in CLASSES],
                 "read_weights": total.read_weights,
                 "read_activations": total.read_activations,
@@ -83,18 +83,18 @@ def group_rows(planned: Planned, story: Story, network: Network) -> list[dict[st
 def group_parts(planned: Planned) -> list[dict[str, Any]]:
     """What each group adds to the run: cycles that add up to the latency, bytes that add up to the
     traffic, and its results that stay resident; for summaries and comparisons."""
-    reached = 0
+    sums = group_sums(planned)
+    added = added_cycles(total.end for total in sums)
     graph, kept = planned.graph, frozenset(planned.plan.resident)
     parts: list[dict[str, Any]] = []
-    for group, total in zip(planned.plan.groups, group_sums(planned), strict=True):
-        adds, reached = max(0, total.end - reached), max(reached, total.end)
+    for group, total, adds in zip(planned.plan.groups, sums, added, strict=True):
         parts.append(
             {
                 "nodes": list(group.nodes),
                 "cycles": adds,
                 "read_bytes": total.read_weights + total.read_activations,
                 "written_bytes": total.written,
-                "energy_pj": round(total.energy_pj, 3),
+                "energy_pj": counted(planned.machine, total.energy_pj),
                 "resident": [
                     value
                     for name in group.nodes

@@ -4,11 +4,12 @@ values stay in the scratchpads; and which of them an objective prefers."""
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 
 from tilewright.errors import TilewrightError
 from tilewright.graph.ops import runs_whole
 from tilewright.plan.plan import GroupPlan, Place, Plan
-from tilewright.program.metrics import Objective
+from tilewright.program.metrics import Objective, Prices, prices_of
 from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.sections import Section, Sections
 from tilewright.search.candidates.tiles import USABLE_SHARE, Estimate, Tiler
@@ -36,15 +37,9 @@ class Candidate:
     kind: str  # alone, tiled, kept or moved
     reloaded: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
-    def score(self, objective: Objective) -> float:
-        """What to add up; a little of the others decides between equals."""
-        if objective is Objective.ENERGY:
-            return self.energy + self.cycles * 1e-3
-        if objective is Objective.TRAFFIC:
-            return self.traffic + self.cycles * 1e-3
-        if objective is Objective.MEMORY:
-            return self.bytes + self.cycles * 1e-6
-        return self.cycles + self.traffic * 1e-4
+    def score(self, prices: Prices) -> float:
+        """What to add up."""
+        return prices.of(self.cycles, self.traffic, self.energy, self.bytes)
 
 
 def plan_of(network: Network, model: str, candidates: Iterable[Candidate | None]) -> Plan:
@@ -73,6 +68,13 @@ class Candidates:
         self._alone: dict[int, Estimate] = {}
         self._fused: dict[tuple[object, ...], Estimate | None] = {}
         self._known: dict[int, Candidate | None] = {}
+
+    @cached_property
+    def prices(self) -> Prices:
+        """What the objective pays for the figures of a group, near the plan of single units."""
+        singles = [self._single(unit.number) for unit in self.network.units]
+        cycles = sum(single.cycles for single in singles)
+        return prices_of(self.objective, cycles, sum(single.energy for single in singles))
 
     def within(self, share: float) -> "Candidates":
         """The same, but sections take at most a share of the scratchpads."""
@@ -158,7 +160,7 @@ class Candidates:
         if not self.tiled or self._constant_bytes(members) > self.tiler.usable * USABLE_SHARE:
             return kept
         found = [candidate for candidate in (self._tiled(members), kept) if candidate is not None]
-        return min(found, key=lambda candidate: candidate.score(self.objective), default=None)
+        return min(found, key=lambda candidate: candidate.score(self.prices), default=None)
 
     def _least(self, members: list[int]) -> float:
         """Compute cycles that no way to cut these units undercuts, as the estimates see it."""

@@ -2,10 +2,11 @@
 
 Each unit is cut by itself, over the cores and in time; what its neighbours on other cores need of
 its result is passed on. Sections are grown unit by unit, so that a longer one costs one step more
-than the one it grew from.
+than the one it grew from. How a unit is best divided among the cores depends on those behind it, so
+the best section for each division of the last unit is grown on.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 
@@ -22,14 +23,17 @@ PRICE = (
 )
 
 EVERYWHERE = -1  # in place of an axis: every core has all of it
+DIVISIONS = 3  # ways to divide the last unit of a section that are grown on
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Units with their ways to run, and what that takes. `made` says along which axis a value is
-    divided among the cores; `held` are bytes per core of the values that are kept."""
+    """Units with their ways to run, and what that takes; `spent` is what sections are compared by.
+    `made` says along which axis a value is divided among the cores; `held` are bytes per core of
+    the values that are kept."""
 
     mask: int
+    spent: float
     choices: tuple[tuple[int, Estimate], ...]
     compute: float
     dma: float
@@ -44,14 +48,30 @@ class Section:
         return self.choices[0][1].fill
 
 
+Rows = dict[int | None, list[Estimate]]
+"""Ways to cut a unit, by the axis that is divided among the cores."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One more unit behind a section: how it is cut, what passes, and bytes per core of the values
+    that it reads and makes."""
+
+    spent: float
+    section: Section
+    option: Estimate
+    passed: float
+    held: Mapping[str, int]
+
+
 class Sections:
     """Grows sections of one network."""
 
     def __init__(self, network: Network, tiler: Tiler) -> None:
         self.network, self.tiler = network, tiler
         self.usable = int(tiler.usable * USABLE_SHARE)
-        self._known: dict[int, Section | None] = {}
-        self._options: dict[tuple[int, tuple[bool, ...]], list[Estimate]] = {}
+        self._known: dict[int, list[Section]] = {}
+        self._options: dict[tuple[int, tuple[bool, ...]], Rows] = {}
         self._needs: dict[tuple[int, int | None], dict[str, int]] = {}
         self._sizes: dict[str, int] = {}
         self._signatures: dict[int, int] = {}
@@ -65,7 +85,7 @@ class Sections:
             hops = machine.find_path(one, other)
             main = machine.main_memory.name
             if hops is not None and all(route.destination != main for _, route in hops):
-                self.pass_rate = min(machine.alone_bytes_per_cycle(route) for _, route in hops)
+                self.pass_rate = min(machine.joint_bytes_per_cycle(route) for _, route in hops)
                 self.pass_latency = float(sum(route.latency for _, route in hops))
                 self.pass_once = all(route.multicast for _, route in hops)
 
@@ -83,23 +103,26 @@ class Sections:
 
     def section(self, mask: int) -> Section | None:
         """These units as a section, or None where they do not fit."""
-        if mask not in self._known:
-            self._known[mask] = self._grown(mask) if self.possible else None
-        return self._known[mask]
+        known = self._grown(mask) if self.possible else []
+        return known[0] if known else None
 
-    def _grown(self, mask: int) -> Section | None:
-        last = mask.bit_length() - 1
-        before = mask & ~(1 << last)
-        if not self.network.on_cores(last):
-            return None
-        if not before:
-            empty = Section(0, (), 0.0, 0.0, 0, 0.0, {}, {})
-            return self._with(empty, last)
-        shorter = self.section(before)
-        return None if shorter is None else self._with(shorter, last)
+    def _grown(self, mask: int) -> list[Section]:
+        """The best sections of these units for different divisions of the last, the best first."""
+        known = self._known.get(mask)
+        if known is None:
+            last = mask.bit_length() - 1
+            before = mask & ~(1 << last)
+            if not self.network.on_cores(last):
+                known = []
+            elif before:
+                known = self._longer(self._grown(before), last)
+            else:
+                known = self._longer([Section(0, 0.0, (), 0.0, 0.0, 0, 0.0, {}, {})], last)
+            self._known[mask] = known
+        return known
 
-    def _with(self, section: Section, number: int) -> Section | None:
-        """The section with one more unit, cut in the way that suits it best."""
+    def _longer(self, sections: Sequence[Section], number: int) -> list[Section]:
+        """Sections with one more unit, in the best ways to divide it."""
         graph, network = self.network.graph, self.network
         ops = network.ops(number)
         inside = {name for tiled in ops for name in tiled.node.writes}
@@ -108,41 +131,49 @@ class Sections:
             for name in dict.fromkeys(n for tiled in ops for n in tiled.node.inputs)
             if name and name not in inside and name not in graph.constants
         ]
-        kept = [name for name in inputs if name in section.made]
         outputs = list(self.tiler.exported(network.units[number].nodes))
-        others = sum(size for name, size in section.held.items() if name not in kept)
-        best: tuple[float, Estimate, dict[str, int]] | None = None
-        for option in self._options_of(number, inputs, kept, outputs):
-            needs = self._needed(number, EVERYWHERE if option.replicated else option.axis)
-            held = {name: max(section.held.get(name, 0), needs.get(name, 0)) for name in kept}
-            held |= {name: self._share(name, option) for name in outputs}
-            if option.bytes + others + sum(held.values()) > self.usable:
-                continue
-            passed = sum(self._passing(name, section.made[name], option, needs) for name in kept)
-            cycles = max(option.compute + passed, option.dma / 2)
-            # What a unit takes and what constants every core holds leaves no bytes to fetch ahead.
-            cycles += PRICE * option.bytes / self.tiler.rate
-            if best is None or (cycles, option.bytes) < (best[0], best[1].bytes):
-                best = (cycles, option, held)
-        if best is None:
-            return None
-        _, option, held = best
-        needs = self._needed(number, EVERYWHERE if option.replicated else option.axis)
-        passed = sum(self._passing(name, section.made[name], option, needs) for name in kept)
-        divided = EVERYWHERE if option.replicated else option.axis
+        best: dict[int | None, _Step] = {}
+        for section in sections:
+            kept = [name for name in inputs if name in section.made]
+            others = sum(size for name, size in section.held.items() if name not in kept)
+            for axis, row in self._options_of(number, inputs, kept, outputs).items():
+                needs = self._needed(number, axis)
+                held = {name: max(section.held.get(name, 0), needs.get(name, 0)) for name in kept}
+                room = self.usable - others - sum(held.values())
+                for option in row:
+                    made = {name: self._share(name, option) for name in outputs}
+                    if option.bytes + sum(made.values()) > room:
+                        continue
+                    passed = sum(
+                        self._passing(name, section.made[name], option, needs) for name in kept
+                    )
+                    spent = section.spent + max(option.compute + passed, option.dma / 2)
+                    # What it takes, and what constants every core holds, leaves no bytes to fetch
+                    # ahead.
+                    spent += PRICE * option.bytes / self.tiler.rate
+                    if axis not in best or spent < best[axis].spent:
+                        best[axis] = _Step(spent, section, option, passed, held | made)
+                    break
+        steps = sorted(best.items(), key=lambda entry: entry[1].spent)[:DIVISIONS]
+        return [self._with(step, number, outputs, axis) for axis, step in steps]
+
+    def _with(
+        self, step: "_Step", number: int, outputs: Sequence[str], divided: int | None
+    ) -> Section:
+        """A section with one more unit."""
+        section, option = step.section, step.option
         mask = section.mask | 1 << number
-        alive = {
-            name: size for name, size in {**section.held, **held}.items() if self._waits(name, mask)
-        }
+        sizes = {**section.held, **step.held}
         return Section(
             mask,
+            step.spent,
             (*section.choices, (number, option)),
-            section.compute + option.compute + passed,
+            section.compute + option.compute + step.passed,
             section.dma + option.dma,
             section.traffic + option.traffic,
             section.energy + option.energy,
             {**section.made, **dict.fromkeys(outputs, divided)},
-            alive,
+            {name: size for name, size in sizes.items() if self._waits(name, mask)},
         )
 
     def _waits(self, name: str, mask: int) -> bool:
@@ -186,24 +217,25 @@ class Sections:
 
     def _options_of(
         self, number: int, inputs: list[str], kept: list[str], outputs: list[str]
-    ) -> list[Estimate]:
-        """The best ways to cut a unit, a few for each way to divide it among the cores."""
+    ) -> Rows:
+        """The best ways to cut a unit, a few for each way to divide it among the cores: those that
+        take fewer bytes later."""
         key = (self.signature(number), tuple(name in kept for name in inputs))
-        known = self._options.get(key)
-        if known is None:
+        if key not in self._options:
+            known: Rows = {}
             ops = self.network.ops(number)
             exported = self.tiler.exported(self.network.units[number].nodes)
             resident = frozenset((*kept, *outputs))
-            by_axis: dict[int | None, list[Estimate]] = {}
             options = self.tiler.options(ops, exported, resident)
             for option in sorted(options, key=lambda o: o.amid):
-                row = by_axis.setdefault(EVERYWHERE if option.replicated else option.axis, [])
+                row = known.setdefault(EVERYWHERE if option.replicated else option.axis, [])
                 # The best first; later ones only if they need fewer bytes.
                 if len(row) < OPTIONS and all(option.bytes < other.bytes for other in row):
                     row.append(option)
-            known = [option for row in by_axis.values() for option in row]
+            for row in known.values():
+                row.sort(key=lambda o: (o.amid[0] + PRICE * o.bytes / self.tiler.rate, o.bytes))
             self._options[key] = known
-        return known
+        return self._options[key]
 
     def _needed(self, number: int, axis: int | None) -> dict[str, int]:
         """Bytes of each input that one core needs when the unit is divided along an axis."""

@@ -13,7 +13,7 @@ from tilewright.graph.graph import Graph, Node
 from tilewright.graph.ops import runs_whole
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import GroupPlan, Place, Plan
-from tilewright.program.account import engine_names, main_bytes_per_cycle, traffic
+from tilewright.program.account import added_cycles, engine_names, main_bytes_per_cycle, traffic
 from tilewright.program.place import Placed
 from tilewright.program.program import Transfer
 from tilewright.search.explanation.trials import Forced, How, Kind, Shortage, Trials, on_cores
@@ -49,7 +49,8 @@ class Boundary:
 @dataclass(frozen=True, slots=True)
 class GroupFacts:
     """A group as it runs: its grid in words, the share of its work that more than one tile does,
-    the engine or link it keeps busiest and for how many cycles, bytes of the main memory."""
+    the engine or link it keeps busiest and for how many cycles, from when to when it computes, by
+    how many cycles it moves the end of the run, bytes of the main memory."""
 
     number: int
     label: str
@@ -61,6 +62,7 @@ class GroupFacts:
     binding_cycles: int
     start: int
     end: int
+    adds: int
     read_bytes: int
     written_bytes: int
 
@@ -68,9 +70,11 @@ class GroupFacts:
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """All boundaries and groups. `cycles` and `dram_bytes` are the plan's, simulated as its trials
-    are: addresses are searched less than for the plan that is reported."""
+    are: addresses are searched less than for the plan that is reported, which takes
+    `reported_cycles`."""
 
     cycles: int
+    reported_cycles: int
     dram_bytes: int
     bandwidth: float
     boundaries: tuple[Boundary, ...]
@@ -110,6 +114,7 @@ def explain(
     base = trials.base if chosen else placed
     return Explanation(
         base.schedule.makespan,
+        placed.schedule.makespan,
         sum(traffic(base.program, machine.main_memory.name)),
         explainer.bandwidth,
         tuple(found[edge] for edge in sorted(found, key=lambda e: (e.before, e.after, e.tensor))),
@@ -190,7 +195,8 @@ class _Explainer:
         if faster or (trial.cycles <= base and trial.dram_bytes < base_bytes):
             return Kind.MISSED, f"{figures}: joined is better{rule}"
         if trial.cycles <= base:
-            return Kind.NO_GAIN, f"{figures}: less than half a percent{rule}"
+            less = "as fast" if trial.cycles == base else "less than half a percent faster"
+            return Kind.NO_GAIN, f"{figures}: {less}{rule}"
         if trial.shortage is not None:
             return Kind.MEMORY, f"{short}; {figures}{rule}"
         if trial.limit:
@@ -198,9 +204,13 @@ class _Explainer:
         if trial.compute is not None:
             fused, unfused = trial.compute
             extra = fused - unfused - boundary.saved_dma
+            halo = 0.0 if trial.cut is None else _halo_share(self.graph, trial.cut)
             if extra > 0 and extra * 2 >= trial.cycles - base:  # most of what is lost
-                return Kind.HALO, f"{figures}{rule}"
-        return Kind.NO_GAIN, f"{figures}{rule}"
+                if not halo:
+                    return Kind.NO_GAIN, f"{figures}: slower, its tiles take more work{rule}"
+                text = f"slower, {halo:.1%} of the work is halo that tiles compute again"
+                return Kind.HALO, f"{figures}: {text}{rule}"
+        return Kind.NO_GAIN, f"{figures}: slower{rule}"
 
     def _rule(self, trial: Forced, boundary: Boundary) -> str:
         """The classic rule, with its numbers."""
@@ -260,11 +270,13 @@ def group_facts(
     inside = [buffer.memory == main for buffer in program.buffers]
     starts, ends = placed.schedule.start.tolist(), placed.schedule.end.tolist()
     busy = [[0] * len(names) for _ in plan.groups]
+    last = [0] * len(plan.groups)
     moved = [[0, 0] for _ in plan.groups]
     spans: list[tuple[int, int]] = [(0, 0)] * len(plan.groups)
     tiles: list[set[int]] = [set() for _ in plan.groups]
     for task, start, end in zip(program.tasks, starts, ends, strict=True):
         group = task.group
+        last[group] = max(last[group], end)
         busy[group][number_of[task.engine]] += end - start
         moved[group][0] += sum(view.bytes for view in task.reads if inside[view.buffer])
         moved[group][1] += sum(view.bytes for view in task.writes if inside[view.buffer])
@@ -273,6 +285,7 @@ def group_facts(
             spans[group] = (min(low, start), max(high, end))
             tiles[group].add(task.tile)
     facts: list[GroupFacts] = []
+    added = added_cycles(last)
     for number, group in enumerate(plan.groups):
         most = max(range(len(names)), key=lambda i: busy[number][i])
         facts.append(
@@ -286,6 +299,7 @@ def group_facts(
                 names[most] if busy[number][most] else "",
                 busy[number][most],
                 *spans[number],
+                added[number],
                 *moved[number],
             )
         )

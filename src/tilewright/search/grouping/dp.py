@@ -54,6 +54,7 @@ def best_groupings(
     largest: int | None = None,
     states: int = 20_000,
     evaluations: int | None = None,
+    approximate: bool = True,
     progress: Callable[[float], None] | None = None,
 ) -> Search:
     """The `keep` cheapest divisions into convex connected groups that can run one after the other.
@@ -61,7 +62,8 @@ def best_groupings(
     Of equal cost, fewer groups and then lower masks come first. `may_grow` is asked of groups that
     are looked at anyway; False means that nothing larger is possible, the group itself may be.
     A connected part of the graph with more than `states` downsets, or with more groups than its
-    share of `evaluations`, is searched approximately, never worse than `greedy_merge`.
+    share of `evaluations`, is searched approximately, never worse than `greedy_merge`; or is what
+    that makes of it, unless `approximate`.
     """
     if keep < 1 or states < 1 or (largest is not None and largest < 1):
         raise ValueError("keep, states and largest have to be at least 1")
@@ -78,9 +80,12 @@ def best_groupings(
             if progress is not None:
                 progress((done + share * size) / units.count)
 
-        if known is not None and (budget is None or _countable(units, known, part, costs, budget)):
+        grows = costs.grows if approximate else _always
+        if known is not None and (budget is None or _countable(units, known, part, grows, budget)):
             found = _exact(units, known, part, costs, keep, tell_part)
             downsets += len(known)
+        elif not approximate:
+            found, exact = [_greedy(units, part, costs)], False
         else:
             approximation = _Approximation(units, part, costs, keep, states, budget)
             found = approximation.run(tell_part)
@@ -169,13 +174,21 @@ def _grouping(units: Units, groups: Sequence[int], costs: _Costs) -> Grouping:
     return Grouping(order, costs.total(order))
 
 
+def _always(group: int) -> bool:
+    return bool(group)
+
+
 def _countable(
-    units: Units, downsets: Sequence[int], universe: int, costs: _Costs, most: int
+    units: Units,
+    downsets: Sequence[int],
+    universe: int,
+    grows: Callable[[int], bool],
+    most: int,
 ) -> bool:
     """Whether an exact search would evaluate few enough groups."""
     groups: set[int] = set()
     for downset in downsets:
-        for group in units.extensions(downset, universe, costs.grows):
+        for group in units.extensions(downset, universe, grows):
             groups.add(group)
             if len(groups) > most:
                 return False

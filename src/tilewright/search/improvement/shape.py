@@ -39,6 +39,11 @@ class Site:
         """Whether it changes several places at once."""
         return max(len(self.places), len(self.names)) > 1
 
+    @property
+    def sort(self) -> Hashable:
+        """What is learnt about together."""
+        return self.kind, self.alike
+
 
 class Shape:
     """A plan's groups, and what passes between them."""

@@ -47,7 +47,7 @@ def page_data(space: Space, table: Table, answers: Answers, store: Store) -> dic
         "key": [key[:12] for key in table.keys],
         "reason": [where[reason] for reason in table.reasons],
         "reasons": reasons,
-        "columns": list(space.front),
+        "columns": list(answers.fronts[0].columns if answers.fronts else space.front),
         "fronts": [_front(front) for front in answers.fronts],
         "together": None if answers.together is None else _front(answers.together),
         "machines": None

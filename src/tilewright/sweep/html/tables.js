@@ -10,7 +10,7 @@
     const wide = Math.min(50, 50 * Math.abs(x));
     return `<span class="elastic"><i class="${x > 0 ? "up" : ""}" style="left:${x > 0 ? 50 : 50 - wide}%;width:${wide}%"></i></span>`;
   };
-  element("sensitivity-view").innerHTML = data.sensitivity.length ? `<table><thead><tr><th>parameter</th><th>figure</th><th>elasticity</th><th class="n">quartiles</th><th class="n">pairs</th><th>first to last value</th></tr></thead><tbody>${
+  element("sensitivity-view").innerHTML = data.sensitivity.length ? `<table aria-label="What matters how much"><thead><tr><th scope="col">parameter</th><th scope="col">figure</th><th scope="col">elasticity</th><th scope="col" class="n">quartiles</th><th scope="col" class="n">pairs</th><th scope="col">first to last value</th></tr></thead><tbody>${
     data.sensitivity.map((s) => `<tr><td>${esc(s.axis)}</td><td>${esc(s.figure)}</td><td>${s.elasticity === null ? "" : `${bar(s.elasticity)}${s.elasticity.toFixed(3)}`}</td>
       <td class="n">${s.quartiles ? s.quartiles.map((q) => q.toFixed(3)).join(" … ") : s.fitted ? "fitted" : ""}</td><td class="n">${s.pairs || ""}</td>
       <td title="${esc(s.curve.map(([text, y]) => `${text}: ${short(y)}x`).join("\n"))}">${spark(s.curve)}</td></tr>`).join("")}</tbody></table>`
@@ -21,7 +21,7 @@
   element("cheapest").hidden = !cheapest;
   if (cheapest) {
     element("cheapest-facts").textContent = `run everything under ${short(cheapest.under_ms)} ms; ${counted(cheapest.machines_judged, "machine")} judged`;
-    element("cheapest-view").innerHTML = cheapest.machines.length ? `<table><thead><tr><th class="n">cost</th><th class="n">slowest</th><th>machine</th></tr></thead><tbody>${
+    element("cheapest-view").innerHTML = cheapest.machines.length ? `<table aria-label="The cheapest machines"><thead><tr><th scope="col" class="n">cost</th><th scope="col" class="n">slowest</th><th scope="col">machine</th></tr></thead><tbody>${
       cheapest.machines.map((m) => `<tr class="row" tabindex="0" data-row="${rowOf.get(m.number)}"><td class="n">${short(m.cost)}</td><td class="n">${short(m.slowest_ms)} ms</td>
         <td>${esc(axes.filter((axis) => !axis.workload).map((axis) => `${axis.name} ${m.axes[axis.name]}`).join(", "))}</td></tr>`).join("")}</tbody></table>`
       : `<p class="hint">None of them does.</p>`;
@@ -44,7 +44,7 @@
     });
   };
   const draw = () => {
-    element("points-view").innerHTML = `<table id="points-table"><thead><tr>${columns.map(([name, , , kind], c) =>
+    element("points-view").innerHTML = `<table id="points-table" aria-label="Points"><thead><tr>${columns.map(([name, , , kind], c) =>
       `<th scope="col" class="${kind}" aria-sort="${c !== sorting.column ? "none" : sorting.down ? "descending" : "ascending"}"><button type="button" data-column="${c}">${esc(name)}${c !== sorting.column ? "" : sorting.down ? " ▾" : " ▴"}</button></th>`).join("")}</tr></thead>
       <tbody>${order.slice(0, room).map((row) => `<tr class="row${row === state.row ? " chosen" : ""}${onFront.has(row) ? " onfront" : ""}" data-row="${row}" tabindex="0">${columns.map(([, , cell, kind]) => `<td class="${kind}">${cell(row)}</td>`).join("")}</tr>`).join("")}</tbody></table>
       ${order.length > room ? `<p class="hint"><button type="button" id="more">${count(Math.min(STEP, order.length - room))} more of ${count(order.length - room)}</button></p>` : order.length ? "" : `<p class="hint">No point is left: take something out of the filter.</p>`}`;
