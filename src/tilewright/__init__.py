@@ -91,13 +91,32 @@ class _Job(ModuleType):
 
     @property
     def __doc__(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return _function(self).__doc__
+        # `help` shows no signature of a module: it stands at the top of the text.
+        from inspect import cleandoc
+
+        name = self.__name__.rpartition(".")[2]
+        return f"{name}({_arguments(self)})\n\n{cleandoc(_function(self).__doc__ or '')}"
 
     @property
     def __signature__(self) -> Any:
         from inspect import signature
 
         return signature(_function(self))
+
+
+def _arguments(package: _Job) -> str:
+    # Names and defaults, in lines that fit a terminal.
+    from textwrap import fill
+
+    shown: list[str] = []
+    for name, found in package.__signature__.parameters.items():
+        if found.kind is found.KEYWORD_ONLY and "*" not in shown:
+            shown.append("*")
+        if found.default is not found.empty:
+            value = getattr(found.default, "value", found.default)  # of an enumeration
+            name += "=..." if callable(value) else f"={value!r}"
+        shown.append(name)
+    return fill(", ".join(shown), 92, subsequent_indent="    ")
 
 
 def _function(package: ModuleType) -> Any:

@@ -40,15 +40,17 @@ cast(Any, event).register("numba:compile", _Compiling())
 
 
 def njit(
-    *, cache: bool = True
+    *, cache: bool = True, inner: bool = False
 ) -> Callable[[Function[Parameters, Result]], Function[Parameters, Result]]:
     """Compile a function of arrays and numbers; the machine code is kept on disk for the next run.
+    `inner` ones are called by compiled code alone, which saves the time to compile a way in.
 
     Self-recursive functions must not be compiled: their cached code crashes when it is loaded.
     """
 
     def lazily(function: Function[Parameters, Result]) -> Function[Parameters, Result]:
-        dispatcher = cast(Any, numba).njit(cache=cache)(function)
+        options = {"cache": cache, "no_cfunc_wrapper": True, "no_cpython_wrapper": inner}
+        dispatcher = cast(Any, numba).njit(**options)(function)
         found = dispatcher.get_call_template
 
         # A constant argument is a type of its own: without this, a function that is called with 0

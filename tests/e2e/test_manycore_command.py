@@ -101,9 +101,13 @@ def copied(tmp_path: Path) -> Path:
     return Path(shutil.copytree(EXAMPLE, tmp_path / "files"))
 
 
+@pytest.mark.parametrize("mode", ["lbl", "fused"])
 def test_layers_that_do_not_fit_are_cut_as_finely_as_is_best(
-    succeeds: Command, copied: Path
+    succeeds: Command, copied: Path, mode: str
 ) -> None:
+    """Without a cut of their own: layer by layer, or fused where the mapping says nothing."""
+    mapping = copied / "fused.yaml"
+    mapping.write_text("- {name: default, core_allocation: [0, 1, 2]}\n")
     for name in ("channels", "pixels", "small"):
         path = copied / "cores" / f"{name}.yaml"
         text = path.read_text()
@@ -114,9 +118,9 @@ def test_layers_that_do_not_fit_are_cut_as_finely_as_is_best(
         "--on",
         copied / "three_cores.yaml",
         "--mapping",
-        copied / "fused.yaml",
+        mapping,
         "--mode",
-        "lbl",
+        mode,
         "--no-verify",
         "--json",
     ).json

@@ -11,9 +11,10 @@ from shutil import copytree, rmtree
 from typing import Any
 
 import pytest
+import yaml
 
 from support.mutated_models import mutate_run, mutated_model
-from support.mutation import mutated, mutated_machine
+from support.mutation import misspelt, mutated, mutated_machine
 from support.networks import attention, residual
 from support.soak import SOAK
 from tilewright.api import load
@@ -22,6 +23,8 @@ from tilewright.frontend import zoo
 from tilewright.frontend.save import serialize
 from tilewright.frontend.weights import seeded
 from tilewright.machine import Machine, load_machine
+from tilewright.manycore.plan import CorePlan, plan_cores
+from tilewright.manycore.workload import LOOPS
 from tilewright.planning import plan_model
 from tilewright.runs.folder import write_run
 from tilewright.runs.saved import reseal
@@ -30,6 +33,7 @@ pytestmark = pytest.mark.soak
 EACH = 200  # files in one test
 TESTS = 100 if SOAK else 1  # 20,000 files of each kind in a soak
 SECONDS = 60
+MANYCORE = Path(__file__).parents[2] / "examples" / "manycore"
 PLAN: Any = {
     "model": "four_convs",
     "machine": "npu-2.7",
@@ -181,6 +185,52 @@ def test_a_mutated_model(command: Command, model: Path, tmp_path: Path, number: 
         return judged(outcome, case, least=0)
 
     counts = tried(a_model, file, attempt)
+    assert counts["not planned"] > 5 and counts["planned"] > 5, counts
+
+
+def costs_text(plan: CorePlan) -> str:
+    """The costs of a plan's tiles as a file of another tool would have them."""
+    rows = [",".join(("core", *LOOPS, "cycles", "energy_pj"))]
+    costs = plan.evaluator.costs
+    for row, shape in enumerate(plan.tiles.shapes):
+        for column, (number, _) in enumerate(plan.fabric.cores):
+            found = (costs.cycles[row, column], costs.energy[row, column])
+            rows.append(",".join(map(str, (number, *shape.extents, *found))))
+    return "\n".join(rows) + "\n"
+
+
+@pytest.mark.parametrize("number", range(TESTS))
+def test_mutated_files_of_many_cores(command: Command, tmp_path: Path, number: int) -> None:
+    """Accelerator, cores, mappings of both dialects, costs and network of the example."""
+    folder = tmp_path / "files"
+    copytree(MANYCORE, folder)
+    hardware, model, costs = (folder / n for n in ("three_cores.yaml", "net.onnx", "costs.csv"))
+    model.write_bytes(serialize(seeded(zoo.build("four_convs@12x12"))))
+    plan = plan_cores("", load(str(model)).graph, hardware, folder / "fused.yaml")
+    costs.write_text(costs_text(plan))
+    mappings = [folder / f"{name}.yaml" for name in ("fused", "newer", "open", "split")]
+    sound = {file: file.read_bytes() for file in (*folder.rglob("*.*"),)}
+    counts = Counter[str]()
+    for seed in seeds():
+        random = Random(seed)
+        file = random.choice(sorted(sound))
+        if file == model:
+            content, done = mutated_model(sound[file], random)
+        elif file == costs:
+            content, done = misspelt(sound[file].decode(), random)
+        else:
+            content, done = mutated(yaml.safe_load(sound[file]), random)
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
+        mapping = file if file in mappings else random.choice(mappings)
+        given = ("--core-costs", costs) if file == costs else ()
+        case = f"Random({seed}) of {file.name}: {done}"
+        with within(SECONDS, case):
+            arguments = (model, "--on", hardware, "--mapping", mapping, *given, "--fast", "--json")
+            outcome = command("plan", *arguments)
+            counts[judged(outcome, case)] += 1
+        if outcome.code and file != model:
+            assert str(folder) in outcome.err, f"{case}\n{outcome.err}"
+        file.write_bytes(sound[file])
     assert counts["not planned"] > 5 and counts["planned"] > 5, counts
 
 

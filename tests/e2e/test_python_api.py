@@ -2,6 +2,7 @@
 
 import doctest
 import inspect
+import pydoc
 import subprocess
 import sys
 import textwrap
@@ -31,7 +32,8 @@ def test_every_job_is_there_documented_and_its_example_runs(name: str, tmp_path:
     assert callable(job)
     function = getattr(api, name)
     assert inspect.signature(job) == inspect.signature(function)
-    assert inspect.getdoc(job) == inspect.getdoc(function)
+    told = inspect.getdoc(function)
+    assert told is not None and (inspect.getdoc(job) or "").endswith(told)
     kinds = {p.kind for p in inspect.signature(function).parameters.values()}
     assert inspect.Parameter.VAR_KEYWORD not in kinds, "options are named"
     assert all(p.annotation is not p.empty for p in inspect.signature(function).parameters.values())
@@ -43,9 +45,9 @@ def test_every_job_is_there_documented_and_its_example_runs(name: str, tmp_path:
         if test.examples
     ]
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    told: list[str] = []
-    failed = doctest.DocTestRunner(optionflags=flags).run(example, out=told.append)
-    assert failed.failed == 0, "".join(told)
+    lines: list[str] = []
+    failed = doctest.DocTestRunner(optionflags=flags).run(example, out=lines.append)
+    assert failed.failed == 0, "".join(lines)
 
 
 def test_a_model_is_taken_as_people_have_it(tmp_path: Path) -> None:
@@ -274,3 +276,22 @@ def test_open_dimensions_are_fixed_by_name(tmp_path: Path) -> None:
     with pytest.raises(tilewright.TilewrightError, match="names 'depth'"):
         tilewright.load(model, {"depth": (2,)})
     assert np.prod(loaded.graph.types["y"].shape) == 384
+    with pytest.raises(tilewright.TilewrightError, match="inputs are: x; open dimensions: batch"):
+        tilewright.load(model, {"btch": (2,)})
+    with pytest.raises(tilewright.TilewrightError, match=r"still open: .* by name: --shape side=1"):
+        tilewright.load(model, {"batch": (2,)})
+
+
+def test_splits_are_taken_as_a_mapping_and_choices_are_named() -> None:
+    cut = tilewright.tile("rn50_stem", {"H": 4, "W": 2}, node="conv1")
+    assert cut.json == tilewright.tile("rn50_stem", "H=4,W=2", node="conv1").json
+    with pytest.raises(tilewright.TilewrightError, match="effort 'lo': has to be one of low, nor"):
+        tilewright.plan("four_convs@16x16", "mcu", effort="lo")
+    with pytest.raises(tilewright.TilewrightError, match="objective 'speed': has to be one of lat"):
+        tilewright.plan("four_convs@16x16", "mcu", objective="speed")
+
+
+def test_help_shows_signatures() -> None:
+    shown = pydoc.render_doc(tilewright.plan, renderer=pydoc.plaintext)
+    assert "plan(model, on, *, plan=None, layer_by_layer=False" in shown
+    assert "effort='normal'" in shown and "How a network runs on a machine" in shown

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from onnx import TensorProto, helper
 
+from support.builder import GraphBuilder
 from tilewright.cli.app import COMMANDS, load_command
 from tilewright.frontend import zoo
 from tilewright.frontend.save import serialize
@@ -198,3 +199,57 @@ def test_energy_that_nobody_knows_is_not_zero(succeeds, tmp_path: Path) -> None:
     (figures,) = succeeds("compare", one, other, "--json").json["compared"]
     assert figures["figures"]["energy_pj"]["before"] is None
     assert {cause["energy_pj"] for cause in figures["causes"]} == {None}
+
+
+def test_near_misses_are_told(succeeds, refused) -> None:
+    assert "did you mean 'plan'?" in refused("plann", "resnet18")
+    assert succeeds("-h").out == succeeds("--help").out
+    assert "--layer-by-layer" in succeeds("plan", "-h").out
+
+
+def test_what_holds_a_budget_up_is_named_once(refused, tmp_path: Path) -> None:
+    text = refused("shrink", "four_convs@64x64", "--memory", "1%", "-o", tmp_path / "x.onnx")
+    held = text.split(" holds it up with ")[1].split(", ")
+    names = [" ".join(word for word in part.split()[:-2] if not word.isdecimal()) for part in held]
+    assert len(names) == len(set(names)) > 1, text
+
+
+def test_a_network_without_operators_has_nothing_to_bound(succeeds, tmp_path: Path) -> None:
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3])
+    path = tmp_path / "through.onnx"
+    opsets = [helper.make_opsetid("", 17)]
+    graph = helper.make_graph([], "through", [x], [x])
+    path.write_bytes(
+        helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString()
+    )
+    shown = succeeds("plan", path, "--on", "mcu").out
+    assert "lower bound  nothing: no operator is left to run" in shown and "unknown" not in shown
+
+
+RESIDENT_VIEW = """\
+model: net
+machine: npu-2.7
+dtype: fp16
+groups:
+- {nodes: [Conv_a]}
+- {nodes: [Conv_b]}
+- {nodes: [Concat_both], place: view}
+- {nodes: [Conv_c]}
+resident: [a]
+"""
+
+
+def test_a_resident_input_of_a_view_is_noted(succeeds, tmp_path: Path) -> None:
+    b = GraphBuilder()
+    x = b.input(1, 16, 8, 8)
+    one = b.add("Conv", x, b.weight(16, 16, 1, 1), name="a")
+    other = b.add("Conv", x, b.weight(16, 16, 3, 3), name="b", pads=[1] * 4)
+    both = b.add("Concat", one, other, name="both", axis=1)
+    b.add("Conv", both, b.weight(8, 32, 1, 1), name="c")
+    model, plan = tmp_path / "net.onnx", tmp_path / "plan.yaml"
+    model.write_bytes(serialize(b.graph()))
+    plan.write_text(RESIDENT_VIEW)
+    told = succeeds("plan", model, "--on", "npu-2.7", "--plan", plan).err
+    assert "'a' is resident to no effect: only 'Concat_both' (Concat, place: view) reads it" in told
+    plan.write_text(RESIDENT_VIEW.replace(", place: view", ""))
+    assert "no effect" not in succeeds("plan", model, "--on", "npu-2.7", "--plan", plan).err

@@ -86,7 +86,7 @@ def mutated(tree: Any, random: Random) -> tuple[str, str]:
     tree = deepcopy(tree)
     done: list[str] = []
     if random.random() < 0.1:
-        text, change = _misspelt(_text(tree), random)
+        text, change = misspelt(_text(tree), random)
         return text, change
     for _ in range(random.choice((1, 1, 1, 2, 3))):
         places = list(_places(tree, ()))
@@ -100,7 +100,7 @@ def _text(tree: Any) -> str:
     return yaml.dump(tree, Dumper=dumper, sort_keys=False, allow_unicode=True)
 
 
-def _misspelt(text: str, random: Random) -> tuple[str, str]:
+def misspelt(text: str, random: Random) -> tuple[str, str]:
     """Lines taken away, doubled or moved in, or characters that do not belong there."""
     lines = text.splitlines()
     number = random.randrange(len(lines))

@@ -1,9 +1,11 @@
 """What is done on a machine: plan a network, explain the plan, verify it."""
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from tilewright.errors import TilewrightError
 from tilewright.machine.load import load_machine, machine_of
 from tilewright.machine.machine import Machine
 from tilewright.model import Shapes, load_model
@@ -27,6 +29,8 @@ from tilewright.search.explanation.explain import MOST_BOUNDARIES
 from tilewright.search.explanation.explain import explain as explain_plan
 from tilewright.search.grouping.patterns import Pattern, apart_edges
 from tilewright.search.progress import Tell, silent
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
 
 MachineLike = str | Path | Mapping[str, Any] | Machine
 
@@ -91,8 +95,8 @@ def plan(
             layer_by_layer=layer_by_layer,
             plan=given,
             dtype=dtype,
-            objective=Objective(objective),
-            effort=Effort.LOW if fast else Effort(effort),
+            objective=_chosen(Objective, objective, "objective"),
+            effort=Effort.LOW if fast else _chosen(Effort, effort, "effort"),
             without=frozenset(without),
             verify=verify,
             seed=seed,
@@ -102,6 +106,15 @@ def plan(
             progress=progress,
         )
     )
+
+
+def _chosen(kind: type[_Choice], value: str, name: str) -> _Choice:
+    """One of the choices there are."""
+    try:
+        return kind(value)
+    except ValueError:
+        choices = ", ".join(kind)
+        raise TilewrightError(f"{name} '{value}': has to be one of {choices}") from None
 
 
 def _plan_file(path: Path) -> Path:

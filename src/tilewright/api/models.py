@@ -38,7 +38,7 @@ def load(model: Any, shapes: Shapes | None = None, *, inputs: Any = None) -> Mod
 
 def tile(
     model: Any,
-    split: str | Sequence[str],
+    split: str | Sequence[str] | Mapping[str, int],
     *,
     node: str | None = None,
     first: str | None = None,
@@ -48,7 +48,8 @@ def tile(
     dtype: str | None = None,
     shapes: Shapes | None = None,
 ) -> Tiles:
-    """Cut one node, or everything from `first` to `last`, into tiles: `"H=4"`, `"H=4,W=2"`.
+    """Cut one node, or everything from `first` to `last`, into tiles: `"H=4"`, `"H=4,W=2"`,
+    `{"H": 4, "W": 2}`.
 
     `halo` says what becomes of rows that neighbours share: `recompute`, `cache`, or by axis
     `"H=cache"`. With a machine (`on`), tiles are checked against its limits and its scratchpad.
@@ -61,17 +62,19 @@ def tile(
     """
     graph = load_model(model, shapes).graph
     if node is not None and (first is not None or last is not None):
-        raise TilewrightError("give either --node, or --from and --to")
+        raise TilewrightError("give either node (--node), or first and last (--from, --to)")
     if dtype is not None and on is None:
-        raise TilewrightError("--dtype is the element type on a machine: give --on MACHINE")
+        raise TilewrightError("dtype is the element type on a machine: give one (on, --on)")
     texts = [split] if isinstance(split, str) else split
+    if isinstance(split, Mapping):
+        texts = [f"{axis}={parts}" for axis, parts in split.items()]
     parts = [part for text in texts for part in text.split(",") if part.strip()]
     if node is not None:
         members = (find_node(graph, node),)
     elif first is not None and last is not None:
         members = group_between(graph, first, last)
     else:
-        raise ModelError("say what to cut: --node NAME, or --from A --to B")
+        raise ModelError("say what to cut: a node (--node), or first and last (--from, --to)")
     exported = exports(graph, members)
     final = [name for name, used_inside in exported.items() if not used_inside]
     known = graph.types.get(final[0]) if final else None

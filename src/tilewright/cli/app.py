@@ -3,6 +3,7 @@
 import logging
 import os
 import sys
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, NoReturn, cast
 
@@ -48,6 +49,9 @@ class _Commands(TyperGroup):
         return typer.main.get_command(told)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        near = get_close_matches(args[0], COMMANDS, 1) if args[0] not in COMMANDS else []
+        if near and not args[0].startswith("-"):
+            ctx.fail(f"No such command '{args[0]}': did you mean '{near[0]}'?")
         name, command, rest = super().resolve_command(ctx, args)
         return name, command if name is None else load_command(name), rest
 
@@ -78,7 +82,11 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain: what draws boxes takes longer to import than all the rest
-    context_settings={"max_content_width": int(HELP_WIDTH), "terminal_width": int(HELP_WIDTH)},
+    context_settings={
+        "max_content_width": int(HELP_WIDTH),
+        "terminal_width": int(HELP_WIDTH),
+        "help_option_names": ["--help", "-h"],
+    },
 )
 
 

@@ -25,7 +25,9 @@ def plan_on_cores(asked: Asked, mapping: Path) -> None:
     if mode not in MODES:
         raise TilewrightError(f"--mode is '{mode}': give fused or lbl")
     if asked.objective is Objective.TRAFFIC:
-        raise TilewrightError("--objective traffic is not for --mapping: give latency or energy")
+        raise TilewrightError(
+            "--objective traffic is not for --mapping: give latency, energy, memory or edp"
+        )
     folder = asked.folder
     if folder is not None:
         check_target(folder, force=asked.force)

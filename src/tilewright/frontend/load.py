@@ -1,7 +1,8 @@
 """A model file becomes a Graph: shapes known, constants folded, nodes named and in order."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from math import prod
 from pathlib import Path
 
@@ -50,7 +51,7 @@ def _loaded(raw: proto.RawModel, label: str, shapes: Shapes | None) -> Loaded:
     given = _by_input(raw.inputs, shapes or {})
     replaced = [name for name in given if _replaces(raw.inputs, name, given[name])]
     try:
-        graph = build(raw, given)
+        graph = build(raw, given, frozenset(shapes or {}))
     except ShapeError:
         raise
     except ModelError as error:
@@ -92,16 +93,21 @@ def _replaces(inputs: Mapping[str, proto.OpenType], name: str, given: tuple[int,
     return any(isinstance(fixed, int) and fixed != extent for fixed, extent in pairs)
 
 
-def build(raw: proto.RawModel, shapes: Shapes) -> Graph:
-    """The Graph of a raw model, with the inputs' shapes fixed."""
+def build(raw: proto.RawModel, shapes: Shapes, said: Collection[str] = ()) -> Graph:
+    """The Graph of a raw model, with the inputs' shapes fixed; `said` are all names, of inputs and
+    of dimensions, for which a person gave any."""
     inputs = {name: _fixed(name, kind, shapes) for name, kind in raw.inputs.items()}
     unknown = [name for name in shapes if name not in inputs]
     if unknown:
         known = ", ".join(inputs) or "none"
-        raise ShapeError(f"--shape names '{unknown[0]}', but the inputs are: {known}")
+        open_dims = _named_dims(raw.inputs)
+        near = get_close_matches(unknown[0], [*inputs, *open_dims], 1)
+        dims = f"; open dimensions: {', '.join(open_dims)}" if open_dims else ""
+        hint = f" (did you mean '{near[0]}'?)" if near else ""
+        raise ShapeError(f"--shape names '{unknown[0]}', but the inputs are: {known}{dims}{hint}")
     open_inputs = {name: raw.inputs[name] for name, kind in inputs.items() if kind is None}
     if open_inputs:
-        raise ShapeError(_open_message(open_inputs))
+        raise ShapeError(_open_message(open_inputs, said))
     opsets = dict(raw.opsets)
     old = opsets.get("", TARGET)
     opsets[""] = max(old, TARGET)
@@ -205,8 +211,15 @@ def _fixed(name: str, kind: proto.OpenType, shapes: Shapes) -> TensorType | None
     return TensorType(kind.dtype, given)
 
 
-def _open_message(inputs: Mapping[str, proto.OpenType]) -> str:
-    """Which dimensions are open, and the option that closes them."""
+def _named_dims(inputs: Mapping[str, proto.OpenType]) -> list[str]:
+    """Names of open dimensions, each once."""
+    every = (d for kind in inputs.values() for d in kind.shape or () if isinstance(d, str))
+    return list(dict.fromkeys(every))
+
+
+def _open_message(inputs: Mapping[str, proto.OpenType], given: Collection[str]) -> str:
+    """Which dimensions are open, and the option that closes them; `given` are names of those that
+    are known."""
     told: list[str] = []
     options: list[str] = []
     guesses = {0: 1, 1: 3, 2: 224, 3: 224}
@@ -216,11 +229,11 @@ def _open_message(inputs: Mapping[str, proto.OpenType]) -> str:
         told.append(f"'{name}' is [{dims}]")
         example = [d if isinstance(d, int) else guesses.get(i, 1) for i, d in enumerate(shape)]
         options.append(f"--shape {name}={','.join(map(str, example)) or '1,3,224,224'}")
-    names = dict.fromkeys(
-        d for kind in inputs.values() for d in kind.shape or () if isinstance(d, str)
-    )
+    left = [name for name in _named_dims(inputs) if name not in given]
     every = all(d is not None for kind in inputs.values() for d in kind.shape or (None,))
-    by_name = f", or by name: --shape {next(iter(names))}=1" if names and every else ""
+    by_name = ", or by name: " + " ".join(f"--shape {d}=1" for d in left) if left and every else ""
+    still = "still " if given else ""
     return (
-        f"input dimensions are open: {'; '.join(told)}. Fix them, e.g. {' '.join(options)}{by_name}"
+        f"input dimensions are {still}open: {'; '.join(told)}. Fix them, e.g. "
+        f"{' '.join(options)}{by_name}"
     )

@@ -11,9 +11,10 @@ from tilewright.manycore.mapping import Cutting, Entry, FusedGroup, MappingFile
 from tilewright.manycore.tiles import Axes, LayerCut, layer_boxes, result_box
 from tilewright.manycore.workload import Layer, Workload
 from tilewright.tiling.group import reaches_of
+from tilewright.units import noun
 
 FINER = (1, 2, 4, 8)
-"""Layer by layer: how much finer than they have to layers are cut that do not fit. What a layer
+"""How much finer than they have to layers are cut that do not fit, and are not open. What a layer
 waits for and what it sends then comes in smaller portions, while others compute."""
 AUTO_ROWS = (1, 2, 4, 8)
 """Rows (or positions) of a tile that are tried where a mapping leaves the cut open; and all."""
@@ -61,13 +62,13 @@ def choices_of(
     for spread, rows, finer in product(
         (False, True) if open_inter else (False,),
         (*AUTO_ROWS, 0) if open_intra else (0,),
-        (1,) if fused else FINER,
+        (1,) if open_intra else FINER,
     ):
         choice = _choice(mapping, workload, fabric, entries, intra, rows, spread, finer)
-        name = "as the mapping says" if finer == 1 else f"{finer} times finer where cut to fit"
-        if open_intra or open_inter:
-            name = f"tiles of {rows} rows" if rows else "whole tiles"
-            name += ", every layer on all its cores" if spread else ""
+        names = [f"tiles of {rows} {noun(rows, 'row')}" if rows else "whole tiles"] * open_intra
+        names += ["every layer on all its cores"] * spread
+        names += [f"{finer} times finer where cut to fit"] * (finer > 1)
+        name = ", ".join(names) or "as the mapping says"
         made.setdefault(choice.cuts, replace(choice, name=name))
     return tuple(made.values())
 

@@ -7,6 +7,7 @@ engine is a core, a bus, or one direction of a link.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
@@ -137,10 +138,12 @@ def _outside(accelerator: Accelerator) -> Place:
 def _place(core: CoreFile, number: int, position: int, top: int) -> Place:
     level = core.levels[top]
     read, write = (level.bandwidth(level.operands, reads=way) for way in (True, False))
+    # Where units have memories of their own and none above, these are it together.
+    units = prod(size for dimension, size in core.dimensions if dimension not in level.serves)
     return Place(
         f"core{number}.{level.name}",
         position,
-        level.size,
+        level.size * units,
         level.operands,
         level.read_pj / read,
         level.write_pj / write,

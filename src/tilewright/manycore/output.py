@@ -37,7 +37,8 @@ def check_target(folder: Path, *, force: bool = False) -> None:
             "new folder, or an empty one"
         )
     if there and not force:
-        raise OutputError(f"cannot write '{folder}': it holds a plan; --force replaces it")
+        text = "it holds a plan; --force (force=True) replaces it"
+        raise OutputError(f"cannot write '{folder}': {text}")
 
 
 def write_plan(plan: CorePlan, folder: Path) -> None:

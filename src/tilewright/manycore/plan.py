@@ -1,6 +1,6 @@
 """From files to a plan that ran: the steps of `tilewright plan --mapping`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,8 +16,9 @@ from tilewright.graph.graph import Graph
 from tilewright.manycore.bounds import Allowed
 from tilewright.manycore.costs import IMPOSSIBLE, given_costs, own_costs
 from tilewright.manycore.decide import Choice, choices_of
-from tilewright.manycore.evaluate import Evaluator, Timed, Unfit
+from tilewright.manycore.evaluate import Costs, Evaluator, Timed, Unfit
 from tilewright.manycore.fabric import Fabric, fabric_of
+from tilewright.manycore.files import InputFileError
 from tilewright.manycore.lower import Lowered, NoAddressesError, lower
 from tilewright.manycore.mapping import read_mapping
 from tilewright.manycore.read_hardware import read_accelerator
@@ -100,11 +101,9 @@ def plan_cores(
     for choice in choices:
         tell(f"costing tiles on cores ({choice.name})")
         tiles = build_tiles(workload, choice.cuts)
-        costs = (
-            own_costs(tiles, fabric)
-            if core_costs is None
-            else given_costs(tiles, fabric, core_costs)
-        )
+        costs = _costs(tiles, fabric, core_costs, needed=not results)
+        if costs is None:
+            continue
         evaluator = Evaluator(tiles, fabric, costs, write_final=final_write)
         search = Search(
             evaluator,
@@ -122,10 +121,14 @@ def plan_cores(
         choice, evaluator, _ = results[0]
         fault = _unfit(evaluator, choice.parts)
         raise TilewrightError(f"{mapping}: no allocation can run: {fault}")
-    chosen, evaluator, best = min(fitting, key=lambda r: _worth(r[2], objective))
-    least = min((f.bounds for _, _, f in fitting), key=lambda bounds: bounds.cycles)
-    best = replace(best, bounds=least)  # of all ways to cut
-    evaluator, best, lowered, shared = _lowered(evaluator, best, numbered or graph, tell)
+    tell("lowering and validating")
+    made = _first_lowered(fitting, numbered or graph, objective)
+    if made is None:
+        raise TilewrightError(
+            f"{mapping}: no addresses were found for the best allocations, even in less of the "
+            "memories: they are too small for their tiles"
+        )
+    chosen, evaluator, best, lowered, shared = made
     difference: Difference | None = None
     if numbered is not None:
         tell(f"executing {len(lowered.placed.program.tasks)} tasks on the virtual machine")
@@ -149,6 +152,18 @@ def plan_cores(
         tuple(notes),
         tuple(Alternative(c.name, f.best.latency if f else None) for c, _, f in results),
     )
+
+
+def _costs(tiles: TileGraph, fabric: Fabric, file: Path | None, *, needed: bool) -> Costs | None:
+    """Costs of our model, or of a file; None where it has none for a cut that is not `needed`."""
+    if file is None:
+        return own_costs(tiles, fabric)
+    try:
+        return given_costs(tiles, fabric, file)
+    except InputFileError:
+        if needed:
+            raise
+        return None
 
 
 def _worth(found: Found, objective: str) -> tuple[float, float]:
@@ -184,12 +199,23 @@ def _unfit(evaluator: Evaluator, allowed: Allowed) -> str:
     )
 
 
+def _first_lowered(
+    fitting: Sequence[tuple[Choice, Evaluator, Found]], graph: Graph, objective: str
+) -> tuple[Choice, Evaluator, Found, Lowered, float] | None:
+    """The best of some ways to cut the layers for which addresses are found."""
+    bounds = min((f.bounds for _, _, f in fitting), key=lambda bounds: bounds.cycles)  # of all
+    for choice, evaluator, found in sorted(fitting, key=lambda r: _worth(r[2], objective)):
+        made = _lowered(evaluator, replace(found, bounds=bounds), graph)
+        if made is not None:
+            return choice, *made
+    return None
+
+
 def _lowered(
-    evaluator: Evaluator, found: Found, graph: Graph, tell: Tell
-) -> tuple[Evaluator, Found, Lowered, float]:
+    evaluator: Evaluator, found: Found, graph: Graph
+) -> tuple[Evaluator, Found, Lowered, float] | None:
     """The program, validated; with a smaller share of the memories where addresses are not
-    found."""
-    tell("lowering and validating")
+    found; None where they are with none."""
     core_of, rule = found.best.core_of, found.best.rule
     for share in SHARES:
         again = evaluator
@@ -215,10 +241,7 @@ def _lowered(
         verify_program(made.placed.program, made.machine)
         verify_placed(made.placed, made.machine)
         return again, replace(found, best=timed), made, share
-    raise TilewrightError(
-        "no addresses were found for the best allocation, even with half of the "
-        "memories: they are too small for their tiles"
-    )
+    return None
 
 
 def _executed(numbered: Graph, lowered: Lowered, seed: int) -> Difference:

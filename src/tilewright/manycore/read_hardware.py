@@ -73,7 +73,10 @@ def _core_of(
 ) -> CoreFile:
     """The core of an entry; files that are named twice are read once."""
     named = listed.text(key)
-    path = next((p for p in _places(file, named) if p.is_file()), None)
+    try:
+        path = next((p for p in _places(file, named) if p.is_file()), None)
+    except OSError:  # no name that a file can have
+        path = None
     if path is None:
         raise listed.error(key, f"there is no file '{named}'")
     if path not in read:

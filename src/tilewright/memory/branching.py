@@ -7,7 +7,7 @@ from tilewright.memory.propagate import FloatArray, Packing, State
 from tilewright.memory.rectangles import IntArray
 
 
-@njit()
+@njit(inner=True)
 def choose_slot(packing: Packing, state: State, low: int, high: int, weigh_failures: bool) -> int:
     """The valley slot with the fewest answers; failures make a slot count as having fewer."""
     chosen = low
@@ -41,7 +41,7 @@ def choose_slot(packing: Packing, state: State, low: int, high: int, weigh_failu
     return chosen
 
 
-@njit()
+@njit(inner=True)
 def list_answers(
     packing: Packing,
     state: State,

@@ -23,7 +23,7 @@ CROWDED = 12
 """Where a buffer shares time with more than one in so many, all are looked through."""
 
 
-@njit()
+@njit(inner=True)
 def _overlapping(tree: IntArray, first: int, end: int, stack: IntArray, found: IntArray) -> int:
     """Collect the placed buffers among the first `end` by start that live beyond slot `first`.
 
@@ -55,7 +55,7 @@ def _overlapping(tree: IntArray, first: int, end: int, stack: IntArray, found: I
     return count
 
 
-@njit()
+@njit(inner=True)
 def _place(
     order: IntArray,
     first: IntArray,
@@ -140,24 +140,74 @@ def _place(
     return offset
 
 
-@njit()
+@njit(inner=True)
+def _ranked(major: IntArray, minor: IntArray) -> IntArray:
+    """Numbers in ascending order of `major`, then of `minor`, then their own: merged runs, since
+    numpy's sorts take seconds to compile."""
+    count = major.size
+    order = np.empty(count, dtype=np.int64)
+    merged = np.empty(count, dtype=np.int64)
+    for index in range(count):
+        order[index] = index
+    width = 1
+    while width < count:
+        for begin in range(0, count, 2 * width):
+            middle = min(begin + width, count)
+            stop = min(begin + 2 * width, count)
+            left = begin
+            right = middle
+            for place in range(begin, stop):
+                take_left = right >= stop
+                if left < middle and right < stop:
+                    one, other = order[left], order[right]
+                    same = major[one] == major[other]
+                    take_left = major[one] < major[other] or (same and minor[one] <= minor[other])
+                if take_left:
+                    merged[place] = order[left]
+                    left += 1
+                else:
+                    merged[place] = order[right]
+                    right += 1
+        order, merged = merged, order
+        width *= 2
+    return order
+
+
+@njit(inner=True)
 def _order(kind: int, first: IntArray, last: IntArray, size: IntArray, live: IntArray) -> IntArray:
     """An order worth trying: big, long or contended buffers first, or as the program runs."""
-    if kind == 0:
-        major, minor = -size, first - last
-    elif kind == 1:
-        major, minor = -(size * (last - first)), -size
-    elif kind == 2:
-        major, minor = first - last, -size
-    elif kind == 3:
-        major, minor = -live[first], -size
-    else:
-        major, minor = first, -size
-    inner = np.argsort(minor, kind="mergesort")
-    return inner[np.argsort(major[inner], kind="mergesort")]
+    major = np.empty(size.size, dtype=np.int64)
+    minor = np.empty(size.size, dtype=np.int64)
+    for buffer in range(size.size):
+        minor[buffer] = -size[buffer]
+        if kind == 0:
+            major[buffer] = -size[buffer]
+            minor[buffer] = first[buffer] - last[buffer]
+        elif kind == 1:
+            major[buffer] = -(size[buffer] * (last[buffer] - first[buffer]))
+        elif kind == 2:
+            major[buffer] = first[buffer] - last[buffer]
+        elif kind == 3:
+            major[buffer] = -live[first[buffer]]
+        else:
+            major[buffer] = first[buffer]
+    return _ranked(major, minor)
 
 
-@njit()
+@njit(inner=True)
+def _repaired(order: IntArray, offsets: IntArray, size: IntArray, target: int) -> IntArray:
+    """The order with what ends above the target first."""
+    repaired = np.empty(order.size, dtype=np.int64)
+    count = 0
+    for turn in range(2):
+        for buffer in order:
+            if (offsets[buffer] + size[buffer] > target) == (turn == 0):
+                repaired[count] = buffer
+                count += 1
+    return repaired
+
+
+@njit(inner=True)
 def _meetings(first: IntArray, last: IntArray, started: IntArray) -> int:
     """How many pairs of buffers share time, each counted twice and with itself."""
     ended = np.zeros(started.size, dtype=np.int64)
@@ -186,7 +236,7 @@ def lowest_offsets(
     """Offsets for buffers that live in slots [first, last), at the lowest peak found; stops early
     at or below `target`. `pinned` are the numbers of buffers that keep their `offset`."""
     count = first.size
-    by_start = np.argsort(first, kind="mergesort")
+    by_start = _ranked(first, np.zeros(count, dtype=np.int64))
     started = np.zeros(slots + 1, dtype=np.int64)
     live = np.zeros(slots + 1, dtype=np.int64)
     for buffer in range(count):
@@ -199,7 +249,9 @@ def lowest_offsets(
         live[slot + 1] += live[slot]
     crowded = _meetings(first, last, started) * CROWDED > count**2
     free = np.ones(count, dtype=np.bool_)
-    free[pinned] = False
+    for buffer in pinned:
+        free[buffer] = False
+    turns = np.empty(count, dtype=np.int64)
     best_order, order = by_start, by_start
     best, offsets = offset, offset
     best_peak = np.int64(-1)
@@ -214,10 +266,17 @@ def lowest_offsets(
         else:  # repair: what overshoots goes first
             if attempt == _ORDERS + 2:
                 order, offsets = best_order, best
-            over = (offsets + size > target)[order]
-            order = np.concatenate((order[over], order[~over]))
+            order = _repaired(order, offsets, size, target)
+        turn = 0
+        for buffer in pinned:
+            turns[turn] = buffer
+            turn += 1
+        for buffer in order:
+            if free[buffer]:
+                turns[turn] = buffer
+                turn += 1
         offsets = _place(
-            np.concatenate((pinned, order[free[order]])),
+            turns,
             first,
             last,
             size,
@@ -229,7 +288,9 @@ def lowest_offsets(
             crowded,
             tight,
         )
-        peak = (offsets + size).max()
+        peak = np.int64(0)
+        for buffer in range(count):
+            peak = max(peak, offsets[buffer] + size[buffer])
         if best_peak < 0 or peak < best_peak:
             best_peak, best = peak, offsets
             if not tight:

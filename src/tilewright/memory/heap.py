@@ -4,7 +4,7 @@ from tilewright.compiled import njit
 from tilewright.memory.rectangles import IntArray
 
 
-@njit()
+@njit(inner=True)
 def push(keys: IntArray, buffers: IntArray, count: int, key: int, buffer: int) -> int:
     """Add to a binary heap of `count` entries, least key first; returns the new count."""
     place = count
@@ -20,7 +20,7 @@ def push(keys: IntArray, buffers: IntArray, count: int, key: int, buffer: int) -
     return count + 1
 
 
-@njit()
+@njit(inner=True)
 def drop_least(keys: IntArray, buffers: IntArray, count: int) -> int:
     """Remove the first entry of a binary heap of `count` entries; returns the new count."""
     count -= 1

@@ -65,7 +65,7 @@ class State(NamedTuple):
     """Per slot, one more than how often it proved too full: where the problem is hard."""
 
 
-@njit()
+@njit(inner=True)
 def bound_supported(packing: Packing, state: State, items: IntArray) -> tuple[bool, int]:
     """Bound every item by the floors under it; queue those that can be placed there.
 
@@ -92,7 +92,7 @@ def bound_supported(packing: Packing, state: State, items: IntArray) -> tuple[bo
     return True, queued
 
 
-@njit()
+@njit(inner=True)
 def bound_unsupported(packing: Packing, state: State, items: IntArray, queued: int) -> bool:
     """Raise items without support to the lowest top of an unplaced buffer they share time with.
 
@@ -124,7 +124,7 @@ def bound_unsupported(packing: Packing, state: State, items: IntArray, queued: i
     return settled == items.size
 
 
-@njit()
+@njit(inner=True)
 def note(state: State, slot: int, trail: IntArray, trail_end: int) -> int:
     """Write a slot's floor and support to the trail; returns the new end of the trail."""
     trail[trail_end, 0] = slot
@@ -133,7 +133,7 @@ def note(state: State, slot: int, trail: IntArray, trail_end: int) -> int:
     return trail_end + 1
 
 
-@njit()
+@njit(inner=True)
 def lift(
     packing: Packing, state: State, slot: int, floor: int, trail: IntArray, trail_end: int
 ) -> int:
@@ -145,7 +145,7 @@ def lift(
     return trail_end
 
 
-@njit()
+@njit(inner=True)
 def raise_floors(
     packing: Packing, state: State, low: int, high: int, trail: IntArray, trail_end: int
 ) -> int:
@@ -166,7 +166,7 @@ def raise_floors(
     return trail_end
 
 
-@njit()
+@njit(inner=True)
 def stacks_fit(packing: Packing, state: State, items: IntArray, low: int, high: int) -> bool:
     """Whether, slot by slot, the items could be stacked under the ceiling from their bounds up."""
     for slot in range(low, high):
@@ -186,7 +186,7 @@ def stacks_fit(packing: Packing, state: State, items: IntArray, low: int, high: 
     return True
 
 
-@njit()
+@njit(inner=True)
 def propagate(
     packing: Packing,
     state: State,

@@ -30,7 +30,7 @@ DECISION, REST = 2, 3
 TASK_COLUMNS = 4
 
 
-@njit()
+@njit(inner=True)
 def grown(array: IntArray, rows: int) -> IntArray:
     """The table itself if it has `rows` rows, or a copy at least twice as long."""
     if rows <= array.shape[0]:
@@ -43,7 +43,7 @@ def grown(array: IntArray, rows: int) -> IntArray:
     return longer
 
 
-@njit()
+@njit(inner=True)
 def scramble(value: np.uint64) -> np.uint64:
     """A well mixed hash of a 64-bit integer."""
     mixed = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -51,7 +51,7 @@ def scramble(value: np.uint64) -> np.uint64:
     return mixed ^ (mixed >> np.uint64(31))
 
 
-@njit()
+@njit(inner=True)
 def fingerprint(state: State, items: IntArray, low: int, high: int) -> np.uint64:
     """A hash of all that decides whether the items can be completed."""
     total = np.uint64(0)
@@ -66,7 +66,7 @@ def fingerprint(state: State, items: IntArray, low: int, high: int) -> np.uint64
     return total
 
 
-@njit()
+@njit(inner=True)
 def gather(packing: Packing, state: State, low: int, high: int, items: IntArray) -> int:
     """Fill `items` with the unplaced buffers of slots [low, high), by first slot; their number."""
     count = 0
@@ -81,7 +81,7 @@ def gather(packing: Packing, state: State, low: int, high: int, items: IntArray)
     return count
 
 
-@njit()
+@njit(inner=True)
 def split(
     packing: Packing, items: IntArray, tasks: IntArray, task_end: int, decision: int, rest: int
 ) -> tuple[int, int]:
@@ -116,7 +116,7 @@ def split(
     return head, task_end
 
 
-@njit()
+@njit(inner=True)
 def undo_floors(state: State, trail: IntArray, trail_end: int, trail_begin: int) -> None:
     """Restore floors and supports noted in the trail, the latest first."""
     for index in range(trail_end - 1, trail_begin - 1, -1):
@@ -124,7 +124,7 @@ def undo_floors(state: State, trail: IntArray, trail_end: int, trail_begin: int)
         state.support[trail[index, 0]] = trail[index, 2]
 
 
-@njit()
+@njit(inner=True)
 def place(
     packing: Packing, state: State, item: int, offset: int, trail: IntArray, trail_end: int
 ) -> int:
@@ -139,7 +139,7 @@ def place(
     return trail_end
 
 
-@njit()
+@njit(inner=True)
 def take_back(packing: Packing, state: State, item: int) -> None:
     """Make a placed buffer unplaced again; its floors are restored from the trail."""
     state.unplaced[item] = True

@@ -1,6 +1,6 @@
 """Decide: a plan for a prepared network, from a search, a person, or layer by layer."""
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -24,6 +24,7 @@ from tilewright.search.progress import Tell
 from tilewright.tiling.cutting import cut_group
 from tilewright.tiling.group import exports, typed_group, whole_tile
 from tilewright.tiling.images import by_image
+from tilewright.units import noun
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,7 @@ def decide(
                 *notes,
                 f"{options.plan_name} was made for {given.machine}, not for {machine.name}",
             )
+        notes += tuple(_in_vain(given, graph, options.plan_name))
         taken = replace(given, model=name, machine=machine.name, dtype=dtype)
         return Decision(taken, graph, without, notes=notes)
     if options.layer_by_layer or not graph.nodes:  # where nothing is computed, nothing is searched
@@ -199,6 +201,26 @@ def check_plan(plan: Plan, label: object, graph: Graph) -> None:
         fault = _not_resident(plan, graph, home, name)
         if fault:
             raise PlanError(f"{label}: '{name}' cannot be resident: {fault}")
+
+
+def _in_vain(plan: Plan, graph: Graph, label: str) -> Iterator[str]:
+    """Resident tensors that nothing on the cores reads: they pass through the main memory."""
+    home = {name: group for group in plan.groups for name in group.nodes}
+    reloaded = {name: frozenset(nodes) for name, nodes in plan.reloaded}
+    for value in plan.resident:
+        readers = [graph.nodes[index] for index in graph.consumers.get(value, ())]
+        again = reloaded.get(value, frozenset())
+        if any(home[r.name].place is Place.CORES and r.name not in again for r in readers):
+            continue
+        some = ", ".join(
+            f"'{reader.name}' ({reader.kind}, "
+            f"{'reloaded' if reader.name in again else f'place: {home[reader.name].place}'})"
+            for reader in readers
+        )
+        yield (
+            f"{label}: '{value}' is resident to no effect: only {some} "
+            f"{noun(len(readers), 'reads', 'read')} it, from the main memory"
+        )
 
 
 def _not_resident(plan: Plan, graph: Graph, home: Mapping[str, int], name: str) -> str:

@@ -234,6 +234,8 @@ def _dispatched(
     columns: Columns, tables: Tables, order: Ids, needs: Needs, bytes_of: Needs
 ) -> tuple[Ids, Ids]:
     """The order tasks start in, as places in the given one, and the ways of the copies in it."""
+    if not columns.tasks:
+        return order, order  # a network that hands its inputs through
     table = tables.resources.table
     rates = Rates(
         table.pool, table.units_per_byte, table.units_per_cycle, table.pool_units_per_cycle

@@ -38,19 +38,23 @@ def plot_cost_table(
     rows: list[str], columns: list[str], cycles: Any, energy: Any, path: Path
 ) -> None:
     """Cycles and energy of every tile shape on every core, as coloured tables."""
-    rows = rows[:_MOST_ROWS]
+    count, rows = len(rows), rows[:_MOST_ROWS]
     figure = Figure(figsize=(5 + 2.2 * len(columns), 1.6 + 0.42 * len(rows)))
     both = figure.subplots(1, 2, sharey=True)
+    possible = np.asarray(cycles[: len(rows)], float) < 2**39
     for axes, table, name in zip(both, (cycles, energy), ("cycles", "energy, pJ"), strict=True):
         values = np.asarray(table[: len(rows)], float)
-        possible = values < 2**39
-        shown = np.where(possible, values, np.nan)
-        axes.imshow(np.log10(np.maximum(shown, 1e-3)), cmap="YlGnBu", aspect="auto")
+        levels = np.log10(np.maximum(np.where(possible, values, np.nan), 1e-3))
+        picture = axes.imshow(levels, cmap="YlGnBu", aspect="auto")
         for y in range(values.shape[0]):
             for x in range(values.shape[1]):
                 text = f"{values[y, x]:,.0f}" if possible[y, x] else "cannot"
-                axes.text(x, y, text, ha="center", va="center", fontsize=8)
+                dark = possible[y, x] and picture.norm(levels[y, x]) > 0.55
+                ink = "white" if dark else "black"
+                axes.text(x, y, text, ha="center", va="center", fontsize=8, color=ink)
         axes.set_xticks(range(len(columns)), columns)
         axes.set_yticks(range(len(rows)), rows, fontsize=8)
         axes.set_title(f"{name} of a tile")
+    if count > len(rows):
+        figure.suptitle(f"the first {len(rows)} of {count} shapes")
     save_figure(figure, path)

@@ -117,7 +117,6 @@ def summary_lines(planned: Planned) -> list[str]:
     """What a person wants to know, most important first."""
     account, machine = planned.account, planned.machine
     bound, least = planned.bounds.cycles, planned.bounds.compulsory_bytes
-    gap = f"{account.latency_cycles / bound:.2f}x" if bound else "unknown"
     node = f" at '{planned.bounds.node}'" if planned.bounds.node else ""
     tasks, groups = len(planned.placed.program.tasks), len(planned.plan.groups)
     moved = account.dram_read_bytes + account.dram_write_bytes
@@ -128,7 +127,9 @@ def summary_lines(planned: Planned) -> list[str]:
         + (f", {UNVERIFIED}" if planned.failure is not None else ""),
         f"latency      {_time(planned, account.latency_cycles)}",
         f"lower bound  {_time(planned, bound)} by {planned.bounds.name}{node}; "
-        f"the plan takes {gap} of it",
+        f"the plan takes {account.latency_cycles / bound:.2f}x of it"
+        if bound
+        else "lower bound  nothing: no operator is left to run, and no byte to move",
         *objective_lines(planned),
         *_searched(planned),
         f"traffic      {machine.main_memory.name} read {format_bytes(account.dram_read_bytes)}, "

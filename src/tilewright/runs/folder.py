@@ -36,7 +36,9 @@ def check_folder(folder: Path, *, force: bool = False) -> None:
             "folder, or an empty one"
         )
     if not force:
-        raise OutputError(f"cannot write '{folder}': it holds a run; --force replaces it")
+        raise OutputError(
+            f"cannot write '{folder}': it holds a run; --force (force=True) replaces it"
+        )
 
 
 def check_place(folder: Path) -> None:

@@ -8,7 +8,7 @@ from tilewright.schedule.problem import Flags, Ids, Quantities
 _NEVER = 2**62
 
 
-@njit(cache=True)
+@njit(inner=True)
 def push(keys: Quantities, tasks: Ids, base: int, size: int, key: int, task: int) -> None:
     """Add to a heap that starts at `base`: smallest key first, then program order."""
     hole = size
@@ -24,7 +24,7 @@ def push(keys: Quantities, tasks: Ids, base: int, size: int, key: int, task: int
     tasks[base + hole] = task
 
 
-@njit(cache=True)
+@njit(inner=True)
 def pop(keys: Quantities, tasks: Ids, base: int, size: int) -> None:
     """Remove the first entry of a heap of `size`."""
     last = base + size - 1
@@ -58,7 +58,7 @@ _UNITS, _BASE, _SIZE, _TIME, _DUE, _CHANGED = range(6)
 _TASK, _PEAK, _LEFT, _RATE = range(4)
 
 
-@njit(cache=True)
+@njit(inner=True)
 def pools_of(units: Quantities, base: Quantities) -> tuple[Quantities, Quantities]:
     """Empty pools of so many units per cycle, and room for their transfers from `base` on."""
     pools = np.zeros((6, units.size), np.int64)
@@ -69,7 +69,7 @@ def pools_of(units: Quantities, base: Quantities) -> tuple[Quantities, Quantitie
     return pools, np.zeros((4, base[units.size]), np.int64)
 
 
-@njit(cache=True)
+@njit(inner=True)
 def join_pool(
     pools: Quantities, moving: Quantities, pool: int, task: int, most: int, amount: int, now: int
 ) -> None:
@@ -90,7 +90,7 @@ def join_pool(
     pools[_SIZE, pool] += 1
 
 
-@njit(cache=True)
+@njit(inner=True)
 def next_due(pools: Quantities, moving: Quantities, now: int, upcoming: int) -> int:
     """The next moment at which a transfer ends, if it is before the one that is known. Where
     transfers began or ended, each gets its max-min fair share first."""
@@ -110,7 +110,7 @@ def next_due(pools: Quantities, moving: Quantities, now: int, upcoming: int) -> 
     return upcoming
 
 
-@njit(cache=True)
+@njit(inner=True)
 def leave_pools(pools: Quantities, moving: Quantities, now: int, ended: Ids, count: int) -> int:
     """Transfers that are over now go, and are noted behind the `count` that have ended."""
     for pool in range(pools.shape[1]):
@@ -131,7 +131,7 @@ def leave_pools(pools: Quantities, moving: Quantities, now: int, ended: Ids, cou
     return count
 
 
-@njit(cache=True)
+@njit(inner=True)
 def _advance(pools: Quantities, moving: Quantities, pool: int, now: int) -> None:
     """Let every transfer of a pool move at its rate until now; then rates change."""
     cycles = now - pools[_TIME, pool]
@@ -142,7 +142,7 @@ def _advance(pools: Quantities, moving: Quantities, pool: int, now: int) -> None
     pools[_CHANGED, pool] = 1
 
 
-@njit(cache=True)
+@njit(inner=True)
 def _touch(touched: Ids, is_touched: Flags, count: int, where: int) -> int:
     """Note that an engine may have something to start; how many are noted now."""
     if is_touched[where]:
@@ -152,7 +152,7 @@ def _touch(touched: Ids, is_touched: Flags, count: int, where: int) -> int:
     return count + 1
 
 
-@njit(cache=True)
+@njit()
 def run(
     engine: Ids,
     duration: Quantities,

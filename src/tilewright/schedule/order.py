@@ -65,7 +65,7 @@ def _fill_known(
     _know(need_start, needs, chains.chain, chains.position, chains.before, column_of, known)
 
 
-@njit(cache=True)
+@njit()
 def _lay_chains(
     engine: Ids,
     need_start: Quantities,
@@ -103,7 +103,7 @@ def _lay_chains(
     return count
 
 
-@njit(cache=True)
+@njit()
 def _know(
     need_start: Quantities,
     needs: Ids,

@@ -117,15 +117,17 @@ def _compared(accesses: Accesses, memory: int, chains: Chains) -> tuple[Ids, Qua
     return pairs, places[ranges]
 
 
-@njit(cache=True)
+@njit(inner=True)
 def _grown(table: Ids) -> Ids:
     """The same rows with room for twice as many."""
     larger = np.empty((2 * table.shape[0], table.shape[1]), dtype=np.int32)
-    larger[: table.shape[0]] = table
+    for row in range(table.shape[0]):
+        for column in range(table.shape[1]):
+            larger[row, column] = table[row, column]
     return larger
 
 
-@njit(cache=True)
+@njit(inner=True)
 def _node_before(is_node: Flags, nodes_in: Quantities, block: int, place: int) -> int:
     """The last node that starts at or before a place; the first place always starts one."""
     while place % block != 0 and not is_node[place]:
@@ -141,7 +143,7 @@ def _node_before(is_node: Flags, nodes_in: Quantities, block: int, place: int) -
     return place
 
 
-@njit(cache=True)
+@njit()
 def _sweep(
     task: Ids, start: Quantities, stop: Quantities, write: Flags, chain: Ids, places: int
 ) -> tuple[Ids, Quantities]:

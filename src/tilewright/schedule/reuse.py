@@ -159,7 +159,7 @@ def _waits(
     return (total - 1 - keys % total).astype(np.int32), (keys // total).astype(np.int32)
 
 
-@njit(cache=True)
+@njit(inner=True)
 def _learn(known: Ids, recent: Bits, task: int, earlier: int) -> None:
     """The task comes after an earlier one and all that this one comes after.
 
@@ -175,7 +175,7 @@ def _learn(known: Ids, recent: Bits, task: int, earlier: int) -> None:
         recent[task, behind] |= np.uint64(1) << np.uint64(earlier % 64)
 
 
-@njit(cache=True)
+@njit()
 def _choose(
     need_start: Quantities,
     needs: Ids,

@@ -109,11 +109,21 @@ def _at_least(size: int) -> str:
     return format_bytes(-(-size // tenth) * tenth)
 
 
+def _several(name: str, sizes: list[int]) -> str:
+    """A value with its bytes, or several tiles of one with theirs."""
+    if len(sizes) > 1:
+        name = name.replace("a tile of", f"{len(sizes)} tiles of")
+    return f"{name} {format_bytes(sum(sizes))}"
+
+
 def _why(target: int, best: Shrunk, graph: Graph) -> str:
     """The smallest budget that can be met, and what stands in the way of less."""
     peak = best.predicted
-    items = ((own_name(item.name, graph), item.bytes) for item in peak.live[:3])
-    parts = ", ".join(f"{name} {format_bytes(size)}" for name, size in items)
+    sizes: dict[str, list[int]] = {}
+    for item in peak.live:
+        sizes.setdefault(own_name(item.name, graph), []).append(item.bytes)
+    largest = sorted(sizes.items(), key=lambda held: -sum(held[1]))[:3]
+    parts = ", ".join(_several(name, some) for name, some in largest)
     if peak.scratch:
         parts += f", scratch {format_bytes(peak.scratch)}"
     return (

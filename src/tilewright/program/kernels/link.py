@@ -29,7 +29,7 @@ def link(columns: Columns, views: Views) -> Needs:
                 writers[columns.buffer[access]] += 1
     first = np.empty(2 * accesses + 16, np.int32)
     second = np.empty(2 * accesses + 16, np.int32)
-    count = _single_writers(columns, task_of, writers, first, second)
+    count = _single_writers(columns.buffer, columns.write, task_of, writers, first, second)
     uses = np.zeros(buffers + 1, np.int64)
     for access in range(accesses):
         if writers[columns.buffer[access]] > 1:
@@ -47,8 +47,13 @@ def link(columns: Columns, views: Views) -> Needs:
         if uses[buffer + 1] == uses[buffer]:
             continue
         mine = rows[uses[buffer] : uses[buffer + 1]]
-        low, high, exact = _boxes(columns, views, mine)
-        pairs, found = hazards(task_of[mine], columns.write[mine] != 0, low, high, exact)
+        low, high, exact = _boxes(columns.look, columns.offset, views, mine)
+        task = np.empty(mine.size, np.int32)
+        write = np.empty(mine.size, np.bool_)
+        for row in range(mine.size):
+            task[row] = task_of[mine[row]]
+            write[row] = columns.write[mine[row]] != 0
+        pairs, found = hazards(task, write, low, high, exact)
         if count + found > first.size:
             first = longer(first, 2 * (count + found))
             second = longer(second, 2 * (count + found))
@@ -59,19 +64,23 @@ def link(columns: Columns, views: Views) -> Needs:
     return rows_of(columns.kind.size, first, second, count)
 
 
-@njit()
-def _single_writers(columns: Columns, task_of: Ids, writers: Ids, first: Ids, second: Ids) -> int:
+@njit(inner=True)
+def _single_writers(
+    buffers: Quantities, write: Quantities, task_of: Ids, writers: Ids, first: Ids, second: Ids
+) -> int:
     """Buffers that one task writes: readers wait for it, and it for those that read before."""
     count = 0
-    writer = np.full(writers.size, -1, np.int32)
-    early = np.full(writers.size, -1, np.int64)
-    behind = np.full(columns.buffer.size, -1, np.int64)
-    for access in range(columns.buffer.size):
-        buffer = columns.buffer[access]
+    writer = np.empty(writers.size, np.int32)
+    early = np.empty(writers.size, np.int64)
+    for buffer in range(writers.size):
+        writer[buffer] = early[buffer] = -1
+    behind = np.empty(buffers.size, np.int64)
+    for access in range(buffers.size):
+        buffer = buffers[access]
         task = task_of[access]
         if writers[buffer] != 1:
             continue
-        if columns.write[access]:
+        if write[access]:
             writer[buffer] = task
             reader = early[buffer]
             while reader >= 0:
@@ -91,15 +100,16 @@ def _single_writers(columns: Columns, task_of: Ids, writers: Ids, first: Ids, se
     return count
 
 
-@njit()
+@njit(inner=True)
 def longer(array: Ids, size: int) -> Ids:
     """The same numbers in a larger array."""
     larger = np.empty(size, np.int32)
-    larger[: array.size] = array
+    for entry in range(array.size):
+        larger[entry] = array[entry]
     return larger
 
 
-@njit()
+@njit(inner=True)
 def rows_of(tasks: int, first: Ids, second: Ids, count: int) -> Needs:
     """Pairs (earlier, later) as one sorted row without repeats for each later task."""
     start = np.zeros(tasks + 1, np.int64)
@@ -130,49 +140,60 @@ def rows_of(tasks: int, first: Ids, second: Ids, count: int) -> Needs:
     return Needs(kept_start, rows[:kept].copy())
 
 
-@njit()
+@njit(inner=True)
 def _boxes(
-    columns: Columns, views: Views, rows: Quantities
+    look: Quantities, offset: Quantities, views: Views, rows: Quantities
 ) -> tuple[Quantities, Quantities, Flags]:
     """First and last digits of the views of one buffer, and whether the box is all the view's."""
-    chain = _chain(columns, views, rows)
+    chain = _chain(look, views, rows)
     extent = np.zeros((rows.size, chain.size), np.int64)
     start = np.empty(rows.size, np.int64)
     whole = np.ones(rows.size, np.bool_)
     for row in range(rows.size):
-        view = columns.look[rows[row]]
-        start[row] = columns.offset[rows[row]] + views.low[view]
+        view = look[rows[row]]
+        start[row] = offset[rows[row]] + views.low[view]
         for level in range(views.level_start[view], views.level_start[view + 1]):
-            place = np.searchsorted(chain, views.stride[level])
+            place = _first_place(chain, chain.size, views.stride[level])
             if place < chain.size and chain[place] == views.stride[level]:
                 extent[row, place] += views.repeat[level] - 1
             else:
                 whole[row] = False
         if not whole[row]:
-            extent[row, :] = 0
+            for place in range(chain.size):
+                extent[row, place] = 0
             extent[row, 0] = views.reach[view] - 1
     return digits(start, extent, whole, chain)
 
 
-@njit()
-def _chain(columns: Columns, views: Views, rows: Quantities) -> Quantities:
+@njit(inner=True)
+def _first_place(ranked: Quantities, count: int, number: int) -> int:
+    """How many of the first `count` numbers, in order, are below another one."""
+    place = 0
+    while place < count and ranked[place] < number:
+        place += 1
+    return place
+
+
+@njit(inner=True)
+def _chain(look: Quantities, views: Views, rows: Quantities) -> Quantities:
     """The strides in use that divide each other, smallest first."""
     seen = np.empty(64, np.int64)
     found = 0
     last = -1
     for row in rows:
-        view = columns.look[row]
+        view = look[row]
         if view == last:
             continue
         last = view
         for level in range(views.level_start[view], views.level_start[view + 1]):
             stride = views.stride[level]
-            place = np.searchsorted(seen[:found], stride)
+            place = _first_place(seen, found, stride)
             if place < found and seen[place] == stride:
                 continue
             if found == seen.size:
                 larger = np.empty(2 * found, np.int64)
-                larger[:found] = seen
+                for entry in range(found):
+                    larger[entry] = seen[entry]
                 seen = larger
             for entry in range(found, place, -1):
                 seen[entry] = seen[entry - 1]
@@ -223,7 +244,7 @@ def digits(
     return low, high, exact
 
 
-@njit()
+@njit(inner=True)
 def _meet(low: Quantities, high: Quantities, one: int, other: int) -> bool:
     for place in range(low.shape[1] - 1, -1, -1):
         if low[one, place] > high[other, place] or low[other, place] > high[one, place]:
@@ -231,7 +252,7 @@ def _meet(low: Quantities, high: Quantities, one: int, other: int) -> bool:
     return True
 
 
-@njit()
+@njit(inner=True)
 def _within(low: Quantities, high: Quantities, inner: int, outer: int) -> bool:
     for place in range(low.shape[1]):
         if low[inner, place] < low[outer, place] or high[inner, place] > high[outer, place]:
@@ -239,7 +260,7 @@ def _within(low: Quantities, high: Quantities, inner: int, outer: int) -> bool:
     return True
 
 
-@njit()
+@njit(inner=True)
 def hazards(
     task: Ids, write: Flags, low: Quantities, high: Quantities, exact: Flags
 ) -> tuple[Ids, int]:
@@ -258,7 +279,9 @@ def hazards(
     for access in range(count):
         if pairs + write_count + read_count > found.shape[0]:
             larger = np.empty((2 * (pairs + write_count + read_count), 2), dtype=np.int32)
-            larger[:pairs] = found[:pairs]
+            for pair in range(pairs):
+                larger[pair, 0] = found[pair, 0]
+                larger[pair, 1] = found[pair, 1]
             found = larger
         for side in range(2 if write[access] else 1):
             live = writes if side == 0 else reads

@@ -12,8 +12,6 @@ from tilewright.program.columns import Columns, Hardware, Needs
 from tilewright.program.kernels.link import longer, rows_of
 from tilewright.schedule.problem import Flags, Ids, Quantities
 
-_NEVER = 2**40
-
 
 class Users(NamedTuple):
     """Tasks that touch each buffer, by their place in the order: those of buffer b are
@@ -76,20 +74,22 @@ def place_main(
             top = address[buffer] + columns.size[buffer]
     if top <= hardware.usable[hardware.main] or count == 0:
         return int(top)
-    chosen = others[:count].copy()
-    base = address[chosen[0]]
+    base = address[others[0]]
     first = np.empty(count, np.int64)
     last = np.empty(count, np.int64)
+    size = np.empty(count, np.int64)
+    alignment = np.empty(count, np.int64)
     for index in range(count):
-        first[index] = users.users[users.start[chosen[index]]]
-        last[index] = users.users[users.start[chosen[index] + 1] - 1] + 1
-    size, alignment = columns.size[chosen], columns.alignment[chosen]
+        buffer = others[index]
+        first[index] = users.users[users.start[buffer]]
+        last[index] = users.users[users.start[buffer + 1] - 1] + 1
+        size[index], alignment[index] = columns.size[buffer], columns.alignment[buffer]
     nothing, zeros = np.empty(0, np.int64), np.zeros(count, np.int64)
     target = hardware.usable[hardware.main] - base
     offsets = lowest_offsets(first, last, size, alignment, nothing, zeros, tasks, target, 0)
     top = base
     for index in range(count):
-        address[chosen[index]] = base + offsets[index]
+        address[others[index]] = base + offsets[index]
         top = max(top, base + offsets[index] + size[index])
     return int(top)
 
@@ -137,12 +137,10 @@ def byte_waits(
     wait for no other, get edges, and of a core's engine the last or the first of them."""
     buffers, memories, engines = columns.memory.size, hardware.home.size, hardware.core_of.size
     leads, trails = _ends(order.size, needs, users)
-    born = np.full(buffers, _NEVER, np.int64)
+    arrivals = _arrivals(order.size, columns.size, users)
     inside = np.zeros(memories + 1, np.int64)
-    for buffer in range(buffers):
-        if users.start[buffer + 1] > users.start[buffer] and columns.size[buffer] > 0:
-            born[buffer] = users.users[users.start[buffer]]
-            inside[columns.memory[buffer] + 1] += 2
+    for buffer in arrivals:
+        inside[columns.memory[buffer] + 1] += 2
     for memory in range(memories):
         inside[memory + 1] += inside[memory] + 4
     low = np.empty(inside[memories], np.int64)
@@ -158,9 +156,8 @@ def byte_waits(
     turns = 0
     count = 0
     sound = True
-    for buffer in np.argsort(born, kind="mergesort"):
-        if born[buffer] >= _NEVER:
-            break
+    for buffer in arrivals:
+        born = users.users[users.start[buffer]]
         memory = columns.memory[buffer]
         base = inside[memory]
         found = _replace(
@@ -188,7 +185,7 @@ def byte_waits(
         turns += 1
         for index in range(found):
             other = earlier[index]
-            sound = sound and users.users[users.start[other + 1] - 1] < born[buffer]
+            sound = sound and users.users[users.start[other + 1] - 1] < born
             behind = 0
             for entry in range(users.start[other + 1] - 1, users.start[other] - 1, -1):
                 where = columns.engine[order[users.users[entry]]]
@@ -210,7 +207,25 @@ def byte_waits(
     return rows_of(order.size, first, second, count), sound
 
 
-@njit()
+@njit(inner=True)
+def _arrivals(tasks: int, size: Quantities, users: Users) -> Quantities:
+    """Buffers that are used, by their first user, those of one user in order."""
+    begins = np.zeros(tasks + 1, np.int64)
+    for buffer in range(size.size):
+        if users.start[buffer + 1] > users.start[buffer] and size[buffer] > 0:
+            begins[users.users[users.start[buffer]] + 1] += 1
+    for task in range(tasks):
+        begins[task + 1] += begins[task]
+    arrivals = np.empty(begins[tasks], np.int64)
+    for buffer in range(size.size):
+        if users.start[buffer + 1] > users.start[buffer] and size[buffer] > 0:
+            task = users.users[users.start[buffer]]
+            arrivals[begins[task]] = buffer
+            begins[task] += 1
+    return arrivals
+
+
+@njit(inner=True)
 def _ends(tasks: int, needs: Needs, users: Users) -> tuple[Flags, Flags]:
     """Of all users of buffers, those that wait for no other of the same, and those that no other
     waits for."""
@@ -293,7 +308,7 @@ def needed_waits(engine: Ids, engines: int, needs: Needs, waits: Needs) -> Needs
     return Needs(start, rows[:filled].copy())
 
 
-@njit()
+@njit(inner=True)
 def _replace(
     low: Quantities,
     high: Quantities,
