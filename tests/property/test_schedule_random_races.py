@@ -7,10 +7,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.races_twin import find_races_plainly, order_plainly
 from tilewright.schedule.order import ordered
 from tilewright.schedule.problem import Engine, Problem, Resources
 from tilewright.schedule.races import Accesses, find_races, strided_intervals
-from tilewright.schedule.races_twin import find_races_plainly, order_plainly
 from tilewright.schedule.reuse import PlacedBuffers, reuse_edges
 
 Row = tuple[int, int, int, int, bool]

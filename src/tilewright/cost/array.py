@@ -14,7 +14,7 @@ from dataclasses import replace
 from math import inf, prod
 from typing import NamedTuple
 
-from tilewright.cost.base import Cost, CostError, WorkKind, Workload, whole_cycles
+from tilewright.cost.base import Cost, CostError, Remembering, WorkKind, Workload, whole_cycles
 from tilewright.cost.energy import EnergyFigures
 from tilewright.cost.steps import TileCosts, tile_costs
 from tilewright.machine.dtypes import element_bytes, nearest_class, runs_as
@@ -146,7 +146,7 @@ def channelwise_cycles(terms: ChannelwiseTerms, form: ChannelwiseForm) -> float:
     )
 
 
-class ArrayModel:
+class ArrayModel(Remembering):
     """Costs work on one spatial array."""
 
     def __init__(self, engine: Engine, parameters: ArrayParameters, energy: EnergyFigures) -> None:
@@ -156,7 +156,7 @@ class ArrayModel:
         self._modes = tuple(parameters.modes.values())
         self._dtypes = tuple(parameters.rates)
         self._lanes = max(mode.unroll.lanes for mode in self._modes)
-        self._known: dict[Workload, Cost] = {}
+        super().__init__()
         self._tiles: dict[Workload, TileCosts] = {}
 
     def supports(self, work: Workload) -> bool:
@@ -165,13 +165,6 @@ class ArrayModel:
         if runs_as(work.dtype, self._dtypes) is None:
             return False
         return work.dense or self._channelwise(work.kind, self._rate(work)) is not None
-
-    def cost(self, work: Workload) -> Cost:
-        """The best mode's cost."""
-        found = self._known.get(work)
-        if found is None:
-            found = self._known[work] = self._compute(work)
-        return found
 
     def floor(self, work: Workload) -> float:
         """One call per image, every input element once, and whole tiles where all modes have the
@@ -273,7 +266,8 @@ class ArrayModel:
         rate = self._parameters.rates[nearest_class(dtype, self._dtypes)]
         return self._lanes * rate.in_channels / self._scale
 
-    def _compute(self, work: Workload) -> Cost:
+    def compute(self, work: Workload) -> Cost:
+        """The best mode's cost."""
         cycles = sum(
             whole_cycles(work.batch * self._cycles(piece, exact=False) * self._scale)
             for piece in work.pieces

@@ -3,6 +3,7 @@
 Two tiles with the same numbers are the same work, so a model computes each once.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import ceil, prod
@@ -200,6 +201,24 @@ class CostModel(Protocol):
     def makespan(self, work: Workload, engines: int) -> float:
         """Cycles in which so many of these engines can have done the work at best."""
         ...
+
+
+class Remembering(ABC):
+    """Computes the cost of each distinct work once."""
+
+    def __init__(self) -> None:
+        self._known: dict[Workload, Cost] = {}
+
+    @abstractmethod
+    def compute(self, work: Workload) -> Cost:
+        """The cost of work that is not known yet."""
+
+    def cost(self, work: Workload) -> Cost:
+        """The work's cost."""
+        found = self._known.get(work)
+        if found is None:
+            found = self._known[work] = self.compute(work)
+        return found
 
 
 MOST_CYCLES = 1 << 53  # beyond it floats do not count one by one

@@ -1,7 +1,7 @@
 """Costs looked up by shape, for machines whose costs were measured or computed elsewhere."""
 
 from tilewright.cost.array import ArrayModel
-from tilewright.cost.base import Cost, CostError, WorkKind, Workload, whole_cycles
+from tilewright.cost.base import Cost, CostError, Remembering, WorkKind, Workload, whole_cycles
 from tilewright.cost.energy import EnergyFigures
 from tilewright.machine.dtypes import rate_class
 from tilewright.machine.machine import Engine
@@ -10,7 +10,7 @@ from tilewright.machine.parameters import TableParameters, TableRow
 _SHAPE = ("out_height", "out_width", "out_channels", "in_channels", "kernel_height", "kernel_width")
 
 
-class TableModel:
+class TableModel(Remembering):
     """Costs work by the first row that matches it, else as the array the file gives."""
 
     def __init__(self, engine: Engine, parameters: TableParameters, energy: EnergyFigures) -> None:
@@ -19,19 +19,12 @@ class TableModel:
         self._scale = engine.reference_cycles
         otherwise = parameters.otherwise
         self._array = ArrayModel(engine, otherwise, energy) if otherwise is not None else None
-        self._known: dict[Workload, Cost] = {}
+        super().__init__()
 
     def supports(self, work: Workload) -> bool:
         """Whether a row or the array covers the work."""
         row = self._row(work)
         return row is not None or (self._array is not None and self._array.supports(work))
-
-    def cost(self, work: Workload) -> Cost:
-        """The row's figures."""
-        found = self._known.get(work)
-        if found is None:
-            found = self._known[work] = self._compute(work)
-        return found
 
     def floor(self, work: Workload) -> float:
         """Rows say nothing about other tilings: no more than the array's own floor, or zero."""
@@ -45,7 +38,8 @@ class TableModel:
             return 0.0
         return self._array.makespan(work, engines)
 
-    def _compute(self, work: Workload) -> Cost:
+    def compute(self, work: Workload) -> Cost:
+        """The row's figures."""
         row = self._row(work)
         if row is None:
             if self._array is None or not self._array.supports(work):

@@ -1,6 +1,6 @@
 """Vector engines: cycles per element by operator class, and per call."""
 
-from tilewright.cost.base import Cost, CostError, WorkKind, Workload, whole_cycles
+from tilewright.cost.base import Cost, CostError, Remembering, WorkKind, Workload, whole_cycles
 from tilewright.cost.energy import EnergyFigures
 from tilewright.machine.dtypes import nearest_class, runs_as
 from tilewright.machine.machine import Engine
@@ -14,7 +14,7 @@ _CLASS_OF_KIND = {
 }
 
 
-class VectorModel:
+class VectorModel(Remembering):
     """Costs work on one vector engine, all of its units sharing a call."""
 
     def __init__(self, engine: Engine, parameters: VectorParameters, energy: EnergyFigures) -> None:
@@ -22,7 +22,7 @@ class VectorModel:
         self._energy = energy
         self._dtypes = tuple(parameters.dtype_factors)
         self._scale = engine.reference_cycles if parameters.cycles_of == "engine" else 1.0
-        self._known: dict[Workload, Cost] = {}
+        super().__init__()
 
     def supports(self, work: Workload) -> bool:
         """Whatever the file has a rate or a default for, in types that it has or that fit into one;
@@ -30,13 +30,6 @@ class VectorModel:
         if self._dtypes and runs_as(work.dtype, self._dtypes) is None:
             return False
         return self._rate(work) is not None
-
-    def cost(self, work: Workload) -> Cost:
-        """Elements over the units, and one call."""
-        found = self._known.get(work)
-        if found is None:
-            found = self._known[work] = self._compute(work)
-        return found
 
     def floor(self, work: Workload) -> float:
         """The elements, shared without rounding, and one call."""
@@ -50,7 +43,8 @@ class VectorModel:
         call = self._call(self._rate_or_error(work)) * self._scale
         return call + (self.floor(work) - call) / engines
 
-    def _compute(self, work: Workload) -> Cost:
+    def compute(self, work: Workload) -> Cost:
+        """Elements over the units, and one call."""
         rate = self._rate_or_error(work)
         elements = elements_of(work)
         share = -(-elements // self._parameters.units)

@@ -7,7 +7,6 @@ axis by axis, never tile by tile.
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import gcd
 from typing import NamedTuple
 
 from tilewright.geometry.interval import Interval
@@ -263,8 +262,3 @@ def only_padding(rules: tuple[AxisRule, ...], shape: tuple[int, ...]) -> bool:
     """Whether no part of the output ever sees the input: every window lies in the padding."""
     windows = (rule for rule in rules if isinstance(rule, Window))
     return any(rule.reach(Interval(0, shape[rule.axis])).interval.empty for rule in windows)
-
-
-def common_grain(first: int, second: int) -> int:
-    """The smallest grain that is a multiple of both."""
-    return first * second // gcd(first, second)

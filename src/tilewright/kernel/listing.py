@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from tilewright.kernel.assess import Assessment
-from tilewright.kernel.nest import KERNEL, Nest
+from tilewright.kernel.nest import KERNEL
 from tilewright.kernel.space import Space
 from tilewright.kernel.transfers import Transfers
 from tilewright.units import format_bytes
@@ -189,8 +189,3 @@ class _Listing:
 
     def _held(self, name: str) -> int:
         return sum(held.total for held in self.given.ledger.sbuf if held.name == name)
-
-
-def nest_at_a_glance(nest: Nest) -> str:
-    """The loops of a nest in a line."""
-    return " > ".join(nest.order)

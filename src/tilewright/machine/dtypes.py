@@ -50,11 +50,6 @@ def element_bytes(dtype: str) -> float:
     return element_bits(dtype) / 8
 
 
-def packed_bytes(elements: int, dtype: str) -> int:
-    """Whole bytes of so many elements side by side: two of four bits share one."""
-    return -(-elements * element_bits(dtype) // 8)
-
-
 @lru_cache(maxsize=1024)
 def runs_as(dtype: str, offered: tuple[str, ...]) -> str | None:
     """The offered class an element type can be computed in: itself, else the narrowest that holds

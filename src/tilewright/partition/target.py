@@ -1,6 +1,5 @@
 """A machine as mapping sees it: rates, memories from the outermost in, and the one to fit."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -129,8 +128,3 @@ def _main(machine: Machine) -> float:
     return (
         min(total, shared) if shared is not None and total else total or shared or 1.0
     ) * machine.clock_hz
-
-
-def rates_of(target: Target) -> Mapping[str, float]:
-    """Bytes per second of each memory."""
-    return {level.name: level.bandwidth for level in target.memories}

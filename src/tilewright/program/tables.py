@@ -13,13 +13,13 @@ from tilewright.cost.dma import CopyCost, cost_of_copy
 from tilewright.errors import TilewrightError
 from tilewright.machine.machine import Link, Machine
 from tilewright.program.columns import Copies, Hardware, Views
+from tilewright.program.overlap import pattern
 from tilewright.program.program import runs_of
 from tilewright.program.rows import Price
 from tilewright.program.works import Works
 from tilewright.schedule.problem import Engine, Resources
 
 Shape = tuple[int, ...]
-Levels = tuple[tuple[int, int], ...]
 
 
 class Look(NamedTuple):
@@ -98,7 +98,7 @@ class Tables:
         return known
 
     def _add_view(self, look: Look) -> None:
-        low, reach, levels = _pattern(look.shape, look.strides, look.item)
+        low, reach, levels = pattern(look.shape, look.strides, look.item)
         size = Copy(*runs_of(*look)).bytes
         for column, value in zip(self._views, (low, reach, size), strict=False):
             column.append(value)
@@ -221,19 +221,3 @@ def _shared_engine(link: Link, machine: Machine) -> Engine:
 def schedule_rate(rate: float) -> Fraction:
     """A rate as the small fraction that is simulated."""
     return Fraction(rate).limit_denominator(64)
-
-
-def _pattern(shape: Shape, strides: Shape, item: int) -> tuple[int, int, Levels]:
-    """The first byte before the offset, the bytes from there to the end, and the levels of
-    (stride, count) in between, bytes first."""
-    low = sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True) if stride < 0)
-    axes = sorted((abs(s), n) for n, s in zip(shape, strides, strict=True) if n > 1 and s)
-    levels = [(1, item)]
-    for stride, count in axes:
-        inner, repeats = levels[-1]
-        if stride == inner * repeats:
-            levels[-1] = (inner, repeats * count)
-        else:
-            levels.append((stride, count))
-    reach = 1 + sum(stride * (count - 1) for stride, count in levels)
-    return low, reach, tuple(levels)

@@ -63,14 +63,6 @@ class ValueTiles:
         box = self.compute_box(index)
         return None if box.empty else box
 
-    def gives_at(self, index: tuple[int, ...]) -> bool:
-        """Whether the tile at this position is the one that gives its part to the outside: along
-        dimensions that do not drive the value, several tiles may compute it."""
-        if not any(index):
-            return True
-        driven = {cut.dim for cut in self.have}
-        return not any(i for dim, i in enumerate(index) if dim not in driven)
-
 
 ReachAxis = tuple[int | None, tuple[Reach, ...]]
 """What tiles read along an axis: the dimension of the grid that drives it, and a reach for each

@@ -14,7 +14,6 @@ from tilewright.geometry.access import (
     TransposedWindow,
     Whole,
     Window,
-    common_grain,
 )
 from tilewright.geometry.box import Box
 from tilewright.geometry.interval import Interval, even_split
@@ -153,4 +152,3 @@ def test_access_grain() -> None:
     assert access.grow(3, Interval(2, 3)) == Interval(0, 5)
     assert access.grow(2, Interval(3, 3)) == Interval(3, 3)
     assert not access.empty and Access((0, 2), (1, 1), ()).empty
-    assert common_grain(4, 6) == 12

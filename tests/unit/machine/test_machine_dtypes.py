@@ -11,7 +11,7 @@ from tilewright.errors import TilewrightError
 from tilewright.graph.types import BITS
 from tilewright.legalise.passes import legalise
 from tilewright.machine import load_machine
-from tilewright.machine.dtypes import element_bits, element_bytes, packed_bytes, runs_as
+from tilewright.machine.dtypes import element_bits, element_bytes, runs_as
 
 pytestmark = pytest.mark.quick
 CONV = Workload(WorkKind.CONV, "int8", 64, 64, 28, 28, 28, 28, 3, 3)
@@ -22,10 +22,8 @@ def test_bits_are_those_of_the_graph() -> None:
     assert {name: element_bits(name) for name in known} == known
 
 
-def test_types_below_a_byte_are_packed() -> None:
+def test_bytes_of_types_below_a_byte() -> None:
     assert element_bytes("int4") == 0.5 and element_bytes("uint2") == 0.25
-    assert [packed_bytes(n, "int4") for n in (0, 1, 2, 3, 1001)] == [0, 1, 1, 2, 501]
-    assert packed_bytes(9, "uint2") == 3 and packed_bytes(3, "fp16") == 6
 
 
 def test_what_a_type_runs_as() -> None:

@@ -2,18 +2,18 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import cast
 
 import numpy as np
 
 from tilewright.errors import ModelError
+from tilewright.graph.attributes import Attributes
 from tilewright.graph.graph import Array, Attribute
 
 _HALF = frozenset({"float16", "bfloat16"})
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Call(Attributes):
     """An operator to execute: attributes and inputs in the form of operator set 13 or later.
 
     An absent optional input is None; `outputs` is how many results are wanted.
@@ -24,26 +24,6 @@ class Call:
     inputs: tuple[Array | None, ...]
     opset: int
     outputs: int = 1
-
-    def int_of(self, name: str, default: int) -> int:
-        """An integer attribute."""
-        value = self.attributes.get(name, default)
-        return int(value) if isinstance(value, int | float) else default
-
-    def float_of(self, name: str, default: float) -> float:
-        """A float attribute."""
-        value = self.attributes.get(name, default)
-        return float(value) if isinstance(value, int | float) else default
-
-    def str_of(self, name: str, default: str) -> str:
-        """A text attribute."""
-        value = self.attributes.get(name, default)
-        return value if isinstance(value, str) else default
-
-    def ints_of(self, name: str) -> tuple[int, ...] | None:
-        """A list of integers, or None where the attribute is absent."""
-        value = self.attributes.get(name)
-        return tuple(int(cast(int, v)) for v in value) if isinstance(value, tuple) else None
 
     def optional(self, index: int) -> Array | None:
         """An input, or None where it is absent."""

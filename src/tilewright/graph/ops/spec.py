@@ -7,12 +7,12 @@ entry in the module of its family and one test.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import cast
 
 import numpy as np
 
 from tilewright.geometry.access import Access, AxisRule, Reach, Same, Whole
 from tilewright.geometry.box import Box
+from tilewright.graph.attributes import Attributes
 from tilewright.graph.graph import Array, Attribute, Graph, Node
 from tilewright.graph.types import TensorType
 
@@ -37,7 +37,7 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
-class Op:
+class Op(Attributes):
     """A node together with the types of what it reads and writes."""
 
     kind: str
@@ -45,26 +45,6 @@ class Op:
     inputs: tuple[Operand | None, ...]
     outputs: tuple[TensorType | None, ...]
     opset: int
-
-    def int_of(self, name: str, default: int) -> int:
-        """An integer attribute."""
-        value = self.attributes.get(name, default)
-        return int(value) if isinstance(value, int | float) else default
-
-    def float_of(self, name: str, default: float) -> float:
-        """A float attribute."""
-        value = self.attributes.get(name, default)
-        return float(value) if isinstance(value, int | float) else default
-
-    def str_of(self, name: str, default: str) -> str:
-        """A text attribute."""
-        value = self.attributes.get(name, default)
-        return value if isinstance(value, str) else default
-
-    def ints_of(self, name: str) -> tuple[int, ...] | None:
-        """A list of integers, or None where the attribute is absent."""
-        value = self.attributes.get(name)
-        return tuple(int(cast(int, v)) for v in value) if isinstance(value, tuple) else None
 
     def shape(self, index: int) -> tuple[int, ...]:
         """Shape of an input that is there."""
