@@ -33,7 +33,7 @@ OPERATORS = (conv3, depthwise, pointwise, residual, residual, squeeze, pool, con
 MOVEMENT = (*LAYOUT, matmul, softmax, conv3, residual)
 IMAGES = ((1, 8, 24, 20), (1, 4, 32, 16), (1, 16, 16, 12))
 MOST_MOVES = 6
-INTERNED = ("look", "copy")  # numbers of views and copies, in the order they were met
+INTERNED = ("layout", "copy")  # numbers of views and copies, in the order they were met
 
 
 @st.composite

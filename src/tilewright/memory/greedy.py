@@ -141,7 +141,7 @@ def _place(
 
 
 @njit(inner=True)
-def _ranked(major: IntArray, minor: IntArray) -> IntArray:
+def ranked(major: IntArray, minor: IntArray) -> IntArray:
     """Numbers in ascending order of `major`, then of `minor`, then their own: merged runs, since
     numpy's sorts take seconds to compile."""
     count = major.size
@@ -191,7 +191,7 @@ def _order(kind: int, first: IntArray, last: IntArray, size: IntArray, live: Int
             major[buffer] = -live[first[buffer]]
         else:
             major[buffer] = first[buffer]
-    return _ranked(major, minor)
+    return ranked(major, minor)
 
 
 @njit(inner=True)
@@ -236,7 +236,7 @@ def lowest_offsets(
     """Offsets for buffers that live in slots [first, last), at the lowest peak found; stops early
     at or below `target`. `pinned` are the numbers of buffers that keep their `offset`."""
     count = first.size
-    by_start = _ranked(first, np.zeros(count, dtype=np.int64))
+    by_start = ranked(first, np.zeros(count, dtype=np.int64))
     started = np.zeros(slots + 1, dtype=np.int64)
     live = np.zeros(slots + 1, dtype=np.int64)
     for buffer in range(count):

@@ -18,7 +18,7 @@ Numbers = npt.NDArray[np.float64]
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
     """`tasks` has a row for each column of a task (`Columns`, kind to tile), `accesses` for slot,
-    offset, look and write, `buffers` for memory, size and alignment; `lengths` are accesses per
+    offset, layout and write, `buffers` for memory, size and alignment; `lengths` are accesses per
     task. `rows`, `locals` and `outside` say what these stand for."""
 
     tasks: Table
@@ -61,10 +61,10 @@ def _block(made: GroupRows, tables: Tables) -> Block:
         for engine, cycles, _, moved, copy, choice in (row.price,)
     ]
     accesses = [
-        (slot if slot < 0 else used[slot], offset, look, write)
+        (slot if slot < 0 else used[slot], offset, layout, write)
         for row in made.rows
         for write, views in ((0, row.reads), (1, row.writes))
-        for slot, offset, look in views
+        for slot, offset, layout in views
     ]
     alignments = [memory.alignment for memory in tables.machine.memories]
     kept = [made.buffers[slot] for slot in used]

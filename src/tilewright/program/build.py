@@ -104,9 +104,9 @@ class _Builder:
         """A value as it lies between groups."""
         known = self.mains.get(value)
         if known is None:
-            look, memory = self.around.main[value]
-            spot = whole_spot(self.context.tables.looks[look].shape)
-            storage = self.transfers.between(self.names[value], look, memory)
+            layout, memory = self.around.main[value]
+            spot = whole_spot(self.context.tables.layouts[layout].shape)
+            storage = self.transfers.between(self.names[value], layout, memory)
             known = self.mains[value] = Held(self.slot(value, -1), 0, spot, storage)
         return known
 
@@ -247,10 +247,10 @@ class _Tile:
         slot = self._buffer(first, size, memory)
         for spot, (operand, offset, storage) in zip(spots, parts, strict=True):
             self.held[op.inputs[operand]] = Held(slot, offset, spot, storage)
-        look = source.look((count, pack.row))
-        read = (parent.slot(first, -1), channel * source.strides[0], look)
+        layout = source.layout((count, pack.row))
+        read = (parent.slot(first, -1), channel * source.strides[0], layout)
         ends = (source.memory, memory)
-        self._transfer(Title.LOAD_PACK, op, first, read, (slot, 0, look), ends)
+        self._transfer(Title.LOAD_PACK, op, first, read, (slot, 0, layout), ends)
         return self.held[value]
 
     def _buffer(self, value: int, size: int, memory: int) -> int:
@@ -284,8 +284,8 @@ class _Tile:
         """A copy between two memories, over every stop between."""
         name, turn, ops = self.parent.names[value], self.turn, op.ops
         for leg in self.transfers.legs(name, *ends, read[2], written[2]):
-            source, target, price, size, look = leg
-            there = written if look < 0 else (self._buffer(value, size, target), 0, look)
+            source, target, price, size, layout = leg
+            there = written if layout < 0 else (self._buffer(value, size, target), 0, layout)
             self.rows.append(
                 Row(COPY, price, ops, turn, [read], [there], title, -1, source, target, value)
             )

@@ -77,7 +77,7 @@ class Columns(NamedTuple):
     access_start: Quantities
     buffer: Quantities
     offset: Quantities
-    look: Quantities
+    layout: Quantities
     write: Quantities
     memory: Quantities
     size: Quantities
@@ -99,7 +99,7 @@ def gathered(
     fixed: Flags,
 ) -> Columns:
     """Columns from tables with a row for each: of tasks (kind to group), accesses (buffer, offset,
-    look, write) and buffers (memory, size, alignment)."""
+    layout, write) and buffers (memory, size, alignment)."""
     return Columns._make((*tasks, energy, access_start, *accesses, *buffers, fixed))
 
 

@@ -15,7 +15,7 @@ from tilewright.program.faults import LoweringError
 from tilewright.program.layout import Layouts
 from tilewright.program.program import View
 from tilewright.program.signature import Signatures
-from tilewright.program.tables import Look, tables_of
+from tilewright.program.tables import Layout, tables_of
 from tilewright.tiling.group import TiledOp
 
 Ints = tuple[int, ...]
@@ -37,7 +37,7 @@ class Lying:
 
     root: str
     offset: int
-    look: int
+    layout: int
     memory: int
 
 
@@ -69,9 +69,9 @@ class Context:
             known = self._items[name] = self.layouts.item(name)
         return known
 
-    def look(self, name: str, shape: Ints, strides: Ints) -> int:
+    def layout(self, name: str, shape: Ints, strides: Ints) -> int:
         """The number of views of a value's elements that lie so."""
-        return self.tables.look(shape, strides, self._kinds[name], self.item(name))
+        return self.tables.layout(shape, strides, self._kinds[name], self.item(name))
 
     def local(self, name: str, shape: Ints) -> tuple[int, Ints]:
         """Bytes and strides of a region of a value in a core's memory."""
@@ -110,14 +110,14 @@ class Context:
             self._hops[source, target] = known
         return known
 
-    def dense(self, look: Look) -> int:
+    def dense(self, layout: Layout) -> int:
         """The same elements without gaps, in the order in which they lie."""
-        axes = sorted(range(len(look.shape)), key=lambda axis: -abs(look.strides[axis]))
-        steps = dense_strides(tuple(look.shape[axis] for axis in axes), look.item)
+        axes = sorted(range(len(layout.shape)), key=lambda axis: -abs(layout.strides[axis]))
+        steps = dense_strides(tuple(layout.shape[axis] for axis in axes), layout.item)
         strides = [0] * len(axes)
         for axis, step in zip(axes, steps, strict=True):
             strides[axis] = step
-        return self.tables.look(look.shape, tuple(strides), look.dtype, look.item)
+        return self.tables.layout(layout.shape, tuple(strides), layout.dtype, layout.item)
 
     def lying(self, name: str) -> Lying:
         """How a value lies in the main memory where no view says otherwise."""
@@ -135,14 +135,14 @@ class Context:
                 view = constant_view(graph, self.layouts, name)
             else:
                 view = self.layouts.main_view(0, name)
-            look = self.tables.look(view.shape, view.strides, view.dtype, view.item)
-            known = self._lying[name] = Lying(root, view.offset, look, self.main)
+            layout = self.tables.layout(view.shape, view.strides, view.dtype, view.item)
+            known = self._lying[name] = Lying(root, view.offset, layout, self.main)
         return known
 
     def view(self, lying: Lying, buffer: int = 0) -> View:
         """A value as it lies, as a view of a buffer."""
-        look = self.tables.looks[lying.look]
-        return View(buffer, lying.offset, *look)
+        layout = self.tables.layouts[lying.layout]
+        return View(buffer, lying.offset, *layout)
 
     def root_bytes(self, root: str) -> int:
         """Bytes of a buffer of the main memory."""
@@ -158,13 +158,13 @@ class Context:
         if root in self.layouts.images and root not in self.graph.constants:
             view = self.layouts.main_view(0, root)
             return view.shape[0] * view.strides[0]
-        look = self.tables.looks[self.lying(root).look]
-        reach = sum((n - 1) * s for n, s in zip(look.shape, look.strides, strict=True))
-        return max(1, reach + look.item)
+        layout = self.tables.layouts[self.lying(root).layout]
+        reach = sum((n - 1) * s for n, s in zip(layout.shape, layout.strides, strict=True))
+        return max(1, reach + layout.item)
 
     def work(self, tiled: TiledOp, tile: Tile) -> Work:
         """The work of a tile, found out once for all that look the same."""
-        key = (self.signatures.node(self.graph.index[tiled.node.name]), _look(tiled, tile))
+        key = (self.signatures.node(self.graph.index[tiled.node.name]), _extents(tiled, tile))
         known = self._works.get(key)
         if known is None:
             load = workload_of(tiled.spec, tiled.op, tile, self.dtype, tiled.access[0])
@@ -185,7 +185,7 @@ def results_of(tile: Tile) -> Ints:
     return tuple(k for k, box in enumerate(tile.outputs) if box is not None and not box.empty)
 
 
-def _look(tiled: TiledOp, tile: Tile) -> object:
+def _extents(tiled: TiledOp, tile: Tile) -> object:
     """What the work of a tile depends on: extents and padding, not where it lies. Data movement is
     the exception: its steps may say from where they take."""
     if tiled.spec.family == "layout":

@@ -16,9 +16,9 @@ def columns_of(program: Program, tables: Tables) -> Columns:
     memories = [tables.memory_number[buffer.memory] for buffer in program.buffers]
 
     def access(view: View, write: bool) -> int:
-        look = tables.look(view.shape, view.strides, view.dtype, view.item)
-        accesses.append((view.buffer, view.offset, look, write))
-        return look
+        layout = tables.layout(view.shape, view.strides, view.dtype, view.item)
+        accesses.append((view.buffer, view.offset, layout, write))
+        return layout
 
     for task in program.tasks:
         reads = [access(view, False) for view in task.reads]

@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 
 class Storage:
-    """How values lie in a memory; `looks` are the numbers of regions of them, by their extents."""
+    """How values lie in a memory; `layouts` are the numbers of regions of them, by extents."""
 
-    __slots__ = ("context", "looks", "memory", "name", "strides")
+    __slots__ = ("context", "layouts", "memory", "name", "strides")
 
     def __init__(self, context: "Context", name: str, strides: Ints, memory: int) -> None:
         self.context, self.name, self.strides, self.memory = context, name, strides, memory
-        self.looks: dict[Ints, int] = {}
+        self.layouts: dict[Ints, int] = {}
 
-    def look(self, shape: Ints) -> int:
-        """The look of a region with these extents."""
-        known = self.looks.get(shape)
+    def layout(self, shape: Ints) -> int:
+        """The layout of a region with these extents."""
+        known = self.layouts.get(shape)
         if known is None:
-            known = self.looks[shape] = self.context.look(self.name, shape, self.strides)
+            known = self.layouts[shape] = self.context.layout(self.name, shape, self.strides)
         return known
 
 
@@ -42,23 +42,23 @@ class Held(NamedTuple):
     def part(self, spot: Spot) -> Access:
         """A region of it."""
         slot, offset, own, storage = self
-        look = storage.looks.get(spot.shape)
-        if look is None:
-            look = storage.look(spot.shape)
+        layout = storage.layouts.get(spot.shape)
+        if layout is None:
+            layout = storage.layout(spot.shape)
         if spot is not own:
             offset += sum(map(mul, map(sub, spot.starts, own.starts), storage.strides))
-        return slot, offset, look
+        return slot, offset, layout
 
 
 class Leg(NamedTuple):
-    """A copy on one link: between which memories, and what it costs. `size` and `look` are those of
-    the stop that it leads to: in a memory that no core has, without gaps (none: the end)."""
+    """A copy on one link: between which memories, and what it costs. `size` and `layout` are those
+    of the stop that it leads to: in a memory that no core has, without gaps (none: the end)."""
 
     source: int
     target: int
     price: Price
     size: int = 0
-    look: int = -1
+    layout: int = -1
 
 
 class Transfers:
@@ -80,12 +80,12 @@ class Transfers:
             known = self._local[key] = (size, Storage(self.context, name, strides, memory))
         return known
 
-    def between(self, name: str, look: int, memory: int) -> Storage:
+    def between(self, name: str, layout: int, memory: int) -> Storage:
         """How a value that looks so lies between groups."""
-        known = self._between.get((look, memory))
+        known = self._between.get((layout, memory))
         if known is None:
-            strides = self.context.tables.looks[look].strides
-            known = self._between[look, memory] = Storage(self.context, name, strides, memory)
+            strides = self.context.tables.layouts[layout].strides
+            known = self._between[layout, memory] = Storage(self.context, name, strides, memory)
         return known
 
     def check(self, name: str, size: int, memory: int) -> None:
@@ -107,15 +107,17 @@ class Transfers:
             known = self._legs[key] = self._over(name, source, hops, read, written)
         return known
 
-    def _over(self, name: str, memory: int, hops: Ints, look: int, written: int) -> tuple[Leg, ...]:
+    def _over(
+        self, name: str, memory: int, hops: Ints, layout: int, written: int
+    ) -> tuple[Leg, ...]:
         """A copy over every stop between, where several links lead there."""
         tables = self.context.tables
         legs: list[Leg] = []
         for stop in hops[:-1]:
-            there = tables.looks[written]
+            there = tables.layouts[written]
             size, dense = max(1, prod(there.shape) * there.item), self.context.dense(there)
             self.check(name, size, stop)
-            legs.append(Leg(memory, stop, tables.copy(memory, stop, look, dense), size, dense))
-            memory, look = stop, dense
-        legs.append(Leg(memory, hops[-1], tables.copy(memory, hops[-1], look, written)))
+            legs.append(Leg(memory, stop, tables.copy(memory, stop, layout, dense), size, dense))
+            memory, layout = stop, dense
+        legs.append(Leg(memory, hops[-1], tables.copy(memory, hops[-1], layout, written)))
         return tuple(legs)

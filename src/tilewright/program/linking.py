@@ -81,7 +81,7 @@ def _columns(
     """Gather the columns of all blocks; `bound` and `offsets` are for their outside buffers, one
     block after the other."""
     tasks = _side_by_side([block.tasks for _, block in blocks], 9)
-    slot, offset, look, write = _side_by_side([block.accesses for _, block in blocks], 4)
+    slot, offset, layout, write = _side_by_side([block.accesses for _, block in blocks], 4)
     buffers = _side_by_side([block.buffers for _, block in blocks], 3)
     lengths = np.concatenate([np.zeros(1, np.int64), *(b.lengths for _, b in blocks)])
     energy = np.concatenate([np.zeros(0), *(block.energy for _, block in blocks)])
@@ -102,7 +102,7 @@ def _columns(
         np.concatenate((tasks, np.repeat(numbers, counts)[None])),
         energy,
         np.cumsum(lengths),
-        np.stack((buffer, moved, look, write)),
+        np.stack((buffer, moved, layout, write)),
         np.concatenate((shared, buffers), axis=1),
         fixed,
     )

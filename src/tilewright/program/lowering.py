@@ -208,7 +208,7 @@ class Lowering:
 
     def _block(self, entry: Entry, cut: GroupCut, main: Main, kept: dict[int, Kept]) -> Block:
         """The block of a group on cores, in the surroundings that the plan gives it."""
-        looks: dict[int, tuple[int, int]] = {}
+        layouts: dict[int, tuple[int, int]] = {}
         reloads: set[tuple[int, int]] = set()
         for value, name, written in entry.outer:
             resident = kept.get(value)
@@ -218,13 +218,13 @@ class Lowering:
             reloads |= again
             if resident is None or again or (written and resident.stored):
                 lying = self.lying(main, name)
-                looks[value] = (lying.look, lying.memory)
+                layouts[value] = (lying.layout, lying.memory)
         numbers = tuple([(value, resident.number) for value, resident in kept.items()])
-        key = (entry.alike, tuple(looks.items()), numbers, frozenset(reloads))
+        key = (entry.alike, tuple(layouts.items()), numbers, frozenset(reloads))
         known = self._blocks.get(key)
         if known is None:
             regions = {value: resident.regions for value, resident in kept.items()}
-            around = Surroundings(looks, regions, frozenset(reloads))
+            around = Surroundings(layouts, regions, frozenset(reloads))
             made = group_rows(self.transfers, cut, around)
             for step in self.passes:
                 step.run(self.context, cut.tiles.ops, made)

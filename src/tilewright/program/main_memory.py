@@ -68,8 +68,8 @@ def _joined(context: Context, views: Sequence[Node]) -> dict[str, Lying]:
             if source in taken:
                 raise LoweringError(f"'{node.name}' cannot be a view: '{source}' lies elsewhere")
             taken.add(source)
-            look = context.tables.look(view.shape, view.strides, view.dtype, view.item)
-            lying[source] = Lying(result.root, view.offset, look, context.main)
+            layout = context.tables.layout(view.shape, view.strides, view.dtype, view.item)
+            lying[source] = Lying(result.root, view.offset, layout, context.main)
     return lying
 
 
@@ -87,8 +87,8 @@ def _viewed(context: Context, views: Sequence[Node], lying: dict[str, Lying]) ->
             view = None if op is None else view_of(op, context.view(source), position)
             if view is None or name in graph.outputs:
                 raise LoweringError(f"'{node.name}' ({node.kind}) cannot be a view")
-            look = context.tables.look(view.shape, view.strides, view.dtype, view.item)
-            lying[name] = Lying(source.root, view.offset, look, context.main)
+            layout = context.tables.layout(view.shape, view.strides, view.dtype, view.item)
+            lying[name] = Lying(source.root, view.offset, layout, context.main)
 
 
 def _put(

@@ -68,7 +68,7 @@ def _whole(context: "Context", node: Node, slots: dict[str, int], lies: Lies) ->
     energy += sum(view.bytes for view in written) * main.write_pj_per_byte
 
     def access(name: str) -> Access:
-        return slots[name], 0, lies(name).look
+        return slots[name], 0, lies(name).layout
 
     price = Price(
         context.tables.engine_number[link.name],
@@ -93,9 +93,9 @@ def _moved(context: "Context", op: int, tiled: TiledOp, slots: dict[str, int], l
         name = tiled.node.inputs[operand]
         box, view = tile.input_box(operand), context.view(lies(name))
         region = view if box is None else part(view, Box.whole(view.shape), box)
-        look = context.look(name, region.shape, region.strides)
-        reads.append((slots[name], region.offset - view.offset, look))
-    writes = [(slots[name], 0, lies(name).look) for name in tiled.node.writes]
+        layout = context.layout(name, region.shape, region.strides)
+        reads.append((slots[name], region.offset - view.offset, layout))
+    writes = [(slots[name], 0, lies(name).layout) for name in tiled.node.writes]
     copies = [Copy(*context.view(lies(name)).runs()) for name in tiled.node.writes]
     work = workload_of(tiled.spec, tiled.op, tile, context.dtype)
     engine = context.tables.engine_number[link.name]

@@ -197,8 +197,8 @@ class _Maker:
         reads: list[View] = []
         writes: list[View] = []
         for access in range(columns.access_start[number], columns.access_start[number + 1]):
-            look = self.tables.looks[int(columns.look[access])]
-            view = View(int(columns.buffer[access]), int(columns.offset[access]), *look)
+            layout = self.tables.layouts[int(columns.layout[access])]
+            view = View(int(columns.buffer[access]), int(columns.offset[access]), *layout)
             (writes if columns.write[access] else reads).append(view)
         return tuple(reads), tuple(writes)
 

@@ -93,7 +93,7 @@ def metrics_of(timed: Timed, tables: Tables) -> Metrics:
     """The figures of a program as columns."""
     columns, main = timed.columns, tables.hardware.main
     there = columns.memory[columns.buffer] == main
-    moved = tables.views.bytes[columns.look[there]]
+    moved = tables.views.bytes[columns.layout[there]]
     written = columns.write[there] != 0
     others = np.arange(timed.most_live.size) != main
     return Metrics(

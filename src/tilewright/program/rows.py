@@ -9,7 +9,7 @@ from tilewright.geometry.box import Ints
 from tilewright.program.regions import Regions
 
 Access = tuple[int, int, int]
-"""Slot (a buffer of the group, or ~k for the k-th outside one), byte offset, look."""
+"""Slot (a buffer of the group, or ~k for the k-th outside one), byte offset, layout."""
 
 
 class Title(IntEnum):
@@ -70,7 +70,7 @@ class Outside:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What is around a group: how values lie between groups (their look and the memory; none: not
+    """What is around a group: how values lie between groups (their layout and the memory; none: not
     there), the regions of resident ones, and which operators load a resident value again."""
 
     main: Mapping[int, tuple[int, int]]

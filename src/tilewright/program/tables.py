@@ -22,7 +22,7 @@ from tilewright.schedule.problem import Engine, Resources
 Shape = tuple[int, ...]
 
 
-class Look(NamedTuple):
+class Layout(NamedTuple):
     """What views that lie alike have in common; `dtype` is for those who read the numbers."""
 
     shape: Shape
@@ -52,10 +52,10 @@ class Tables:
             if all(route.multicast for route in link.routes if route.source == memory.name)
         )
         self.works = Works(machine, self.engine_number)
-        self.looks: list[Look] = []
+        self.layouts: list[Layout] = []
         self.costs: list[CopyCost] = []
         self.prices: list[Price] = []
-        self._look_number: dict[tuple[Shape, Shape, str, int], int] = {}
+        self._layout_number: dict[tuple[Shape, Shape, str, int], int] = {}
         self._copy_number: dict[tuple[int, int, int, int], int] = {}
         self._cost_number: dict[tuple[int, int, Copy], int] = {}
         wide = max(_ways(machine))
@@ -64,14 +64,14 @@ class Tables:
         kinds = (np.int32, np.int64, np.int64, np.float64, np.int64)
         self._copies = [*(Growing(kind, wide) for kind in kinds), Growing(np.bool_)]
 
-    def look(self, shape: Shape, strides: Shape, dtype: str, item: int) -> int:
+    def layout(self, shape: Shape, strides: Shape, dtype: str, item: int) -> int:
         """The number of views that lie so."""
         key = (shape, strides, dtype, item)
-        known = self._look_number.get(key)
+        known = self._layout_number.get(key)
         if known is None:
-            known = self._look_number[key] = len(self.looks)
-            self.looks.append(Look(*key))
-            self._add_view(Look(*key))
+            known = self._layout_number[key] = len(self.layouts)
+            self.layouts.append(Layout(*key))
+            self._add_view(Layout(*key))
         return known
 
     def copy(self, source: int, target: int, read: int, written: int) -> Price:
@@ -80,8 +80,8 @@ class Tables:
         key = (source, target, read, written)
         known = self._copy_number.get(key)
         if known is None:
-            looks = (self.looks[read], self.looks[written])
-            pieces = [Copy(*runs_of(*look)) for look in looks]
+            layouts = (self.layouts[read], self.layouts[written])
+            pieces = [Copy(*runs_of(*layout)) for layout in layouts]
             known = self._new_copy(source, target, max(pieces, key=lambda p: (p.bytes, p.runs)))
             self._copy_number[key] = known
         return self.prices[known]
@@ -97,9 +97,9 @@ class Tables:
             self._add_copy(cost)
         return known
 
-    def _add_view(self, look: Look) -> None:
-        low, reach, levels = pattern(look.shape, look.strides, look.item)
-        size = Copy(*runs_of(*look)).bytes
+    def _add_view(self, layout: Layout) -> None:
+        low, reach, levels = pattern(layout.shape, layout.strides, layout.item)
+        size = Copy(*runs_of(*layout)).bytes
         for column, value in zip(self._views, (low, reach, size), strict=False):
             column.append(value)
         for stride, count in levels:

@@ -45,11 +45,13 @@ class Line(NamedTuple):
 
 
 class Dispatch(NamedTuple):
-    """The tasks in the order they start, the way that each copy takes, and when each task ends."""
+    """The tasks in the order they start, the way that each copy takes, when each task ends, and
+    when the last does."""
 
     sequence: Ids
     choice: Ids
     end: Quantities
+    makespan: int
 
 
 @njit()
@@ -67,26 +69,13 @@ def by_urgency(
     `waits` are those for data and for bytes."""
     line = _line_of(columns, copies, hardware, order, needs)
     first = _dispatched(line, copies, rates, waits, _tails(line, hardware, waits))
-    back = _dispatched(
-        Line(
-            line.engine[::-1].copy(),
-            line.copy[::-1].copy(),
-            line.ways[::-1].copy(),
-            line.lane[::-1].copy(),
-            line.cycles[::-1].copy(),
-            line.moved[::-1].copy(),
-            line.most,
-        ),
-        copies,
-        rates,
-        _backwards(waits),
-        first.end[::-1].copy(),
-    )
-    second = _dispatched(line, copies, rates, waits, back.end[::-1].copy())
-    return second if second.end.max() < first.end.max() else first
+    mirrored = _mirrored(line)
+    back = _dispatched(mirrored, copies, rates, _backwards(waits), _reversed(first.end))
+    second = _dispatched(line, copies, rates, waits, _reversed(back.end))
+    return second if second.makespan < first.makespan else first
 
 
-@njit()
+@njit(inner=True)
 def _line_of(
     columns: Columns, copies: Copies, hardware: Hardware, order: Ids, needs: Needs
 ) -> Line:
@@ -131,7 +120,7 @@ def _line_of(
     return Line(engine, copy_of, ways, lane, cycles, moved, most[:lanes].copy())
 
 
-@njit()
+@njit(inner=True)
 def _tails(line: Line, hardware: Hardware, waits: Needs) -> Quantities:
     """For every task, the cycles from its start to the end of all that waits for it: for its data
     or bytes, or behind it for a core's engine."""
@@ -150,7 +139,31 @@ def _tails(line: Line, hardware: Hardware, waits: Needs) -> Quantities:
     return tail
 
 
-@njit()
+@njit(inner=True)
+def _mirrored(line: Line) -> Line:
+    """The last task first."""
+    tasks = line.engine.size
+    engine = np.empty(tasks, np.int32)
+    copy = np.empty(tasks, np.int32)
+    ways = np.empty(tasks, np.int32)
+    lane = np.empty(tasks, np.int32)
+    for new in range(tasks):
+        old = tasks - 1 - new
+        engine[new], copy[new] = line.engine[old], line.copy[old]
+        ways[new], lane[new] = line.ways[old], line.lane[old]
+    return Line(engine, copy, ways, lane, _reversed(line.cycles), _reversed(line.moved), line.most)
+
+
+@njit(inner=True)
+def _reversed(numbers: Quantities) -> Quantities:
+    """The last number first."""
+    mirrored = np.empty(numbers.size, np.int64)
+    for place in range(numbers.size):
+        mirrored[place] = numbers[numbers.size - 1 - place]
+    return mirrored
+
+
+@njit(inner=True)
 def _backwards(waits: Needs) -> Needs:
     """Who waits for whom where time runs backwards, and the last task is the first."""
     tasks = waits.start.size - 1
@@ -163,7 +176,7 @@ def _backwards(waits: Needs) -> Needs:
     return rows_of(tasks, first, second, first.size)
 
 
-@njit()
+@njit(inner=True)
 def _dispatched(
     line: Line, copies: Copies, rates: Rates, waits: Needs, urgency: Quantities
 ) -> Dispatch:
@@ -231,7 +244,7 @@ def _dispatched(
         over += ended_count
         ended_count = 0
         if over == tasks:
-            return Dispatch(sequence, choice, end)
+            return Dispatch(sequence, choice, end, now)
 
         while True:
             while check_count > 0:

@@ -47,7 +47,7 @@ def link(columns: Columns, views: Views) -> Needs:
         if uses[buffer + 1] == uses[buffer]:
             continue
         mine = rows[uses[buffer] : uses[buffer + 1]]
-        low, high, exact = _boxes(columns.look, columns.offset, views, mine)
+        low, high, exact = _boxes(columns.layout, columns.offset, views, mine)
         task = np.empty(mine.size, np.int32)
         write = np.empty(mine.size, np.bool_)
         for row in range(mine.size):
@@ -142,15 +142,15 @@ def rows_of(tasks: int, first: Ids, second: Ids, count: int) -> Needs:
 
 @njit(inner=True)
 def _boxes(
-    look: Quantities, offset: Quantities, views: Views, rows: Quantities
+    layout: Quantities, offset: Quantities, views: Views, rows: Quantities
 ) -> tuple[Quantities, Quantities, Flags]:
     """First and last digits of the views of one buffer, and whether the box is all the view's."""
-    chain = _chain(look, views, rows)
+    chain = _chain(layout, views, rows)
     extent = np.zeros((rows.size, chain.size), np.int64)
     start = np.empty(rows.size, np.int64)
     whole = np.ones(rows.size, np.bool_)
     for row in range(rows.size):
-        view = look[rows[row]]
+        view = layout[rows[row]]
         start[row] = offset[rows[row]] + views.low[view]
         for level in range(views.level_start[view], views.level_start[view + 1]):
             place = _first_place(chain, chain.size, views.stride[level])
@@ -175,13 +175,13 @@ def _first_place(ranked: Quantities, count: int, number: int) -> int:
 
 
 @njit(inner=True)
-def _chain(look: Quantities, views: Views, rows: Quantities) -> Quantities:
+def _chain(layout: Quantities, views: Views, rows: Quantities) -> Quantities:
     """The strides in use that divide each other, smallest first."""
     seen = np.empty(64, np.int64)
     found = 0
     last = -1
     for row in rows:
-        view = look[row]
+        view = layout[row]
         if view == last:
             continue
         last = view

@@ -90,7 +90,7 @@ def permuted(columns: Columns, order: Ids) -> Columns:
         start,
         columns.buffer[rows],
         columns.offset[rows],
-        columns.look[rows],
+        columns.layout[rows],
         columns.write[rows],
         columns.memory,
         columns.size,

@@ -34,7 +34,7 @@ class Loads(NamedTuple):
     idle: Ids
 
 
-@njit()
+@njit(inner=True)
 def alone_cycles(columns: Columns, copies: Copies, task: int) -> float:
     """How long a task takes when nothing shares its bandwidth."""
     if columns.kind[task] == COPY:
@@ -42,7 +42,20 @@ def alone_cycles(columns: Columns, copies: Copies, task: int) -> float:
     return float(columns.cycles[task])
 
 
-@njit()
+@njit(inner=True)
+def _beyond(numbers: Floats, x: float) -> int:
+    """How many of the numbers, which grow, are not above x."""
+    low, high = 0, numbers.size
+    while low < high:
+        middle = (low + high) // 2
+        if numbers[middle] <= x:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(inner=True)
 def _interpolated(x: float, xs: Floats, ys: Floats) -> float:
     """The value at x of a line through points, flat beyond its ends."""
     last = xs.size - 1
@@ -50,7 +63,7 @@ def _interpolated(x: float, xs: Floats, ys: Floats) -> float:
         return float(ys[last])
     if x <= xs[0]:
         return float(ys[0])
-    at = np.searchsorted(xs, x, side="right") - 1
+    at = _beyond(xs, x) - 1
     if xs[at] == x:
         return float(ys[at])
     slope = (ys[at + 1] - ys[at]) / (xs[at + 1] - xs[at])
@@ -117,11 +130,14 @@ def find_loads(columns: Columns, copies: Copies, needs: Needs, hardware: Hardwar
         loads[at_use[use[task]]] = task
         at_use[use[task]] += 1
     wanted = _wanted(columns, copies, needs, hardware, rest, loads, use)
-    seen = seen[:known].copy()
-    return Loads(rest, seen, first, last, loads, use[loads], ready[loads], wanted, idle)
+    used_at = np.empty(used, np.int32)
+    ready_at = np.empty(used, np.int32)
+    for index in range(used):
+        used_at[index], ready_at[index] = use[loads[index]], ready[loads[index]]
+    return Loads(rest, seen[:known].copy(), first, last, loads, used_at, ready_at, wanted, idle)
 
 
-@njit()
+@njit(inner=True)
 def _wanted(
     columns: Columns,
     copies: Copies,
@@ -172,7 +188,7 @@ def _wanted(
         taken = SLACK * alone_cycles(columns, copies, task)
         latest = min(latest, _interpolated(begins[use[task]], clock, left)) - taken
         moment = _interpolated(latest, left, clock)
-        wanted[index] = np.searchsorted(reached, moment, side="right")
+        wanted[index] = _beyond(reached, moment)
     return wanted
 
 
@@ -189,8 +205,12 @@ def held_until(
     reads, and have to wait for bytes, not for data.
     """
     count, groups = rest.size, ahead.size
-    held = np.arange(count).astype(np.int32)
-    most = max(1, int(ahead.max()))
+    held = np.empty(count, np.int32)
+    for place in range(count):
+        held[place] = place
+    most = 1
+    for group in range(groups):
+        most = max(most, ahead[group])
     upcoming = np.full((hardware.cores, most), -1, np.int32)  # the next operators of every core
     engine_of = np.full((groups, hardware.cores), -1, np.int32)
     several = np.zeros((groups, hardware.cores), np.bool_)
@@ -199,7 +219,8 @@ def held_until(
         group = columns.group[task]
         core = hardware.core_of[columns.engine[task]]
         if columns.kind[task] == COMPUTE and core >= 0:
-            upcoming[core, 1:] = upcoming[core, :-1].copy()
+            for further in range(most - 1, 0, -1):
+                upcoming[core, further] = upcoming[core, further - 1]
             upcoming[core, 0] = place
             if engine_of[group, core] < 0:
                 engine_of[group, core] = columns.engine[task]

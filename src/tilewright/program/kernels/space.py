@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tilewright.compiled import njit
-from tilewright.memory.greedy import lowest_offsets
+from tilewright.memory.greedy import lowest_offsets, ranked
 from tilewright.program.columns import Columns, Hardware
 from tilewright.program.kernels.prefetch import Loads
 from tilewright.schedule.problem import Flags, Ids, Quantities
@@ -41,12 +41,15 @@ def find_space(columns: Columns, hardware: Hardware, loads: Loads, held: Ids) ->
             last[buffer] = held[loads.last[buffer]]
     short = np.zeros(count + 1, np.bool_)
     address = _computed(columns, hardware, loads, last, short)
+    high = np.empty(buffers, np.int64)
+    for buffer in range(buffers):
+        high[buffer] = address[buffer] + columns.size[buffer]
     memories = hardware.home.size
     shelves = _Shelves(
         np.full(buffers, -1, np.int64),
         last,
         address,
-        address + columns.size,
+        high,
         np.full((memories, (count >> _BUCKET) + 2), -1, np.int32),
         np.full((memories, (count >> _BUCKET) + 2), -1, np.int64),
         np.full(buffers, -1, np.int32),
@@ -98,7 +101,7 @@ def find_space(columns: Columns, hardware: Hardware, loads: Loads, held: Ids) ->
     return Space(address, issue, short)
 
 
-@njit()
+@njit(inner=True)
 def _computed(
     columns: Columns,
     hardware: Hardware,
@@ -124,9 +127,14 @@ def _computed(
                 count += 1
         if count == 0:
             continue
-        chosen = mine[:count].copy()
-        begin, stop = loads.first[chosen].astype(np.int64), last[chosen] + 1
-        size, unit = columns.size[chosen], columns.alignment[chosen]
+        begin = np.empty(count, np.int64)
+        stop = np.empty(count, np.int64)
+        size = np.empty(count, np.int64)
+        unit = np.empty(count, np.int64)
+        for index in range(count):
+            buffer = mine[index]
+            begin[index], stop[index] = loads.first[buffer], last[buffer] + 1
+            size[index], unit[index] = columns.size[buffer], columns.alignment[buffer]
         live = np.zeros(loads.rest.size + 2, np.int64)
         for index in range(count):
             live[begin[index]] += size[index]
@@ -154,13 +162,14 @@ def _computed(
         )
         for index in range(count):
             if offsets[index] + size[index] <= hardware.usable[memory]:
-                address[chosen[index]] = offsets[index]
-            else:
-                short[begin[index] : stop[index]] = True
+                address[mine[index]] = offsets[index]
+                continue
+            for place in range(begin[index], stop[index]):
+                short[place] = True
     return address
 
 
-@njit()
+@njit(inner=True)
 def _ranked(columns: Columns, loads: Loads, last: Quantities) -> Quantities:
     """The order in which loads look for room: group by group, what stays for most of the group and
     is large first, then by use."""
@@ -174,17 +183,16 @@ def _ranked(columns: Columns, loads: Loads, last: Quantities) -> Quantities:
         group = columns.group[loads.loads[index]]
         begin[group] = min(begin[group], loads.use[index])
         end[group] = max(end[group], loads.use[index])
-    key = np.empty(count, np.int64)
+    group_of = np.empty(count, np.int64)
+    rank = np.zeros(count, np.int64)
     for index in range(count):
         task, use = loads.loads[index], loads.use[index]
         group = columns.group[task]
         buffer = columns.buffer[columns.access_start[task] + 1]
-        stays = 2 * (max(last[buffer], use) - use) > end[group] - begin[group] > 0
-        rank = np.int64(1) << 40
-        if stays:
-            rank -= columns.size[buffer]
-        key[index] = np.int64(group) * (np.int64(1) << 41) + rank
-    return np.argsort(key, kind="mergesort")
+        group_of[index] = group
+        if 2 * (max(last[buffer], use) - use) > end[group] - begin[group] > 0:
+            rank[index] = -columns.size[buffer]
+    return ranked(group_of, rank)
 
 
 class _Shelves(NamedTuple):
@@ -203,7 +211,7 @@ class _Shelves(NamedTuple):
     ends_behind: Ids
 
 
-@njit()
+@njit(inner=True)
 def _take(shelves: _Shelves, memory: int, buffer: int, begin: int) -> None:
     """Put a buffer there from a position on."""
     shelves.begin[buffer] = begin
@@ -218,7 +226,7 @@ def _take(shelves: _Shelves, memory: int, buffer: int, begin: int) -> None:
     shelves.ends[memory, last] = buffer
 
 
-@njit()
+@njit(inner=True)
 def _back(
     shelves: _Shelves,
     memory: int,
@@ -261,7 +269,7 @@ def _back(
     return want, place
 
 
-@njit()
+@njit(inner=True)
 def _without(gaps: Quantities, count: int, low: int, high: int, size: int) -> int:
     """Gaps (from, to; the highest first) less a range of bytes, and how many are left; those too
     small go."""
@@ -290,7 +298,7 @@ def _without(gaps: Quantities, count: int, low: int, high: int, size: int) -> in
     return count + shift
 
 
-@njit()
+@njit(inner=True)
 def _highest(gaps: Quantities, count: int, size: int, alignment: int) -> int:
     """The highest aligned place in a gap, or -1."""
     for gap in range(count):

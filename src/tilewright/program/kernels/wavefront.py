@@ -5,6 +5,7 @@
 import numpy as np
 
 from tilewright.compiled import njit
+from tilewright.memory.greedy import ranked
 from tilewright.program.columns import COMPUTE, Columns, Hardware, Needs
 from tilewright.schedule.problem import Ids
 
@@ -16,7 +17,9 @@ def wavefront(columns: Columns, needs: Needs, hardware: Hardware) -> Ids:
     stays before it. Of one level, later tiles come first: they do not take the bytes of what the
     other engine still reads. The order as it is where engines do not alternate."""
     tasks = columns.kind.size
-    tiles = columns.tile.max() + 1
+    tiles = np.int64(0)
+    for tile in columns.tile:
+        tiles = max(tiles, tile + 1)
     home = np.full(tiles, -1, np.int64)
     present = np.zeros(tiles, np.bool_)
     for task in range(tasks):
@@ -52,8 +55,9 @@ def wavefront(columns: Columns, needs: Needs, hardware: Hardware) -> Ids:
         deepest = max(deepest, here)
     if deepest == 0:
         return np.arange(tasks).astype(np.int32)
-    key = np.empty(tasks, np.int64)
+    rank = np.empty(tasks, np.int64)
+    turns = np.empty(tasks, np.int64)
     for task in range(tasks):
-        rank = level[task] * 2 + (not first[task])
-        key[task] = rank * tiles + (tiles - 1 - columns.tile[task])
-    return np.argsort(key, kind="mergesort").astype(np.int32)
+        rank[task] = level[task] * 2 + (not first[task])
+        turns[task] = -columns.tile[task]
+    return ranked(rank, turns).astype(np.int32)

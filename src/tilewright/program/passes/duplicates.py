@@ -27,7 +27,9 @@ class DuplicateCopies:
         kept: list[Row] = []
         for row in made.rows:
             if renamed:
-                row.reads = [(renamed.get(slot, slot), at, look) for slot, at, look in row.reads]
+                row.reads = [
+                    (renamed.get(slot, slot), at, layout) for slot, at, layout in row.reads
+                ]
             if row.kind == COPY and context.home[row.source] < 0:
                 mine = turns.setdefault(row.target, [])
                 if not mine or mine[-1] != row.turn:
