@@ -49,7 +49,15 @@ FOLDER, MANIFEST = "run", "run.json"
 PLAN_FILE = "plan.yaml"
 _PLACED, _MACHINE, _NETWORK = "placed.json", "machine.json", "network.json"
 _INPUTS, _WEIGHTS, _EXPECTED = "inputs.npz", "weights.npz", "expected.npz"
-_DAMAGE = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, MemoryError)
+_DAMAGE = (
+    ValueError,
+    TypeError,
+    KeyError,
+    IndexError,
+    AttributeError,
+    ArithmeticError,
+    MemoryError,
+)
 
 
 class RunError(TilewrightError):
