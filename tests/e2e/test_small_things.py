@@ -186,6 +186,27 @@ def test_a_run_that_was_tampered_with_and_sealed_anew_is_one_line(
     assert "makes no sense" in refused("compare", folder, folder)
 
 
+def test_a_run_whose_memories_are_aligned_to_nothing_is_one_line(
+    succeeds, refused, net: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    succeeds("plan", net, "--on", "mcu", "--layer-by-layer", "--no-verify", "--out", folder)
+    machine = folder / "run" / "machine.json"
+    document = json.loads(machine.read_text())
+    alignment = document["fields"]["Memory"].index("alignment")
+
+    def unaligned(record: dict[str, list[object]]) -> dict[str, list[object]]:
+        if "Memory" in record:
+            record["Memory"][alignment] = 0
+        return record
+
+    content = json.loads(json.dumps(document["content"]), object_hook=unaligned)
+    machine.write_text(json.dumps({**document, "content": content}))
+    reseal(folder)
+    assert "makes no sense" in refused("verify", folder)
+    assert "makes no sense" in refused("explain", folder)
+
+
 def test_energy_that_nobody_knows_is_not_zero(succeeds, tmp_path: Path) -> None:
     machine = Path(__file__).parents[2] / "examples" / "machines" / "1-minimal.yaml"
     one, other, layers = tmp_path / "one", tmp_path / "other", tmp_path / "layers.csv"
