@@ -1,6 +1,7 @@
 """The command line as a person meets it: arguments in; exit code, standard output, errors out."""
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ from typing import Any
 import pytest
 
 from tilewright.cli import main
+
+os.environ.pop("COLUMNS", None)  # pytest-xdist sets it; pipes of people have none
 
 
 @dataclass(frozen=True)
