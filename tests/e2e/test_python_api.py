@@ -284,9 +284,18 @@ def test_open_dimensions_are_fixed_by_name(tmp_path: Path) -> None:
 
 def test_splits_are_taken_as_a_mapping_and_choices_are_named() -> None:
     cut = tilewright.tile("rn50_stem", {"H": 4, "W": 2}, node="conv1")
+    runs = [
+        tilewright.plan(
+            "four_convs@16x16", "mcu", layer_by_layer=True, without=names
+        ).latency_cycles
+        for names in ("prefetch", ["prefetch"], ())
+    ]
+    assert runs[0] == runs[1] > runs[2]
     assert cut.json == tilewright.tile("rn50_stem", "H=4,W=2", node="conv1").json
     with pytest.raises(tilewright.TilewrightError, match="effort 'lo': has to be one of low, nor"):
         tilewright.plan("four_convs@16x16", "mcu", effort="lo")
+    with pytest.raises(tilewright.TilewrightError, match="without 'prefech': has to be one of"):
+        tilewright.plan("four_convs@16x16", "mcu", without=["prefech"])
     with pytest.raises(tilewright.TilewrightError, match="objective 'speed': has to be one of lat"):
         tilewright.plan("four_convs@16x16", "mcu", objective="speed")
 

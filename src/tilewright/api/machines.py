@@ -13,6 +13,7 @@ from tilewright.plan.plan import Plan
 from tilewright.planning import plan_model
 from tilewright.program.lower import Watch
 from tilewright.program.metrics import Objective
+from tilewright.program.pipeline import PASSES
 from tilewright.results import Explained, PlanResult
 from tilewright.runs.saved import (
     PLAN_FILE,
@@ -65,7 +66,7 @@ def plan(
     verify: bool = True,
     patterns: str | Path | Sequence[Pattern] | None = None,
     ablation: bool = False,
-    without: Sequence[str] | frozenset[str] = (),
+    without: str | Sequence[str] | frozenset[str] = (),
     seed: int = 0,
     shapes: Shapes | None = None,
     watch: Watch | None = None,
@@ -97,7 +98,7 @@ def plan(
             dtype=dtype,
             objective=_chosen(Objective, objective, "objective"),
             effort=Effort.LOW if fast else _chosen(Effort, effort, "effort"),
-            without=frozenset(without),
+            without=_passes(without),
             verify=verify,
             seed=seed,
             patterns=wanted,
@@ -115,6 +116,15 @@ def _chosen(kind: type[_Choice], value: str, name: str) -> _Choice:
     except ValueError:
         choices = ", ".join(kind)
         raise TilewrightError(f"{name} '{value}': has to be one of {choices}") from None
+
+
+def _passes(names: str | Sequence[str] | frozenset[str]) -> frozenset[str]:
+    """Passes by their names, one or several."""
+    given = frozenset([names] if isinstance(names, str) else names)
+    known = [step.name for step in PASSES]
+    for name in sorted(given.difference(known)):
+        raise TilewrightError(f"without '{name}': has to be one of {', '.join(known)}")
+    return given
 
 
 def _plan_file(path: Path) -> Path:
