@@ -199,15 +199,16 @@ def _simulated(
         return _short(columns, order, needs, (hardware.main, misfit), frozenset())
     bytes_of, sound = byte_waits(columns, hardware, order, needs, users, address)
     assert sound, "buffers that share bytes are live together"
-    peaks, live = peaks_of(columns, hardware, users, columns.tasks, address)
     choice = columns.choice[order].astype(np.int32)
     if deal:
         sequence, choice = _dispatched(columns, tables, order, needs, bytes_of)
         order = order[sequence]
         needs, _ = renumbered(sequence, needs)
         bytes_of, _ = renumbered(sequence, bytes_of)
+        users = users_of(columns, order)
     issued = issued_on(columns, tables.copies, order, choice)
     waits = needed_waits(issued.engine, hardware.core_of.size, needs, bytes_of)
+    peaks, live = peaks_of(columns, hardware, users, columns.tasks, address)
     rates = tables.resources.table
     start, end = np.empty(columns.tasks, np.int64), np.empty(columns.tasks, np.int64)
     run(
