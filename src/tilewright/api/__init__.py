@@ -15,7 +15,7 @@ from tilewright.api.studies import compare, kernel, load_for_partition, partitio
 from tilewright.files import check_writable, load_inputs, save_arrays
 from tilewright.graph.graph import Graph
 from tilewright.machine.machine import Machine
-from tilewright.model import Coverage, Model, Shapes, coverage, idioms, load_torch
+from tilewright.model import Coverage, Model, Shapes, ShapesLike, coverage, idioms, load_torch
 from tilewright.plan.plan import Plan
 from tilewright.program.metrics import Objective
 from tilewright.results import Comparison, Explained, PartitionResult, PlanResult, Tiles
@@ -37,6 +37,7 @@ __all__ = [
     "Rechecked",
     "RunResult",
     "Shapes",
+    "ShapesLike",
     "ShrinkResult",
     "Tiles",
     "check_writable",
