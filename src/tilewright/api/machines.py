@@ -21,6 +21,7 @@ from tilewright.runs.saved import (
     Rechecked,
     SavedRun,
     check_run,
+    is_run,
     load_run,
     recheck,
     sense,
@@ -207,7 +208,13 @@ def _explained(saved: SavedRun, everything: bool, apply: bool, progress: Tell) -
 def _folder(run: str | Path) -> Path:
     """The folder that a path means: the folder itself, or the one that a file of a run lies in."""
     path = Path(_of_type(run, (str, Path), "run", "the folder of a run, or what `plan` gave"))
-    return path.parent if path.is_file() else path
+    if not path.is_file():
+        return path
+    if not is_run(path.parent):
+        raise TilewrightError(
+            f"'{path}' is no file of a run: give the folder that `tilewright plan --out` wrote"
+        )
+    return path.parent
 
 
 def _saved(result: PlanResult) -> SavedRun:
