@@ -14,7 +14,8 @@ from tilewright.planning import plan_model
 from tilewright.program.lower import Watch
 from tilewright.program.metrics import Objective
 from tilewright.program.pipeline import PASSES
-from tilewright.results import Explained, PlanResult
+from tilewright.results.explained import Explained
+from tilewright.results.planned import PlanResult
 from tilewright.runs.saved import (
     PLAN_FILE,
     Rechecked,
