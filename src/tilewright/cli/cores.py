@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tilewright import api
-from tilewright.cli.common import note, out, parse_shapes, print_json
+from tilewright.cli.common import end_unverified, note, out, parse_shapes, print_json
 from tilewright.cli.plan_options import Asked
 from tilewright.cli.progress import progress_line
 from tilewright.errors import TilewrightError
@@ -55,6 +55,7 @@ def plan_on_cores(asked: Asked, mapping: Path) -> None:
         note(text)
     if asked.as_json:
         print_json(summary(plan))
+        end_unverified(plan.failure)
         return
     out.print(headline(plan), soft_wrap=True)
     for line in lines(plan):
@@ -63,3 +64,4 @@ def plan_on_cores(asked: Asked, mapping: Path) -> None:
     out.print(memories_table(plan))
     if folder is not None:
         out.print(f"written: {folder}")
+    end_unverified(plan.failure)

@@ -12,7 +12,7 @@ from tilewright.errors import OutputError
 from tilewright.planning import Planned
 from tilewright.program.place import Placed
 from tilewright.report.ablated import published, times_of
-from tilewright.report.verified import mark
+from tilewright.report.verified import titled
 from tilewright.shrinking import ShrinkResult
 from tilewright.units import format_bytes
 
@@ -79,7 +79,7 @@ def plot_memory_map(planned: Planned, path: Path) -> None:
         axes.set_xlim(0, total * to_ms)
         axes.grid(alpha=0.25)
     rows[-1, 0].set_xlabel("time, ms; one colour per group of the plan")
-    title = f"{planned.plan.model} on {machine.name}{mark(planned)}: buffers in memory over time"
+    title = f"{titled(planned)}: buffers in memory over time"
     figure.suptitle(title, fontsize=14, y=1 - 0.25 / height)
     figure.subplots_adjust(0.055, 0.55 / height, 0.985, 1 - 0.85 / height, hspace=0.16)
     _write(figure, path, dpi=100)
@@ -105,8 +105,7 @@ def plot_ablation(planned: Planned, path: Path) -> None:
         axes.legend(fontsize=9)
     axes.set_xticks(places, [step.name for step in ablation.steps])
     axes.set_ylabel("latency, ms")
-    name = f"{planned.plan.model} on {planned.machine.name}{mark(planned)}"
-    axes.set_title(f"{name}: what each technique buys")
+    axes.set_title(f"{titled(planned)}: what each technique buys")
     axes.margins(y=0.12)
     save_figure(figure, path)
 
