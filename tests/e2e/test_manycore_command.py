@@ -309,7 +309,9 @@ def test_wrong_numbers_are_written_and_marked(
         assert "UNVERIFIED" in (folder / name).read_text(), name
 
 
-def test_idle_time_without_the_final_write_ends_with_the_last_tile(succeeds: Command) -> None:
+def test_idle_time_without_the_final_write_ends_with_the_last_tile(
+    succeeds: Command, tmp_path: Path
+) -> None:
     told = succeeds(
         "plan",
         "four_convs",
@@ -319,8 +321,16 @@ def test_idle_time_without_the_final_write_ends_with_the_last_tile(succeeds: Com
         FUSED,
         "--no-final-write",
         "--no-verify",
+        "--csv",
+        tmp_path / "layers.csv",
         "--json",
     ).json
     assert told["latency_cycles"] < told["latency_with_final_write_cycles"]
     for core in told["cores"]:
         assert core["busy_cycles"] + sum(core["idle_cycles"].values()) == told["latency_cycles"]
+    with (tmp_path / "layers.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert sum(int(row["tiles"]) for row in rows) == told["tiles"]
+    assert max(int(row["end"]) for row in rows) == told["latency_cycles"]
+    busy = sum(core["busy_cycles"] for core in told["cores"])
+    assert sum(int(row["cycles"]) for row in rows) == busy

@@ -9,7 +9,7 @@ Results print readably, show themselves in a notebook, and have `to_csv()` and `
 what is asked about several of either.
 """
 
-from tilewright.api.machines import MachineLike, explain, machine, plan, verify
+from tilewright.api.machines import MachineLike, allocate, explain, machine, plan, verify
 from tilewright.api.models import load, run, shrink, tile
 from tilewright.api.studies import compare, kernel, load_for_partition, partition, sweep
 from tilewright.files import check_writable, load_inputs, save_arrays
@@ -39,6 +39,7 @@ __all__ = [
     "Shapes",
     "ShrinkResult",
     "Tiles",
+    "allocate",
     "check_writable",
     "compare",
     "coverage",

@@ -1,6 +1,6 @@
 """From files to a plan that ran: the steps of `tilewright plan --mapping`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,11 +27,10 @@ from tilewright.manycore.tiles import TileGraph, build_tiles
 from tilewright.manycore.workload import Workload, workload_of
 from tilewright.planning.proof import TOLERANCE, validate
 from tilewright.planning.result import Failure, Verified
+from tilewright.search.progress import Tell, silent
 
 SHARES = (1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4)
 """Of every memory, until addresses are found for all that is held at once."""
-
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,7 @@ def plan_cores(
     objective: str = "latency",
     fast: bool = False,
     seed: int = 0,
-    tell: Tell = lambda text: None,
+    tell: Tell = silent,
 ) -> CorePlan:
     """Read, cut, cost, search, lower, validate, execute and compare. `numbered` is the network
     with all its weights, for the execution; without it the program is validated, not run."""
@@ -111,7 +110,7 @@ def plan_cores(
             objective=objective,
             seed=seed,
             work=WORK // len(choices),
-            tell=lambda text, choice=choice: tell(f"searching ({choice.name}): {text}"),
+            tell=_within(tell, f"searching ({choice.name})"),
         )
         found = search.run(climb=CLIMB // 5 if fast else CLIMB)
         possible = found is not None and found.best.latency < IMPOSSIBLE
@@ -156,6 +155,15 @@ def plan_cores(
         tuple(notes),
         tuple(Alternative(c.name, f.best.latency if f else None) for c, _, f in results),
     )
+
+
+def _within(tell: Tell, what: str) -> Tell:
+    """Says before everything what is being done."""
+
+    def telling(text: str, share: float | None = None, /) -> None:
+        tell(f"{what}: {text}", share)
+
+    return telling
 
 
 def _costs(tiles: TileGraph, fabric: Fabric, file: Path | None, *, needed: bool) -> Costs | None:
