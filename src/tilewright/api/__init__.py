@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tilewright.api.machines import MachineLike, explain, machine, plan, verify
+    from tilewright.api.machines import MachineLike, allocate, explain, machine, plan, verify
     from tilewright.api.models import load, run, shrink, tile
     from tilewright.api.studies import compare, kernel, load_for_partition, partition, sweep
     from tilewright.files import check_writable, load_inputs, save_arrays
@@ -47,6 +47,7 @@ __all__ = [
     "Shapes",
     "ShrinkResult",
     "Tiles",
+    "allocate",
     "check_writable",
     "compare",
     "coverage",
@@ -71,7 +72,7 @@ __all__ = [
 
 # A job loads what it needs, and nothing of the others: where the names above are.
 _PLACES = {
-    "api.machines": "MachineLike explain machine plan verify",
+    "api.machines": "MachineLike allocate explain machine plan verify",
     "api.models": "load run shrink tile",
     "api.studies": "compare kernel load_for_partition partition sweep",
     "files": "check_writable load_inputs save_arrays",

@@ -14,7 +14,7 @@ from tilewright.errors import OutputError
 from tilewright.machine.machine import Memory
 from tilewright.planning import Planned
 from tilewright.program.place import Placed
-from tilewright.report.verified import mark
+from tilewright.report.verified import titled
 from tilewright.units import format_bytes
 
 _MOST_MEMORIES = 9  # of a machine with many cores, the first ones
@@ -92,8 +92,7 @@ class _Map:
 
     def drawn(self) -> Image.Image:
         """All rows, with titles."""
-        plan, machine = self.planned.plan, self.planned.machine
-        title = f"{plan.model} on {machine.name}{mark(self.planned)}: buffers in memory over time"
+        title = f"{titled(self.planned)}: buffers in memory over time"
         self.draw.text((_WIDTH / 2, 30), title, "black", self.huge, "mm")
         boxes = list(_boxes(self.planned.placed))
         for row, memory in enumerate(self.memories):

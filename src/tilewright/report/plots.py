@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from tilewright.errors import OutputError
 from tilewright.planning import Planned
 from tilewright.report.ablated import published, times_of
-from tilewright.report.verified import mark
+from tilewright.report.verified import titled
 from tilewright.shrinking import ShrinkResult
 
 
@@ -51,8 +51,7 @@ def plot_ablation(planned: Planned, path: Path) -> None:
         axes.legend(fontsize=9)
     axes.set_xticks(places, [step.name for step in ablation.steps])
     axes.set_ylabel("latency, ms")
-    name = f"{planned.plan.model} on {planned.machine.name}{mark(planned)}"
-    axes.set_title(f"{name}: what each technique buys")
+    axes.set_title(f"{titled(planned)}: what each technique buys")
     axes.margins(y=0.12)
     save_figure(figure, path)
 
