@@ -11,11 +11,12 @@ from tilewright.plan.plan import plan_text
 from tilewright.planning import Planned
 from tilewright.program.text import program_text
 from tilewright.report.html import write_report
+from tilewright.report.memory_map import plot_memory_map
 from tilewright.report.perfetto import write_trace
 from tilewright.report.plan_summary import summary_json
 from tilewright.report.told import cheap_boundaries, told
 from tilewright.report.verified import verified_line
-from tilewright.runs.saved import FOLDER, MANIFEST, save_run
+from tilewright.runs.saved import FOLDER, is_run, save_run
 from tilewright.search.explanation.explain import MOST_BOUNDARIES, Explanation, explain
 from tilewright.search.grouping.patterns import apart_edges
 from tilewright.search.progress import Tell, silent
@@ -30,7 +31,7 @@ def check_folder(folder: Path, *, force: bool = False) -> None:
     check_place(folder)
     if not folder.is_dir() or not any(folder.iterdir()):
         return
-    if not (folder / FOLDER / MANIFEST).is_file():
+    if not is_run(folder):
         raise OutputError(
             f"cannot write '{folder}': there are files in it that are not of a run; give a new "
             "folder, or an empty one"
@@ -58,8 +59,6 @@ def write_run(
     The report has reasons for a few boundaries of a search's plan; if `explained`, for those of the
     largest tensors, as many as `tilewright explain` tries.
     """
-    from tilewright.report.plots import plot_ablation, plot_memory_map
-
     target = folder.absolute()
     story = told(planned, _explanation(planned, explained, tell))
     tell("writing files")
@@ -78,6 +77,8 @@ def write_run(
             write_trace(planned, draft / "schedule.json")
             plot_memory_map(planned, draft / "memory.png")
             if planned.ablation is not None:
+                from tilewright.report.plots import plot_ablation
+
                 plot_ablation(planned, draft / "ablation.png")
             write_report(planned, draft / "report.html", story, planned.graph)
             save_run(planned, draft)
