@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from support.builder import GraphBuilder
 from tilewright.frontend.builder import Builder
 from tilewright.frontend.normalize import normalize
 from tilewright.graph.graph import Graph
@@ -56,3 +57,23 @@ def u_shape(channels: int = 8, size: int = 16) -> Graph:
     y = b.op("Resize", y, "", scales, mode="nearest", name="up")
     y = b.op("Concat", y, x, axis=1, name="join")
     return b.finish(b.conv(y, channels, 3, pads=1, name="last"))
+
+
+def one_conv(
+    data: tuple[int, ...],
+    filters: int,
+    kernel: tuple[int, ...],
+    group: int = 1,
+    bias: bool = True,
+    *,
+    transposed: bool = False,
+    **attributes: object,
+) -> Graph:
+    """A convolution of any rank, or a transposed one, whose result is `y`."""
+    b = GraphBuilder()
+    shape = (data[1], filters // group) if transposed else (filters, data[1] // group)
+    weight = b.weight(*shape, *kernel)
+    rest = [b.weight(filters)] if bias else []
+    kind = "ConvTranspose" if transposed else "Conv"
+    b.add(kind, b.input(*data), weight, *rest, name="y", group=group, **attributes)
+    return b.graph()
