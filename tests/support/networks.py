@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from support.builder import GraphBuilder
 from tilewright.frontend.builder import Builder
 from tilewright.frontend.normalize import normalize
 from tilewright.graph.graph import Graph
@@ -96,3 +97,23 @@ def pan(size: int = 128, width: int = 16) -> Graph:
     n4 = lowered(n3, n4, 4 * width, "low4")
     n5 = lowered(n4, p5, 8 * width, "low5")
     return b.finish(*(b.conv(n, 14, 1, name=f"head{i}") for i, n in enumerate((n3, n4, n5))))
+
+
+def one_conv(
+    data: tuple[int, ...],
+    filters: int,
+    kernel: tuple[int, ...],
+    group: int = 1,
+    bias: bool = True,
+    *,
+    transposed: bool = False,
+    **attributes: object,
+) -> Graph:
+    """A convolution of any rank, or a transposed one, whose result is `y`."""
+    b = GraphBuilder()
+    shape = (data[1], filters // group) if transposed else (filters, data[1] // group)
+    weight = b.weight(*shape, *kernel)
+    rest = [b.weight(filters)] if bias else []
+    kind = "ConvTranspose" if transposed else "Conv"
+    b.add(kind, b.input(*data), weight, *rest, name="y", group=group, **attributes)
+    return b.graph()
