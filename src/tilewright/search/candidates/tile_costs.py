@@ -3,7 +3,7 @@ of a network are worked out once."""
 
 from dataclasses import dataclass, replace
 
-from tilewright.cost.base import Copy, Workload, views_of
+from tilewright.cost.base import Copy, Workload
 from tilewright.cost.dma import moved_bytes, start_cycles
 from tilewright.cost.from_graph import workload_of
 from tilewright.geometry.access import Access
@@ -207,13 +207,11 @@ class TileCosts:
         known = self._costs.get(work)
         if known is None:
             engine, cost = self.network.models.best(self.machine.cores[0], work)
-            model = self.network.models.model(engine)
-            cost = min((model.cost(view) for view in self._views(work)), key=lambda c: c.cycles)
+            if self.reshapes:
+                model = self.network.models.model(engine)
+                cost = model.cost(model.seen(work))
             known = self._costs[work] = (engine.kind, cost.cycles, cost.energy_pj)
         return known
-
-    def _views(self, work: Workload) -> list[Workload]:
-        return views_of(work) if self.reshapes else [work]
 
     def tile(self, node: Node, outputs: tuple[Spans | None, ...]) -> NodeTile:
         """The tile of a node that computes these parts of its outputs."""
