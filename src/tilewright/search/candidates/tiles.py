@@ -331,7 +331,7 @@ class Tiler:
         for axis, extent in enumerate(extents):
             if axis in joined:
                 continue  # tiles hold different inputs: none stands for the others
-            parts = self._parts(extent, PARTS, self.cores)
+            parts = self._parts(extent, self.parts, self.cores)
             if parts and search.along((), axis, parts, core_split=0):
                 axes.append(axis)
         if search.found and search.sorted()[0].halo < LITTLE_HALO and not crossed:
@@ -339,7 +339,7 @@ class Tiler:
         for outer in axes:
             for parts in self._parts(extents[outer], (1, 4), self.cores):
                 for inner in axes:
-                    others = self._parts(extents[inner], PARTS, 1)
+                    others = self._parts(extents[inner], self.parts, 1)
                     if inner != outer and others:
                         search.along((Split(outer, parts),), inner, others, core_split=0)
         return search.sorted()
