@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,6 +76,23 @@ def refused(command: Command, tmp_path: Path) -> Callable[..., str]:
         return lines[0].removeprefix("tilewright: ")
 
     return run
+
+
+@pytest.fixture
+def wrong_numbers() -> Iterator[pytest.MonkeyPatch]:
+    """Executions of four_convs end with one wrong number, until `undo()` of what is given."""
+    from tilewright.execute.vm import VirtualMachine
+
+    true = VirtualMachine.run
+
+    def wrong(self: VirtualMachine, *arguments: Any) -> Any:
+        done = true(self, *arguments)
+        done.outputs["conv4"][0, 3, 5, 7] += 100
+        return done
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(VirtualMachine, "run", wrong)
+        yield patch
 
 
 def _files(folder: Path) -> dict[str, int]:

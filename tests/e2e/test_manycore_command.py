@@ -293,3 +293,44 @@ def test_labs_and_resnet_run_unchanged(succeeds: Command) -> None:
         resnet / "mapping/tpu_like_quad_core.yaml",
     )
     assert isinstance(told["latency_cycles"], int) and told["latency_cycles"] <= 6_440_000
+
+
+def test_wrong_numbers_are_written_and_marked(
+    command: Command, wrong_numbers: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    base = ("plan", "four_convs@16x16", "--on", MACHINE, "--mapping", FUSED)
+    outcome = command(*base, "--out", folder)
+    assert outcome.code == 3
+    assert "UNVERIFIED: output 'conv4' differs" in outcome.err and "[0, 3, 5, 7]" in outcome.err
+    told = json.loads((folder / "summary.json").read_text())
+    assert told["verified"] is None and told["failure"]["tensor"] == "conv4"
+    for name in ("report.html", "schedule.html"):
+        assert "UNVERIFIED" in (folder / name).read_text(), name
+
+
+def test_idle_time_without_the_final_write_ends_with_the_last_tile(
+    succeeds: Command, tmp_path: Path
+) -> None:
+    told = succeeds(
+        "plan",
+        "four_convs",
+        "--on",
+        MACHINE,
+        "--mapping",
+        FUSED,
+        "--no-final-write",
+        "--no-verify",
+        "--csv",
+        tmp_path / "layers.csv",
+        "--json",
+    ).json
+    assert told["latency_cycles"] < told["latency_with_final_write_cycles"]
+    for core in told["cores"]:
+        assert core["busy_cycles"] + sum(core["idle_cycles"].values()) == told["latency_cycles"]
+    with (tmp_path / "layers.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert sum(int(row["tiles"]) for row in rows) == told["tiles"]
+    assert max(int(row["end"]) for row in rows) == told["latency_cycles"]
+    busy = sum(core["busy_cycles"] for core in told["cores"])
+    assert sum(int(row["cycles"]) for row in rows) == busy

@@ -277,20 +277,10 @@ def test_a_foreign_folder_is_never_written_into(refused, tmp_path: Path) -> None
 
 
 def test_wrong_numbers_are_written_marked_and_told(
-    command, planned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command, wrong_numbers: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A run whose execution gives other numbers is there to be looked at, and says so in every
     file; nothing passes for verified."""
-    from tilewright.execute.vm import VirtualMachine
-
-    true = VirtualMachine.run
-
-    def wrong(self: VirtualMachine, *arguments: Any) -> Any:
-        done = true(self, *arguments)
-        done.outputs["conv4"][0, 3, 5, 7] += 100
-        return done
-
-    monkeypatch.setattr(VirtualMachine, "run", wrong)
     folder = tmp_path / "wrong"
     csv = tmp_path / "layers.csv"
     base = ("plan", "four_convs@16x16", "--on", "mcu", "--layer-by-layer")
@@ -306,7 +296,7 @@ def test_wrong_numbers_are_written_marked_and_told(
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["verified"] is None
     assert summary["failure"]["tensor"] == "conv4" and summary["failure"]["place"] == [0, 3, 5, 7]
-    monkeypatch.undo()
+    wrong_numbers.undo()
     again = command("verify", folder)
     assert again.code == 3 and "UNVERIFIED" in again.out
     replayed = command(*base[:4], "--plan", folder / "plan.yaml")

@@ -19,7 +19,9 @@ from tilewright.frontend.save import serialize
 from tilewright.frontend.weights import seeded
 
 ROOT = Path(__file__).parents[2]
-JOBS = "load tile shrink run plan explain verify partition kernel sweep compare machine".split()
+JOBS = (
+    "load tile shrink run plan allocate explain verify partition kernel sweep compare machine"
+).split()
 
 
 def net(size: int = 16):
@@ -37,11 +39,10 @@ def test_every_job_is_there_documented_and_its_example_runs(name: str, tmp_path:
     kinds = {p.kind for p in inspect.signature(function).parameters.values()}
     assert inspect.Parameter.VAR_KEYWORD not in kinds, "options are named"
     assert all(p.annotation is not p.empty for p in inspect.signature(function).parameters.values())
+    places = {"tilewright": tilewright, "folder": tmp_path, "examples": ROOT / "examples"}
     (example,) = [
         test
-        for test in doctest.DocTestFinder(recurse=False).find(
-            function, name, globs={"tilewright": tilewright, "folder": tmp_path}
-        )
+        for test in doctest.DocTestFinder(recurse=False).find(function, name, globs=places)
         if test.examples
     ]
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tilewright.errors import TilewrightError
 from tilewright.machine.load import load_machine, machine_of
@@ -14,7 +14,8 @@ from tilewright.planning import plan_model
 from tilewright.program.lower import Watch
 from tilewright.program.metrics import Objective
 from tilewright.program.pipeline import PASSES
-from tilewright.results import Explained, PlanResult
+from tilewright.results.explained import Explained
+from tilewright.results.planned import PlanResult
 from tilewright.runs.saved import (
     PLAN_FILE,
     Rechecked,
@@ -30,6 +31,9 @@ from tilewright.search.explanation.explain import MOST_BOUNDARIES
 from tilewright.search.explanation.explain import explain as explain_plan
 from tilewright.search.grouping.patterns import Pattern, apart_edges
 from tilewright.search.progress import Tell, silent
+
+if TYPE_CHECKING:
+    from tilewright.manycore.result import CoresResult
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
@@ -105,6 +109,65 @@ def plan(
             ablation=ablation,
             watch=watch,
             progress=progress,
+        )
+    )
+
+
+def allocate(
+    model: Any,
+    on: str | Path,
+    mapping: str | Path,
+    *,
+    layer_by_layer: bool = False,
+    core_costs: str | Path | None = None,
+    final_write: bool = True,
+    open_tiles: bool = False,
+    objective: str | Objective = Objective.LATENCY,
+    effort: str | Effort = Effort.NORMAL,
+    verify: bool = True,
+    seed: int = 0,
+    shapes: Shapes | None = None,
+    progress: Tell = silent,
+) -> "CoresResult":
+    """Which core runs which layer, tile by tile: a network on an accelerator and a mapping as
+    Stream and ZigZag describe them, searched, lowered, validated and, unless `verify` is off,
+    executed and compared with onnxruntime.
+
+    `core_costs` is a CSV of tiles' costs from another tool; `open_tiles` searches the sizes of
+    tiles within a core too; `final_write=False` leaves the results on the chip, to compare with
+    tools that do.
+
+    >>> cores = examples / "manycore"
+    >>> found = tilewright.allocate(
+    ...     "four_convs@16x16", cores / "three_cores.yaml", cores / "fused.yaml"
+    ... )
+    >>> found.exact, found.verified, sorted(found.allocation)
+    (True, True, ['conv1', 'conv2', 'conv3', 'conv4'])
+    """
+    from tilewright.manycore.plan import plan_cores
+    from tilewright.manycore.result import CoresResult
+
+    wanted = _chosen(Objective, objective, "objective")
+    if wanted is Objective.TRAFFIC:
+        raise TilewrightError(
+            "objective traffic is not for many cores: give latency, energy, memory or edp"
+        )
+    loaded = load_model(model, shapes)
+    return CoresResult(
+        plan_cores(
+            loaded.name,
+            loaded.graph,
+            Path(on),
+            Path(mapping),
+            numbered=loaded.with_numbers(seed) if verify else None,
+            fused=not layer_by_layer,
+            core_costs=None if core_costs is None else Path(core_costs),
+            final_write=final_write,
+            open_tiles=open_tiles,
+            objective=wanted.value,
+            fast=_chosen(Effort, effort, "effort") is Effort.LOW,
+            seed=seed,
+            tell=progress,
         )
     )
 

@@ -10,7 +10,7 @@ from tilewright.graph.graph import Array
 from tilewright.machine.dtypes import rate_class
 from tilewright.model import Model, Shapes, load_model
 from tilewright.report.tiles_on import OnMachine
-from tilewright.results import Tiles
+from tilewright.results.tiles import Tiles
 from tilewright.search.progress import silent
 from tilewright.shrinking import RunResult, ShrinkResult, parse_budget, run_model, shrink_model
 from tilewright.tiling.cutting import cut_group

@@ -12,7 +12,9 @@ from tilewright.model import Model, Shapes, is_torch_name, load_model, load_torc
 from tilewright.partition.mapping import map_partition
 from tilewright.partition.partition import Level, partition_graph
 from tilewright.partition.target import load_target
-from tilewright.results import Comparison, PartitionResult, PlanResult
+from tilewright.results.compared import Comparison
+from tilewright.results.partitioned import PartitionResult
+from tilewright.results.planned import PlanResult
 
 if TYPE_CHECKING:
     from tilewright.kernel.nest import Nest

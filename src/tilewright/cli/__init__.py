@@ -1,5 +1,6 @@
 """The command line."""
 
+import atexit
 import gc
 import signal
 import sys
@@ -10,6 +11,7 @@ _ALLOCATIONS = 200_000  # before the collector looks for cycles; planning makes 
 def main() -> None:
     """Run the command line. Ctrl-C at any moment, while modules are imported too, is one line."""
     gc.set_threshold(_ALLOCATIONS, 10, 10)
+    atexit.register(gc.freeze)  # the process ends: looking for cycles would only take time
     try:
         from tilewright.cli.app import run
 

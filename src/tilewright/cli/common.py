@@ -6,12 +6,15 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
 from tilewright.errors import ShapeError
+
+if TYPE_CHECKING:
+    from tilewright.planning import Failure
 
 ModelArgument = Annotated[
     str,
@@ -45,6 +48,7 @@ if not out.is_terminal and "COLUMNS" not in os.environ:
     out.width = PIPE_WIDTH
 
 
+UNVERIFIED = 3  # exit code of a run that gave other numbers than the original
 _EXTENT = re.compile("0*[1-9][0-9]{0,14}")
 
 
@@ -68,3 +72,10 @@ def print_json(value: Mapping[str, Any]) -> None:
 def note(text: str) -> None:
     """A remark for the person, never in the way of JSON."""
     err.print(text, style="dim", soft_wrap=True)
+
+
+def end_unverified(failure: "Failure | None") -> None:
+    """A run whose numbers are wrong ends with an exit code of its own, behind all output."""
+    if failure is not None:
+        note(f"UNVERIFIED: {failure.told()}")
+        raise typer.Exit(UNVERIFIED)

@@ -63,7 +63,7 @@ def explain(
     if apply is not None and run.applied is not None:
         from tilewright.files import write_text
         from tilewright.plan.plan import plan_text
-        from tilewright.results import applied_line
+        from tilewright.results.explained import applied_line
 
         write_text(apply, plan_text(run.applied.plan))
         note(f"{applied_line(run.applied)}; written: {apply}")

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tilewright import api
-from tilewright.cli.common import JsonOption, err, note, out, parse_shapes, print_json
+from tilewright.cli.common import (
+    JsonOption,
+    end_unverified,
+    err,
+    note,
+    out,
+    parse_shapes,
+    print_json,
+)
 from tilewright.cli.plan_options import Asked, with_options
 from tilewright.cli.progress import progress_line
 from tilewright.errors import TilewrightError
@@ -18,8 +26,6 @@ from tilewright.search.effort import Effort
 
 if TYPE_CHECKING:
     from tilewright.planning import Planned
-
-UNVERIFIED = 3  # exit code of a run that gave other numbers than the original
 
 
 @with_options
@@ -138,7 +144,7 @@ def _tell(planned: "Planned", texts: list[str], asked: Asked) -> None:
         note(f"warning: {text}")
     if asked.as_json:
         print_json(summary_json(planned))
-        _end(planned)
+        end_unverified(planned.failure)
         return
     for line in summary_lines(planned):
         out.print(line, soft_wrap=True)
@@ -151,19 +157,12 @@ def _tell(planned: "Planned", texts: list[str], asked: Asked) -> None:
     out.print(verified_line(planned), soft_wrap=True)
     if asked.folder is not None:
         out.print(f"written: {asked.folder}   (check it with: tilewright verify {asked.folder})")
-    _end(planned)
+    end_unverified(planned.failure)
 
 
 def _beside(csv: Path) -> Path:
     """Where the table by group goes: `name.groups.csv` beside `name.csv`."""
     return csv.with_name(f"{csv.stem}.groups{csv.suffix}")
-
-
-def _end(planned: "Planned") -> None:
-    """A run whose numbers are wrong ends with an exit code of its own, behind all output."""
-    if planned.failure is not None:
-        note(f"UNVERIFIED: {planned.failure.told()}")
-        raise typer.Exit(UNVERIFIED)
 
 
 def verify(
@@ -196,5 +195,4 @@ def verify(
     else:
         for line in checked.headline():
             out.print(line, soft_wrap=True)
-    if checked.failure is not None:
-        raise typer.Exit(UNVERIFIED)
+    end_unverified(checked.failure)

@@ -141,7 +141,7 @@ class Asked:
             "--csv",
             metavar="FILE.csv",
             help="Write MACs, bytes, cycles, engine and share by layer to FILE.csv, and by group "
-            "to FILE.groups.csv.",
+            "to FILE.groups.csv (with --mapping, cores, tiles, cycles and energy by layer).",
         ),
     ] = None
     force: Annotated[

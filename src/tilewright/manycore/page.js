@@ -169,7 +169,7 @@ legend("time-legend", [...data.layers.slice(0, 12).map((layer, k) => [colour(k),
 if (data.full) {
   element("cores-view").innerHTML = table("Cores", ["core", "busy", "idle cycles, and why"], data.cores.map((core, k) => [
     `<td><i class="swatch" style="background:${colour(k)}"></i>${esc(core.name)}</td>`,
-    meter(core.busy / data.latency, percent(core.busy / data.latency)), cell(core.idle)]));
+    meter(core.share, percent(core.share)), cell(core.idle)]));
   element("memories-view").innerHTML = table("Memories", ["memory", "peak", "of", "twice as large"], data.memories.map((memory) => [
     cell(memory.name), meter(memory.peak / memory.size, `${bytes(memory.peak)} (${percent(memory.peak / memory.size)})`),
     `<td>${bytes(memory.size)}</td>`, cell(memory.more)]));

@@ -9,6 +9,7 @@ from tilewright.program.program import Compute, Task
 from tilewright.report.html.layout import drawing_of
 from tilewright.report.html.network import Box, Edge, Network, Role, Way
 from tilewright.report.html.page import filled_page, shared_parts
+from tilewright.report.verified import mark
 from tilewright.units import noun
 
 MOST_NAMED = 12  # tensors that a tip names
@@ -64,7 +65,7 @@ def page_data(plan: CorePlan) -> dict[str, Any]:
         tasks.append([*row, _tensors(plan, number, task)])
     told = lines(plan)
     return {
-        "title": f"{plan.model} on {plan.fabric.accelerator.name}",
+        "title": f"{plan.model} on {plan.fabric.accelerator.name}{mark(plan.failure)}",
         "proved": plan.verified is not None,
         "proof": told[-1],
         "cards": _cards(plan),
@@ -81,7 +82,7 @@ def page_data(plan: CorePlan) -> dict[str, Any]:
         "cores": [
             {
                 "name": use.name,
-                "busy": use.busy,
+                "share": use.busy / max(1, plan.best.latency),
                 "idle": "; ".join(f"{cycles:,} {why}" for why, cycles in use.idle),
             }
             for use in core_uses(plan)

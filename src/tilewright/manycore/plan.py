@@ -1,13 +1,13 @@
 """From files to a plan that ran: the steps of `tilewright plan --mapping`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from tilewright.errors import TilewrightError
-from tilewright.execute.compare import Difference, compare, compared
+from tilewright.execute.compare import Comparison, compared
 from tilewright.execute.runtime import run
 from tilewright.execute.vm import VirtualMachine
 from tilewright.frontend.save import serialize
@@ -25,13 +25,12 @@ from tilewright.manycore.read_hardware import read_accelerator
 from tilewright.manycore.search import CLIMB, WORK, Found, Search
 from tilewright.manycore.tiles import TileGraph, build_tiles
 from tilewright.manycore.workload import Workload, workload_of
-from tilewright.program.verify import verify_placed, verify_program
+from tilewright.planning.proof import TOLERANCE, validate
+from tilewright.planning.result import Failure, Verified
+from tilewright.search.progress import Tell, silent
 
 SHARES = (1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4)
 """Of every memory, until addresses are found for all that is held at once."""
-
-TOLERANCE = 1e-4  # of the largest magnitude of an output
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ class Alternative:
 @dataclass(frozen=True, slots=True)
 class CorePlan:
     """A plan on many cores: decisions, times, program and proof. `lowered` is the program with its
-    final writes, whatever `evaluator` leaves out."""
+    final writes, whatever `evaluator` leaves out. An execution is `verified`, or a `failure`."""
 
     model: str
     workload: Workload
@@ -57,8 +56,8 @@ class CorePlan:
     fused: bool
     costs_from: Path | None
     objective: str
-    verified: Difference | None
-    tasks: int
+    verified: Verified | None
+    failure: Failure | None
     notes: tuple[str, ...]
     alternatives: tuple[Alternative, ...]
 
@@ -87,7 +86,7 @@ def plan_cores(
     objective: str = "latency",
     fast: bool = False,
     seed: int = 0,
-    tell: Tell = lambda text: None,
+    tell: Tell = silent,
 ) -> CorePlan:
     """Read, cut, cost, search, lower, validate, execute and compare. `numbered` is the network
     with all its weights, for the execution; without it the program is validated, not run."""
@@ -111,7 +110,7 @@ def plan_cores(
             objective=objective,
             seed=seed,
             work=WORK // len(choices),
-            tell=lambda text, choice=choice: tell(f"searching ({choice.name}): {text}"),
+            tell=_within(tell, f"searching ({choice.name})"),
         )
         found = search.run(climb=CLIMB // 5 if fast else CLIMB)
         possible = found is not None and found.best.latency < IMPOSSIBLE
@@ -129,10 +128,14 @@ def plan_cores(
             "memories: they are too small for their tiles"
         )
     chosen, evaluator, best, lowered, shared = made
-    difference: Difference | None = None
+    verified: Verified | None = None
+    failure: Failure | None = None
     if numbered is not None:
-        tell(f"executing {len(lowered.placed.program.tasks)} tasks on the virtual machine")
-        difference = _executed(numbered, lowered, seed)
+        tasks = len(lowered.placed.program.tasks)
+        tell(f"executing {tasks} tasks on the virtual machine")
+        outcome = _executed(numbered, lowered, seed)
+        verified = Verified(outcome.difference, tasks) if outcome.same else None
+        failure = None if outcome.same else Failure.of(outcome)
     notes = [*accelerator.notes, *given.notes, *chosen.notes]
     if shared < 1.0:
         notes.append(f"{shared:.0%} of every memory is used at once, so that addresses are found")
@@ -147,11 +150,20 @@ def plan_cores(
         fused,
         core_costs,
         objective,
-        difference,
-        len(lowered.placed.program.tasks),
+        verified,
+        failure,
         tuple(notes),
         tuple(Alternative(c.name, f.best.latency if f else None) for c, _, f in results),
     )
+
+
+def _within(tell: Tell, what: str) -> Tell:
+    """Says before everything what is being done."""
+
+    def telling(text: str, share: float | None = None, /) -> None:
+        tell(f"{what}: {text}", share)
+
+    return telling
 
 
 def _costs(tiles: TileGraph, fabric: Fabric, file: Path | None, *, needed: bool) -> Costs | None:
@@ -238,13 +250,12 @@ def _lowered(
             made = lower(writing, program, graph)
         except NoAddressesError:
             continue
-        verify_program(made.placed.program, made.machine)
-        verify_placed(made.placed, made.machine)
+        validate(made.placed, made.machine)
         return again, replace(found, best=timed), made, share
     return None
 
 
-def _executed(numbered: Graph, lowered: Lowered, seed: int) -> Difference:
+def _executed(numbered: Graph, lowered: Lowered, seed: int) -> Comparison:
     """Run the program and compare with onnxruntime on the untouched model."""
     inputs, model = seeded_inputs(numbered, seed), serialize(numbered)
     weights = {name: c.data for name, c in numbered.constants.items() if c.data is not None}
@@ -253,5 +264,5 @@ def _executed(numbered: Graph, lowered: Lowered, seed: int) -> Difference:
     found = compared(run(model, inputs, precise=True), done.outputs, TOLERANCE)
     if not found.same:
         # Other orders of summation can be magnified: the operators as they are written decide.
-        return compare(run(model, inputs, optimise=False), done.outputs, TOLERANCE)
-    return found.difference
+        return compared(run(model, inputs, optimise=False), done.outputs, TOLERANCE)
+    return found

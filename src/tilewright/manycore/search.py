@@ -5,7 +5,7 @@ An allocation is timed by the evaluator under several rules; the best counts. Ex
 allowed allocation is better under the same scheduler. The bound holds for every schedule.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -14,6 +14,7 @@ from tilewright.manycore.copies import peaks_of
 from tilewright.manycore.evaluate import Evaluator, Rule, Timed
 from tilewright.manycore.state import NEVER
 from tilewright.search.improvement.climb import Climber
+from tilewright.search.progress import Tell, silent
 
 COUNTED = 20_000
 """Allocations that are looked at one by one; more are climbed."""
@@ -26,13 +27,8 @@ RUN = 3  # parts that go to another core together
 EXPECTED = {"move": 0.3, "exchange": 0.2, "run": 0.2}
 """Gain of a move on an allocation, in percent, before anything is learnt."""
 
-Tell = Callable[[str], None]
 Objective = str
 """`latency`, `energy`, `memory` or `edp`."""
-
-
-def _silent(text: str) -> None:
-    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +71,11 @@ class Search:
         objective: Objective = "latency",
         seed: int = 0,
         work: int = WORK,
-        tell: Tell | None = None,
+        tell: Tell = silent,
     ) -> None:
         self.evaluator, self.allowed, self.objective = evaluator, allowed, objective
         self.seed, self.work = seed, work
-        self.tell: Tell = tell if tell is not None else _silent
+        self.tell = tell
         self.bounds = bounds_of(evaluator, allowed)
         self.known: dict[tuple[int, ...], float] = {}
         self.best: Timed | None = None

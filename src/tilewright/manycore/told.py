@@ -11,6 +11,7 @@ from tilewright.manycore.evaluate import Evaluator, Timed
 from tilewright.manycore.machine import core_name
 from tilewright.manycore.plan import CorePlan
 from tilewright.manycore.state import COMPUTE
+from tilewright.report.verified import REFERENCES, failure_json, proof_line
 from tilewright.schedule.timeline import IdleReason, timeline
 from tilewright.units import format_bytes, noun
 
@@ -45,8 +46,9 @@ class MemoryUse:
 
 
 def core_uses(plan: CorePlan) -> list[CoreUse]:
-    """Busy and idle time of every core, read off the placed program."""
+    """Busy and idle time of every core within the latency, read off the placed program."""
     placed, machine = plan.lowered.placed, plan.lowered.machine
+    after = placed.schedule.makespan - plan.best.latency  # a final write that does not count
     told = timeline(placed.problem, placed.schedule)
     names = [*(engine.core for engine in machine.engines), *(link.name for link in machine.links)]
     found: list[CoreUse] = []
@@ -54,11 +56,11 @@ def core_uses(plan: CorePlan) -> list[CoreUse]:
         use = told.engines[number]
         idle: dict[str, int] = {}
         for entry in use.idle:
-            why = "nothing left to do"
+            why, cycles = "nothing left to do", entry.cycles - after
             if entry.reason is not IdleReason.NOTHING and entry.waited_for is not None:
-                why = f"waiting for {names[entry.waited_for]}"
-            idle[why] = idle.get(why, 0) + entry.cycles
-        rows = tuple(sorted(idle.items(), key=lambda item: -item[1]))
+                why, cycles = f"waiting for {names[entry.waited_for]}", entry.cycles
+            idle[why] = idle.get(why, 0) + cycles
+        rows = tuple(sorted(((w, c) for w, c in idle.items() if c), key=lambda item: -item[1]))
         found.append(CoreUse(engine.core, use.busy, rows))
     return found
 
@@ -175,7 +177,11 @@ def summary(plan: CorePlan) -> dict[str, Any]:
         ],
         "verified": None
         if plan.verified is None
-        else {"max_rel_error": plan.verified.max_rel_error, "tasks_executed": plan.tasks},
+        else {
+            "max_rel_error": plan.verified.difference.max_rel_error,
+            "tasks_executed": plan.verified.tasks,
+        },
+        "failure": failure_json(plan.failure),
         "notes": list(plan.notes),
     }
 
@@ -216,13 +222,7 @@ def lines(plan: CorePlan) -> list[str]:
         if len(plan.alternatives) > 1:
             cycles = "does not fit" if other.latency is None else f"{other.latency:,} cycles"
             told.append(f"  {other.name}: {cycles}")
-    if plan.verified is None:
-        told.append("validated; not executed")
-    else:
-        told.append(
-            f"verified: {plan.tasks} tasks executed in their order at their addresses, largest "
-            f"difference to onnxruntime {plan.verified.max_rel_error:.1e} of the largest output"
-        )
+    told.append(proof_line(plan.verified, plan.failure, REFERENCES[False]))
     return told
 
 
@@ -233,7 +233,7 @@ def cores_table(plan: CorePlan) -> Table:
     for part, core in enumerate(plan.best.core_of):
         name = core_name(plan.fabric, core)
         layers.setdefault(name, []).append(plan.tiles.part_name(part))
-    total = max(1, plan.lowered.placed.schedule.makespan)
+    total = max(1, plan.best.latency)
     for use in core_uses(plan):
         names = layers.get(use.name, [])
         shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tilewright.errors import VerificationError
-from tilewright.execute.compare import Comparison, compare, compared
+from tilewright.execute.compare import compare, compared
 from tilewright.execute.runtime import run
 from tilewright.execute.vm import Executed, VirtualMachine
 from tilewright.frontend.save import save_onnx
@@ -59,15 +59,9 @@ def prove(
         if not as_written.same:
             # Steps of a quantised network say more than the outputs that followed from them.
             worst = outcome if outcome.cause else as_written
-            return replace(planned, numbers=numbers, failure=_failure(worst))
+            return replace(planned, numbers=numbers, failure=Failure.of(worst))
         outcome = as_written
     return replace(planned, numbers=numbers, verified=Verified(outcome.difference, done.tasks))
-
-
-def _failure(found: Comparison) -> Failure:
-    return Failure(
-        found.fault, found.tensor, found.place, found.expected, found.actual, found.cause
-    )
 
 
 def validate(placed: Placed, machine: Machine) -> None:

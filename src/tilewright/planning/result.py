@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.execute.compare import Difference
+from tilewright.execute.compare import Comparison, Difference
 from tilewright.graph.graph import Array, Graph
 from tilewright.legalise import LegalStep
 from tilewright.machine.machine import Machine
@@ -52,6 +52,13 @@ class Failure:
     expected: float | None = None
     actual: float | None = None
     cause: str = ""
+
+    @classmethod
+    def of(cls, found: Comparison) -> "Failure":
+        """What a comparison that failed says."""
+        return cls(
+            found.fault, found.tensor, found.place, found.expected, found.actual, found.cause
+        )
 
     def told(self) -> str:
         """The failure in a line."""

@@ -15,7 +15,10 @@ from tilewright.report.verified import mark
 
 def write_trace(planned: Planned, path: Path) -> None:
     """Write the trace, one event a line."""
-    events = [*_tracks(planned.machine, mark(planned)), *_tasks(planned.placed, planned.machine)]
+    events = [
+        *_tracks(planned.machine, mark(planned.failure)),
+        *_tasks(planned.placed, planned.machine),
+    ]
     lines = ",\n".join(map(json.JSONEncoder(separators=(",", ":")).encode, events))
     try:
         path.write_text(f'{{"displayTimeUnit":"ns","traceEvents":[\n{lines}\n]}}\n')

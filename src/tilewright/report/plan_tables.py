@@ -9,7 +9,7 @@ from tilewright.planning import Planned
 from tilewright.program.account import added_cycles, counted
 from tilewright.program.program import Compute, Transfer
 from tilewright.report.html.groups import group_sums
-from tilewright.report.verified import mark
+from tilewright.report.verified import titled
 from tilewright.tables import Cell, Table
 
 LAYERS = (
@@ -66,7 +66,7 @@ def layers_table(planned: Planned) -> Table:
                 BYTES_ALONE if costed_by_bytes(planned.graph, node) else "",
             )
         )
-    return Table(f"layers of {_name(planned)}", tuple(LAYERS.split()), tuple(rows))
+    return Table(f"layers of {titled(planned)}", tuple(LAYERS.split()), tuple(rows))
 
 
 def groups_table(planned: Planned) -> Table:
@@ -99,11 +99,7 @@ def groups_table(planned: Planned) -> Table:
                 BYTES_ALONE if any(costed_by_bytes(graph, node) for node in nodes) else "",
             )
         )
-    return Table(f"groups of {_name(planned)}", tuple(GROUPS.split()), tuple(rows))
-
-
-def _name(planned: Planned) -> str:
-    return f"{planned.plan.model} on {planned.machine.name}{mark(planned)}"
+    return Table(f"groups of {titled(planned)}", tuple(GROUPS.split()), tuple(rows))
 
 
 def _layers(planned: Planned) -> dict[str, _Layer]:

@@ -4,17 +4,13 @@ import them to draw)."""
 
 from pathlib import Path
 
-from matplotlib import colormaps
-from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
 from tilewright.errors import OutputError
 from tilewright.planning import Planned
-from tilewright.program.place import Placed
 from tilewright.report.ablated import published, times_of
-from tilewright.report.verified import mark
+from tilewright.report.verified import titled
 from tilewright.shrinking import ShrinkResult
-from tilewright.units import format_bytes
 
 
 def plot_memory(result: ShrinkResult, title: str, path: Path) -> None:
@@ -33,56 +29,6 @@ def plot_memory(result: ShrinkResult, title: str, path: Path) -> None:
     axes.set_ylim(bottom=0)
     axes.legend()
     save_figure(figure, path)
-
-
-_MOST_MEMORIES = 9  # of a machine with many cores, the first ones
-_NEAR = 3  # times the peak: a capacity up to there is drawn to scale
-
-
-def plot_memory_map(planned: Planned, path: Path) -> None:
-    """Every buffer of every memory as a rectangle: addresses over time, as a PNG."""
-    placed, machine = planned.placed, planned.machine
-    memories = [machine.memory(name) for name, _ in placed.peaks][:_MOST_MEMORIES]
-    peaks = dict(placed.peaks)
-    height = 1.2 + 4.2 * len(memories)
-    figure = Figure(figsize=(16, height))
-    rows = figure.subplots(len(memories), 1, sharex=True, squeeze=False)
-    total = max(1, placed.schedule.makespan)
-    to_ms = machine.seconds(1) * 1e3
-    lifetimes = _lifetimes(placed)
-    for axes, memory in zip(rows[:, 0], memories, strict=True):
-        scale, unit = (1e6, "MB") if peaks[memory.name] >= 1e6 else (1e3, "kB")
-        top = max(1, peaks[memory.name]) / scale
-        boxes = []
-        for number, (start, stop, group) in lifetimes.items():
-            buffer = placed.program.buffers[number]
-            if buffer.memory != memory.name:
-                continue
-            left, width = start * to_ms, max(1, stop - start) * to_ms
-            low, tall = placed.address[number] / scale, buffer.size / scale
-            boxes.append(((left, low, width, tall), group, buffer.value or buffer.name))
-        limit = memory.usable / scale
-        near = limit <= _NEAR * top
-        room = max(top, limit) * 1.06 if near else top * 1.12
-        _draw_boxes(axes, boxes, total * to_ms, room)
-        axes.set_ylim(0, room)
-        line = limit if near else room * 0.985
-        axes.axhline(line, color="crimson", linewidth=1.5, linestyle="-" if near else ":")
-        axes.set_title(
-            f"{memory.name}: peak {format_bytes(peaks[memory.name])} of "
-            f"{format_bytes(memory.usable)} usable"
-            + (" (red line)" if near else " (far above: dotted red line)"),
-            loc="left",
-            fontsize=12,
-        )
-        axes.set_ylabel(f"address, {unit}")
-        axes.set_xlim(0, total * to_ms)
-        axes.grid(alpha=0.25)
-    rows[-1, 0].set_xlabel("time, ms; one colour per group of the plan")
-    title = f"{planned.plan.model} on {machine.name}{mark(planned)}: buffers in memory over time"
-    figure.suptitle(title, fontsize=14, y=1 - 0.25 / height)
-    figure.subplots_adjust(0.055, 0.55 / height, 0.985, 1 - 0.85 / height, hspace=0.16)
-    _write(figure, path, dpi=100)
 
 
 def plot_ablation(planned: Planned, path: Path) -> None:
@@ -105,8 +51,7 @@ def plot_ablation(planned: Planned, path: Path) -> None:
         axes.legend(fontsize=9)
     axes.set_xticks(places, [step.name for step in ablation.steps])
     axes.set_ylabel("latency, ms")
-    name = f"{planned.plan.model} on {planned.machine.name}{mark(planned)}"
-    axes.set_title(f"{name}: what each technique buys")
+    axes.set_title(f"{titled(planned)}: what each technique buys")
     axes.margins(y=0.12)
     save_figure(figure, path)
 
@@ -114,40 +59,7 @@ def plot_ablation(planned: Planned, path: Path) -> None:
 def save_figure(figure: Figure, path: Path) -> None:
     """Write a picture as PNG."""
     figure.tight_layout()
-    _write(figure, path, dpi=110)
-
-
-def _write(figure: Figure, path: Path, dpi: int) -> None:
     try:
-        figure.savefig(path, dpi=dpi, metadata={"Software": "tilewright"})
+        figure.savefig(path, dpi=110, metadata={"Software": "tilewright"})
     except (OSError, ValueError) as error:
         raise OutputError(f"cannot write '{path}': {error}") from None
-
-
-def _lifetimes(placed: Placed) -> dict[int, tuple[int, int, int]]:
-    """For every buffer: the cycle of its first use, the one after its last, and the group of its
-    first user. What the network brings or takes away is there from beginning to end."""
-    found: dict[int, tuple[int, int, int]] = {}
-    starts, ends = placed.schedule.start.tolist(), placed.schedule.end.tolist()
-    for number, task in enumerate(placed.program.tasks):
-        for view in (*task.reads, *task.writes):
-            start, stop, group = found.get(view.buffer, (starts[number], 0, task.group))
-            found[view.buffer] = (min(start, starts[number]), max(stop, ends[number]), group)
-    program = placed.program
-    for _, view in (*program.inputs, *program.constants, *program.outputs):
-        group = found.get(view.buffer, (0, 0, 0))[2]
-        found[view.buffer] = (0, placed.schedule.makespan, group)
-    return found
-
-
-def _draw_boxes(axes, boxes, width: float, height: float) -> None:
-    """Rectangles in one collection; names where there is room for them."""
-    colours = [colormaps["tab20"](i) for i in range(20)]
-    corners = [[(x, y), (x + w, y), (x + w, y + h), (x, y + h)] for (x, y, w, h), _, _ in boxes]
-    faces = [colours[group % len(colours)] for _, group, _ in boxes]
-    axes.add_collection(
-        PolyCollection(corners, facecolors=faces, edgecolors="black", linewidths=0.3, alpha=0.85)
-    )
-    for (x, y, w, h), _, name in boxes:
-        if w > 0.011 * len(name) * width * 0.6 and h > 0.045 * height:
-            axes.text(x + w / 2, y + h / 2, name, ha="center", va="center", fontsize=8)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
-from tilewright.planning import Failure, Planned
+from tilewright.planning import Failure, Planned, Verified
 from tilewright.units import noun
 
 UNVERIFIED = "UNVERIFIED"  # how outputs mark a run that gave other numbers than the original
@@ -16,22 +16,31 @@ REFERENCES = {
 
 def verified_line(planned: Planned) -> str:
     """Whether the plan was executed, and how well it did."""
-    verified = planned.verified
-    if planned.failure is not None:
-        return f"{UNVERIFIED}: {planned.failure.told()}"
+    return proof_line(planned.verified, planned.failure, REFERENCES[as_written(planned)])
+
+
+def proof_line(verified: Verified | None, failure: Failure | None, reference: str) -> str:
+    """The same of any execution, compared with what `reference` gave."""
+    if failure is not None:
+        return f"{UNVERIFIED}: {failure.told()}"
     if verified is None:
         return "not executed (--no-verify); validated only"
     return (
         f"verified: {verified.tasks} {noun(verified.tasks, 'task')} executed at "
         f"{noun(verified.tasks, 'its address', 'their addresses')}; largest difference "
         f"{verified.difference.max_rel_error:.1e} of the largest output, "
-        f"compared with {REFERENCES[as_written(planned)]}"
+        f"compared with {reference}"
     )
 
 
-def mark(planned: Planned) -> str:
+def mark(failure: Failure | None) -> str:
     """What stands beside the name of a run: nothing, or that its numbers are wrong."""
-    return "" if planned.failure is None else f" ({UNVERIFIED})"
+    return "" if failure is None else f" ({UNVERIFIED})"
+
+
+def titled(planned: Planned) -> str:
+    """What a plan is called: its network, its machine, and whether its numbers are wrong."""
+    return f"{planned.plan.model} on {planned.machine.name}{mark(planned.failure)}"
 
 
 def failure_json(failure: Failure | None) -> dict[str, Any] | None:

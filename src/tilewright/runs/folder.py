@@ -11,6 +11,7 @@ from tilewright.plan.plan import plan_text
 from tilewright.planning import Planned
 from tilewright.program.text import program_text
 from tilewright.report.html import write_report
+from tilewright.report.memory_map import plot_memory_map
 from tilewright.report.perfetto import write_trace
 from tilewright.report.plan_summary import summary_json
 from tilewright.report.told import cheap_boundaries, told
@@ -58,8 +59,6 @@ def write_run(
     The report has reasons for a few boundaries of a search's plan; if `explained`, for those of the
     largest tensors, as many as `tilewright explain` tries.
     """
-    from tilewright.report.plots import plot_ablation, plot_memory_map
-
     target = folder.absolute()
     story = told(planned, _explanation(planned, explained, tell))
     tell("writing files")
@@ -78,6 +77,8 @@ def write_run(
             write_trace(planned, draft / "schedule.json")
             plot_memory_map(planned, draft / "memory.png")
             if planned.ablation is not None:
+                from tilewright.report.plots import plot_ablation
+
                 plot_ablation(planned, draft / "ablation.png")
             write_report(planned, draft / "report.html", story, planned.graph)
             save_run(planned, draft)

@@ -16,9 +16,10 @@ from tilewright.machine.load import load_machine
 from tilewright.planning import prepared
 from tilewright.program.constants import channels_of, immediate, packs_of
 from tilewright.program.layout import part
+from tilewright.search.candidates.estimates import Estimate
 from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.tile_costs import Dims
-from tilewright.search.candidates.tiles import USABLE_SHARE, Estimate, Tiler
+from tilewright.search.candidates.tiles import USABLE_SHARE, Tiler
 from tilewright.tiling.cutting import cut_ops
 from tilewright.tiling.grid import Cut, Split
 from tilewright.tiling.group import GroupTiles, TiledOp

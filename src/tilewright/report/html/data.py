@@ -69,7 +69,7 @@ def _head(planned: Planned, story: Story) -> dict[str, Any]:
         "legalised": [[s.node, s.limit, s.outcome, s.what] for s in planned.legalisation],
         "verified": verified is not None,
         "failed": planned.failure is not None,
-        "mark": mark(planned),
+        "mark": mark(planned.failure),
         "warnings": list(planned.warnings),
         "verified_line": verified_line(planned),
         "baseline": None

@@ -10,9 +10,10 @@ from tilewright.errors import TilewrightError
 from tilewright.graph.ops import runs_whole
 from tilewright.plan.plan import GroupPlan, Place, Plan
 from tilewright.program.metrics import Objective, Prices, prices_of
+from tilewright.search.candidates.estimates import Estimate
 from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.sections import Section, Sections
-from tilewright.search.candidates.tiles import USABLE_SHARE, Estimate, Tiler
+from tilewright.search.candidates.tiles import USABLE_SHARE, Tiler
 from tilewright.units import format_bytes
 
 SMALL = 4  # units; larger groups whose values all fit need not be tried tile by tile
@@ -113,7 +114,8 @@ class Candidates:
             unit = self.network.units[number]
             ops = self.network.ops(number)
             exported = self.tiler.exported(unit.nodes)
-            options = self.tiler.options(ops, exported, frozenset())
+            fastest = self.objective not in (Objective.TRAFFIC, Objective.MEMORY)
+            options = self.tiler.options(ops, exported, frozenset(), fastest=fastest)
             options = [o for o in options if not o.replicated]
             if self.objective is Objective.TRAFFIC:
                 options.sort(key=lambda o: (o.traffic, o.cycles))

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from math import prod
 
 from tilewright.errors import TilingError
-from tilewright.search.candidates.tiles import USABLE_SHARE, Estimate, Tiler
+from tilewright.search.candidates.estimates import Estimate
+from tilewright.search.candidates.tiles import USABLE_SHARE, Tiler
 from tilewright.tiling.cutting import cut_ops
 from tilewright.tiling.grid import Split
 from tilewright.tiling.group import TiledOp

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from tilewright.geometry.box import Box
 from tilewright.graph.ops.spec import is_given
 from tilewright.plan.plan import Place
+from tilewright.search.candidates.estimates import Estimate
 from tilewright.search.candidates.network import Network
-from tilewright.search.candidates.tiles import USABLE_SHARE, Estimate, Tiler
+from tilewright.search.candidates.tiles import USABLE_SHARE, Tiler
 from tilewright.tiling.cutting import cut_ops
 from tilewright.tiling.grid import Split
 

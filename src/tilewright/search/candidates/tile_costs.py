@@ -1,7 +1,10 @@
 """What tiles of nodes and parts of values cost, remembered by what these look like: repeated blocks
 of a network are worked out once."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
 
 from tilewright.cost.base import Copy, Workload
 from tilewright.cost.dma import moved_bytes, start_cycles
@@ -32,19 +35,29 @@ class CopyCost:
     held: int
 
 
-@dataclass(slots=True)
-class NodeTile:
-    """A tile of a node. `reads` are regions by output, then by data input; `constants` are copies
-    with the output axes that drive them; `sizes` are elements of each output: of all, of the
-    tile's."""
+class Run(NamedTuple):
+    """What the best engine of a core takes for a tile."""
 
     kind: str
     cycles: int
     energy: float
+
+
+@dataclass
+class NodeTile:
+    """A tile of a node. `reads` are regions by output, then by data input; `constants` are copies
+    with the output axes that drive them; `sizes` are elements of each output: of all, of the
+    tile's. None of `ran` where there is nothing to compute."""
+
     sizes: tuple[tuple[int, int], ...]
     reads: tuple[tuple[Spans, ...] | None, ...]
     constants: tuple[tuple[tuple[int, ...], CopyCost], ...]
-    empty: bool
+    ran: Callable[[], Run] | None
+
+    @cached_property
+    def run(self) -> Run | None:
+        """Worked out when it is asked for: copies alone rule most tiles out."""
+        return None if self.ran is None else self.ran()
 
 
 class Value:
@@ -128,7 +141,7 @@ class TileCosts:
         self._value_costs: dict[object, Value] = {}
         self._nodes: dict[str, Node] = {}
         self._node_costs: dict[object, Node] = {}
-        self._costs: dict[Workload, tuple[str, int, float]] = {}
+        self._costs: dict[Workload, Run] = {}
         self._packs = packs_of(network.graph, network.layouts)
         self._lying: dict[str, View] = {}
 
@@ -201,16 +214,15 @@ class TileCosts:
         start = (start_cycles(copy, self.link, self.route) + self.latency) / self.queues
         return start + moved_bytes(copy, self.route) / self.rate
 
-    def cost(self, work: Workload) -> tuple[str, int, float]:
-        """Engine kind, cycles and energy of work, in the shape of its positions that suits the
-        engine best."""
+    def cost(self, work: Workload) -> Run:
+        """What work takes in the shape of its positions that suits the engine best."""
         known = self._costs.get(work)
         if known is None:
             engine, cost = self.network.models.best(self.machine.cores[0], work)
             if self.reshapes:
                 model = self.network.models.model(engine)
                 cost = model.cost(model.seen(work))
-            known = self._costs[work] = (engine.kind, cost.cycles, cost.energy_pj)
+            known = self._costs[work] = Run(engine.kind, cost.cycles, cost.energy_pj)
         return known
 
     def tile(self, node: Node, outputs: tuple[Spans | None, ...]) -> NodeTile:
@@ -229,13 +241,17 @@ class TileCosts:
             for access, spans in zip(tiled.access, outputs, strict=True)
         )
         if all(box is None for box in boxes):
-            return NodeTile("", 0, 0.0, (), reads, (), empty=True)
+            return NodeTile((), reads, (), None)
         tile = Tile(tuple(boxes), reaches_of(tiled, boxes))
-        work = workload_of(tiled.spec, tiled.op, tile, self.network.dtype, tiled.access[0])
         sizes = tuple(
             (tiled.op.result(k).size, box.size) for k, box in enumerate(boxes) if box is not None
         )
-        return NodeTile(*self.cost(work), sizes, reads, self._constants(tiled, tile), empty=False)
+
+        def ran() -> Run:
+            dtype = self.network.dtype
+            return self.cost(workload_of(tiled.spec, tiled.op, tile, dtype, tiled.access[0]))
+
+        return NodeTile(sizes, reads, self._constants(tiled, tile), ran)
 
     @staticmethod
     def _reads(node: Node, access: Access, spans: Spans) -> tuple[Spans, ...]:

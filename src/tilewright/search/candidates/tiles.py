@@ -4,14 +4,13 @@ An estimate orders choices; it is never reported. The truth is the simulator's.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 
 from tilewright.geometry.access import Shifted
 from tilewright.graph.ops.spec import channel_axis
-from tilewright.plan.plan import GroupPlan
+from tilewright.search.candidates.estimates import Copied, Estimate, Side, Slow, work_of
 from tilewright.search.candidates.network import Network
-from tilewright.search.candidates.probe import Cutting, Probe, Region
+from tilewright.search.candidates.probe import Cutting, Probe
 from tilewright.search.candidates.tile_costs import CopyCost, Dims, TileCosts
 from tilewright.tiling.grid import Split
 from tilewright.tiling.group import TiledOp, exports
@@ -25,64 +24,6 @@ LEAST_TURNS = 8
 AFTER_FIRST_FIT = 3  # cuts of a fused group that are tried from the first that fits on
 LITTLE_HALO = 0.1  # a group that recomputes less need not be cut along two axes
 MOST_HALO = 0.9  # an axis along which most is recomputed does not really cut the group
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A way to run a group. Cycles of one core's engines and of the way to the main memory;
-    `fill` is what nothing hides; bytes that one core's scratchpad holds beside resident tensors,
-    and the `least` of them if nothing overlaps; bytes from and to the main memory."""
-
-    splits: tuple[Split, ...]
-    core_split: int | None
-    replicated: bool
-    compute: float
-    dma: float
-    fill: float
-    bytes: int
-    least: int
-    traffic: int
-    energy: float
-    halo: float  # share of the compute time that computes what another tile has
-
-    @property
-    def cycles(self) -> float:
-        """When all engines overlap as far as they can."""
-        return max(self.compute, self.dma) + self.fill
-
-    @property
-    def amid(self) -> tuple[float, int]:
-        """What it takes between units that keep their values, whose time hides half of the loads:
-        cycles, then bytes."""
-        return max(self.compute, self.dma / 2), self.bytes
-
-    @property
-    def axis(self) -> int | None:
-        """The axis that is divided among the cores."""
-        return None if self.core_split is None else self.splits[self.core_split].axis
-
-    def plan(self, nodes: tuple[str, ...]) -> GroupPlan:
-        """As a decision for these nodes."""
-        return GroupPlan(nodes, self.splits, self.core_split, replicated=self.replicated)
-
-
-@dataclass(frozen=True, slots=True)
-class _Slow:
-    """Loads that serve several tiles in a row: cycles in all, and bytes of one of each."""
-
-    cycles: float = 0.0
-    held: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Side:
-    """Cycles and bytes of what a tile loads, or stores."""
-
-    cycles: float = 0.0
-    first: float = 0.0
-    bytes: float = 0.0
-    held: int = 0
-    slow: _Slow = _Slow()
 
 
 class Tiler:
@@ -106,7 +47,8 @@ class Tiler:
             None if kind is None else tuple((0, extent) for extent in kind.shape)
             for kind in tiled.op.outputs
         )
-        return self.costs.tile(self.costs.node(tiled), whole).kind
+        run = self.costs.tile(self.costs.node(tiled), whole).run
+        return "" if run is None else run.kind
 
     def estimate(
         self,
@@ -132,37 +74,50 @@ class Tiler:
         resident: frozenset[str] = frozenset(),
     ) -> Estimate | None:
         """As `estimate`, for a group that is cut in several ways."""
+        copied = self._copied(probe, splits, core_split, resident)
+        return None if copied is None else self._computed(copied, replicated)
+
+    def _copied(
+        self,
+        probe: Probe,
+        splits: tuple[Split, ...],
+        core_split: int | None,
+        resident: frozenset[str],
+    ) -> Copied | None:
+        """What a way to cut a group loads, stores and holds."""
         cut = probe.cut(splits)
         if cut is None:
             return None
         tiles = prod([split.parts for split in splits])
         cores = self.cores if core_split is not None else 1
-        turns = -(-tiles // cores)
-        matrix, vector, energy, useful = _work(cut, tiles, turns)
-        both, least = matrix + vector, min(matrix, vector)
         load, store = self._loads(cut, splits, core_split, resident), self._stores(cut, resident)
-        inner = cut.inner()
+        return Copied(cut, splits, core_split, tiles, cores, load, store, cut.inner())
+
+    def _computed(self, copied: Copied, replicated: bool = False) -> Estimate:
+        """With what computing takes."""
+        tiles, turns, load, store = copied.tiles, copied.turns, copied.load, copied.store
+        matrix, vector, energy, useful = work_of(copied.cut, tiles, turns)
+        both, least = matrix + vector, min(matrix, vector)
         overlapped = least if turns > 1 and self.pipelines else 0.0
-        double = 2 if turns > 1 else 1
-        held = double * (load.held + store.held) + inner * (2 if overlapped else 1)
+        held = copied.held(overlapped > 0)
         fill = load.first + store.cycles + (0.0 if turns > 1 else min(both, load.first))
         if held > self.usable * USABLE_SHARE and load.slow.held and turns > 1:
             # What stays for many tiles need not be there twice; the next then has to be waited for.
             held -= load.slow.held
-            fill += load.slow.cycles / cores
+            fill += load.slow.cycles / copied.cores
         compute = turns * (both - overlapped) + overlapped
         if replicated:
             energy *= self.cores
         traffic = load.bytes + store.bytes * tiles
         return Estimate(
-            splits,
-            core_split,
+            copied.splits,
+            copied.core_split,
             replicated,
             compute,
-            load.cycles + store.cycles * tiles,
+            copied.cycles,
             fill,
             held,
-            min(held, load.held + store.held + inner),
+            min(held, load.held + store.held + copied.inner),
             int(traffic),
             energy + traffic * self.main_pj,
             1.0 - useful / both if both else 0.0,
@@ -174,7 +129,7 @@ class Tiler:
         splits: tuple[Split, ...],
         core_split: int | None,
         resident: frozenset[str],
-    ) -> _Side:
+    ) -> Side:
         """All loads of a group: data by tile, constants as often as what cuts them moves on."""
         probe, costs = cut.probe, self.costs
         rows: list[tuple[CopyCost, Dims]] = []
@@ -205,7 +160,7 @@ class Tiler:
             if len(splits) - 1 not in dims:
                 waited += copy.cycles * times
                 slow += copy.held
-        return _Side(cycles, first, moved, held, _Slow(waited, slow))
+        return Side(cycles, first, moved, held, Slow(waited, slow))
 
     def _times(self, dims: Dims, splits: tuple[Split, ...], core_split: int | None) -> float:
         """How often something is loaded, by all cores together, that these dimensions drive."""
@@ -218,7 +173,7 @@ class Tiler:
             return times / self.cores if apart else times
         return times if apart else times * self.cores
 
-    def _stores(self, cut: Cutting, resident: frozenset[str]) -> _Side:
+    def _stores(self, cut: Cutting, resident: frozenset[str]) -> Side:
         probe = cut.probe
         cycles = moved = 0.0
         held = 0
@@ -232,7 +187,7 @@ class Tiler:
             cycles += copy.cycles
             moved += copy.bytes
             held += self.costs.copy(value, needed[1]).held
-        return _Side(cycles, cycles, moved, held)
+        return Side(cycles, cycles, moved, held)
 
     def choices(self, ops: tuple[TiledOp, ...]) -> Iterator[tuple[tuple[Split, ...], int | None]]:
         """Ways to cut a single unit: none, one axis, or output channels and one other."""
@@ -283,23 +238,34 @@ class Tiler:
         return [n * cores for n in parts if 1 < n * cores <= extent]
 
     def options(
-        self, ops: tuple[TiledOp, ...], exported: dict[str, bool], resident: frozenset[str]
+        self,
+        ops: tuple[TiledOp, ...],
+        exported: dict[str, bool],
+        resident: frozenset[str],
+        *,
+        fastest: bool = False,
     ) -> list[Estimate]:
         """Estimates of ways to cut a single unit, the best first, fine ones left out where
-        coarse ones are small enough."""
+        coarse ones are small enough. Where only the `fastest` that fits counts, those whose copies
+        alone take longer are left out."""
         found: list[Estimate] = []
         probe = Probe(self.costs, ops, exported)
         done: set[tuple[tuple[int, ...], tuple[int, ...]]] = set()
+        most = inf
         for splits, core_split in self.choices(ops):
             line = (tuple(s.axis for s in splits), tuple(s.parts for s in splits[:-1]))
             if line in done:
                 continue
-            estimate = self.probed(probe, splits, core_split, resident=resident)
-            if estimate is None:
+            copied = self._copied(probe, splits, core_split, resident)
+            if copied is None:
                 continue
-            found.append(estimate)
-            turns = prod(s.parts for s in splits) // (self.cores if core_split is not None else 1)
-            if estimate.bytes * FINE_ENOUGH < self.usable and turns >= LEAST_TURNS:
+            held = copied.held(overlapped=False)
+            if copied.least <= most:
+                found.append(estimate := self._computed(copied))
+                held = estimate.bytes
+                if fastest and held <= self.usable * USABLE_SHARE:
+                    most = min(most, estimate.cycles)
+            if held * FINE_ENOUGH < self.usable and copied.tiles // copied.cores >= LEAST_TURNS:
                 done.add(line)
         if self.cores > 1:
             whole = self.probed(probe, (), None, replicated=True, resident=resident)
@@ -327,11 +293,12 @@ class Tiler:
         if self.cores == 1:
             search.tried((), None)
         axes: list[int] = []
+        numbers = PARTS if crossed else self.parts
         joined = _joined_axes(ops)
         for axis, extent in enumerate(extents):
             if axis in joined:
                 continue  # tiles hold different inputs: none stands for the others
-            parts = self._parts(extent, self.parts, self.cores)
+            parts = self._parts(extent, numbers, self.cores)
             if parts and search.along((), axis, parts, core_split=0):
                 axes.append(axis)
         if search.found and search.sorted()[0].halo < LITTLE_HALO and not crossed:
@@ -339,7 +306,7 @@ class Tiler:
         for outer in axes:
             for parts in self._parts(extents[outer], (1, 4), self.cores):
                 for inner in axes:
-                    others = self._parts(extents[inner], self.parts, 1)
+                    others = self._parts(extents[inner], numbers, 1)
                     if inner != outer and others:
                         search.along((Split(outer, parts),), inner, others, core_split=0)
         return search.sorted()
@@ -398,28 +365,3 @@ class _Fused:
     def sorted(self) -> list[Estimate]:
         """The best first."""
         return sorted(dict.fromkeys(self.found), key=lambda e: (e.cycles, e.traffic, e.bytes))
-
-
-def _work(cut: Cutting, tiles: int, turns: int) -> tuple[float, float, float, float]:
-    """Cycles of a tile on matrix and vector engines, energy of all tiles, and the tile's cycles
-    that no other tile repeats."""
-    matrix = vector = energy = useful = 0.0
-    probe = cut.probe
-    for node, outputs, tile in zip(probe.nodes, probe.outputs, cut.tiles, strict=True):
-        if tile.empty:
-            continue
-        cycles = 0 if node.folds and matrix else tile.cycles
-        once = tiles > 1 and not any(_driven(cut.needs[value]) for value in outputs)
-        times = 1 / turns if once else 1.0
-        if tile.kind == "matrix":
-            matrix += cycles * times
-        else:
-            vector += cycles * times
-        energy += tile.energy * tiles * times
-        share = min([size / max(1, part * tiles) for size, part in tile.sizes], default=1.0)
-        useful += cycles * times * min(1.0, share)
-    return matrix, vector, energy, useful
-
-
-def _driven(region: Region | None) -> bool:
-    return region is not None and any(dim is not None for dim in region[0])

@@ -10,9 +10,10 @@ from tilewright.graph.graph import Graph
 from tilewright.plan.order import order_with
 from tilewright.plan.plan import Place, Plan
 from tilewright.program.metrics import Metrics, Objective, score
+from tilewright.search.candidates.estimates import Estimate
 from tilewright.search.candidates.forced import forced_cuts
 from tilewright.search.candidates.network import Network
-from tilewright.search.candidates.tiles import Estimate, Tiler
+from tilewright.search.candidates.tiles import Tiler
 from tilewright.tiling.group import exports, typed_group
 
 TIE = 0.005  # plans within half a percent of the best are no gain unless they move fewer bytes

@@ -12,9 +12,10 @@ from tilewright.errors import TilewrightError
 from tilewright.graph.ops.spec import channel_axis
 from tilewright.plan.plan import GroupPlan, Place
 from tilewright.program.signature import Signatures
+from tilewright.search.candidates.estimates import Estimate
 from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.probe import Probe
-from tilewright.search.candidates.tiles import Estimate, Tiler
+from tilewright.search.candidates.tiles import Tiler
 from tilewright.tiling.grid import Halo, Split
 from tilewright.tiling.group import exports, typed_group
 

@@ -1,0 +1,66 @@
+"""Tiles of an operator or of a run of operators."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from tilewright.report.tiles import tiles_json
+from tilewright.report.tiles_on import OnMachine
+from tilewright.tables import Cell, Shown, Table
+from tilewright.tiling.group import GroupTiles
+from tilewright.units import format_bytes, noun
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Tiles(Shown):
+    """Every tile of an operator or of a fused run of operators; `machine` where one was given."""
+
+    group: GroupTiles
+    machine: OnMachine | None = None
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Tiles along every dimension of the grid."""
+        return self.group.counts
+
+    @property
+    def recompute_ratio(self) -> float:
+        """Extra work of the tiles over that of the uncut operators."""
+        return self.group.recompute_ratio
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """Everything, as `tilewright tile --json` prints it."""
+        return tiles_json(self.group, self.machine)
+
+    def headline(self) -> Sequence[str]:
+        """Operators, grid, recomputed share."""
+        group = self.group
+        names = [tiled.node.name for tiled in group.ops]
+        what = names[0] if len(names) == 1 else f"{names[0]} ... {names[-1]} ({len(names)})"
+        grid, count = " x ".join(map(str, group.counts)), prod(group.counts)
+        tiles = f"{grid} {noun(count, 'tile')}"
+        lines = [f"{what}: {tiles}; recomputed share {group.recompute_ratio:.1%}"]
+        if group.line_buffer_bytes:
+            lines.append(
+                f"line buffers kept between tiles: {format_bytes(group.line_buffer_bytes)}"
+            )
+        lines += [f"'{name}' is recomputed: its rows are not needed in order"
+                  for name in group.fallbacks]  # fmt: skip
+        return lines
+
+    def as_table(self) -> Table:
+        """One row per tile of every operator: the region it writes, what it reads, its padding."""
+        rows: list[tuple[Cell, ...]] = []
+        for tile in self.json["tiles"]:
+            read = "; ".join(f"{i['name']} {_region(i['region'])}" for i in tile["inputs"])
+            pads = [" ".join(map(str, i["pads"].values())) for i in tile["inputs"]]
+            row = (tile["node"], tile["op"], tile["index"], _region(tile["output"]), read)
+            rows.append((*row, "; ".join(pads)))
+        columns = ("node", "operator", "tile", "output", "inputs", "pads_top_bottom_left_right")
+        return Table("tiles", columns, tuple(rows))
+
+
+def _region(region: list[list[int]]) -> str:
+    return " x ".join(f"{start}-{stop}" for start, stop in region)
