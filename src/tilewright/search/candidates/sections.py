@@ -10,11 +10,12 @@ behind it, so the best section for each division of the last run is grown on.
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from math import prod
 
 from tilewright.geometry.box import Box
 from tilewright.graph.ops.spec import is_given
 from tilewright.plan.plan import Place
-from tilewright.search.candidates.estimates import Estimate
+from tilewright.search.candidates.estimates import EVERYWHERE, Division, Estimate
 from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.tiles import USABLE_SHARE, Tiler
 from tilewright.tiling.cutting import cut_ops
@@ -25,7 +26,6 @@ PRICE = (
     0.2  # of a byte that a unit takes, as a share of loading it: loads come early into free bytes
 )
 
-EVERYWHERE = -1  # in place of an axis: every core has all of it
 DIVISIONS = 3  # ways to divide the last run of a section that are grown on
 LONGEST = 5  # units of a run that is cut as one
 
@@ -33,15 +33,15 @@ LONGEST = 5  # units of a run that is cut as one
 Run = tuple[int, ...]
 """Units that are cut as one, in order."""
 
-Rows = dict[int | None, list[Estimate]]
-"""Ways to cut a run, by the axis that is divided among the cores."""
+Rows = dict[Division, list[Estimate]]
+"""Ways to cut a run, by how it is divided among the cores."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
     """Runs of units with their ways to run, and what that takes; `spent` is what sections are
-    compared by. `made` says along which axis a value is divided among the cores; `held` are bytes
-    per core of the values that are kept."""
+    compared by. `made` says how a value is divided among the cores; `held` are bytes per core of
+    the values that are kept."""
 
     mask: int
     spent: float
@@ -50,7 +50,7 @@ class Section:
     dma: float
     traffic: int
     energy: float
-    made: Mapping[str, int | None]
+    made: Mapping[str, Division]
     held: Mapping[str, int]
 
     @property
@@ -91,7 +91,7 @@ class Sections:
         self.usable = int(tiler.usable * USABLE_SHARE)
         self._known: dict[int, list[Section]] = {}
         self._options: dict[Hashable, Rows] = {}
-        self._needs: dict[tuple[Run, int | None], dict[str, int]] = {}
+        self._needs: dict[tuple[Run, Division], dict[str, int]] = {}
         self._ends: dict[Run, _Ends] = {}
         self._looks: dict[Run, Hashable] = {}
         self._sizes: dict[str, int] = {}
@@ -132,13 +132,13 @@ class Sections:
         first."""
         known = self._known.get(mask)
         if known is None:
-            best: dict[int | None, _Step] = {}
+            best: dict[Division, _Step] = {}
             for run in self._runs(mask):
                 before = mask & ~sum(1 << number for number in run)
                 starts = self._grown(before) if before else [_NOTHING]
                 self._longer(starts, run, best)
             steps = sorted(best.items(), key=lambda entry: entry[1].spent)[:DIVISIONS]
-            known = self._known[mask] = [self._with(step, axis) for axis, step in steps]
+            known = self._known[mask] = [self._with(step, divided) for divided, step in steps]
         return known
 
     def _runs(self, mask: int) -> Iterator[Run]:
@@ -177,32 +177,39 @@ class Sections:
         unit = self.network.units[number]
         return self.tiler.kind(self.network.ops(number)[0]) if unit.place is Place.CORES else ""
 
-    def _longer(self, sections: Sequence[Section], run: Run, best: dict[int | None, _Step]) -> None:
+    def _longer(self, sections: Sequence[Section], run: Run, best: dict[Division, _Step]) -> None:
         """Add sections with one more run to the best for each way to divide it."""
         ends = self._ends_of(run)
         for section in sections:
             kept = [name for name in ends.inputs if name in section.made]
             others = sum(size for name, size in section.held.items() if name not in kept)
-            for axis, row in self._options_of(run, ends, kept).items():
-                needs = self._needed(run, axis)
-                held = {name: max(section.held.get(name, 0), needs.get(name, 0)) for name in kept}
+            for divided, row in self._options_of(run, ends, kept).items():
+                needs = self._needed(run, divided)
+                held = {
+                    name: max(
+                        section.held.get(name, 0),
+                        needs.get(name, 0),
+                        self._hull(name, section.made[name], divided),
+                    )
+                    for name in kept
+                }
                 room = self.usable - others - sum(held.values())
                 for option in row:
                     made = {name: self._share(name, option) for name in ends.outputs}
                     if option.bytes + sum(made.values()) > room:
                         continue
                     passed = sum(
-                        self._passing(name, section.made[name], option, needs) for name in kept
+                        self._passing(name, section.made[name], divided, needs) for name in kept
                     )
                     spent = section.spent + max(option.compute + passed, option.dma / 2)
                     # What it takes, and what constants every core holds, leaves no bytes to fetch
                     # ahead.
                     spent += PRICE * option.bytes / self.tiler.rate
-                    if axis not in best or spent < best[axis].spent:
-                        best[axis] = _Step(run, spent, section, option, passed, held | made)
+                    if divided not in best or spent < best[divided].spent:
+                        best[divided] = _Step(run, spent, section, option, passed, held | made)
                     break
 
-    def _with(self, step: "_Step", divided: int | None) -> Section:
+    def _with(self, step: "_Step", divided: Division) -> Section:
         """A section with one more run."""
         section, option = step.section, step.option
         outputs = self._ends_of(step.run).outputs
@@ -255,21 +262,30 @@ class Sections:
             return whole
         return -(-whole // self.tiler.cores)
 
+    def _hull(self, name: str, made: Division, divided: Division) -> int:
+        """Bytes of a value that a core holds at least if it is made in one division and read in
+        another: a region is one box."""
+        if EVERYWHERE in (made, divided) or not made or not divided or made == divided:
+            return 0
+        shares, others = dict(made), dict(divided)
+        parts = prod(min(among, others.get(axis, 1)) for axis, among in shares.items())
+        return self._bytes(name) // parts
+
     def _passing(
-        self, name: str, made: int | None, option: Estimate, needs: Mapping[str, int]
+        self, name: str, made: Division, divided: Division, needs: Mapping[str, int]
     ) -> float:
-        """Cycles to pass a value from where it is to where a unit needs it."""
+        """Cycles to pass a value from where it is to where a run needs it."""
         cores = self.tiler.cores
         if cores == 1 or made == EVERYWHERE:
             return 0.0
         need, whole = needs.get(name, 0), self._bytes(name)
-        if self.pass_once and need >= whole and (option.axis is not None or option.replicated):
+        if self.pass_once and need >= whole and divided:
             moved = whole
-        elif made is None:
-            moved = 0 if option.axis is None and not option.replicated else (cores - 1) * need
-        elif option.axis == made:
+        elif not made:
+            moved = (cores - 1) * need if divided else 0
+        elif divided == made:
             moved = cores * max(0, need - whole // cores)
-        elif option.axis is None and not option.replicated:
+        elif not divided:
             moved = need * (cores - 1) // cores
         else:
             moved = cores * (need - need // cores)
@@ -289,7 +305,7 @@ class Sections:
             else:
                 options = self.tiler.fused(ops, exported, self.tiler.usable, resident)
             for option in sorted(options, key=lambda o: o.amid):
-                row = known.setdefault(EVERYWHERE if option.replicated else option.axis, [])
+                row = known.setdefault(option.division(self.tiler.cores), [])
                 # The best first; later ones only if they need fewer bytes.
                 if len(row) < OPTIONS and all(option.bytes < other.bytes for other in row):
                     row.append(option)
@@ -298,15 +314,14 @@ class Sections:
             self._options[key] = known
         return self._options[key]
 
-    def _needed(self, run: Run, axis: int | None) -> dict[str, int]:
-        """Bytes of each input that one core needs when the run is divided along an axis."""
-        key = (run, axis)
+    def _needed(self, run: Run, divided: Division) -> dict[str, int]:
+        """Bytes of each input that one core needs when the run is divided so."""
+        key = (run, divided)
         if key not in self._needs:
             ops = self.network.joined_ops(run)
             exported = self.tiler.exported(self.nodes(run))
-            cores = self.tiler.cores
-            divided = axis is not None and axis != EVERYWHERE and cores > 1
-            splits = (Split(axis, cores),) if divided and axis is not None else ()
+            apart = divided if divided != EVERYWHERE else ()
+            splits = tuple(Split(axis, cores) for axis, cores in apart if cores > 1)
             group = cut_ops(self.network.graph, ops, exported, splits, probe=True)
             zero = (0,) * len(splits)
             self._needs[key] = {
