@@ -3,13 +3,13 @@ memory; and how much of it can be cut."""
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from tilewright.accounting import Operator
-from tilewright.errors import ModelError
+from tilewright.errors import ModelError, ShapeError
 from tilewright.frontend import zoo
 from tilewright.frontend.idioms import Idiom, recognise
 from tilewright.frontend.load import load_data, load_onnx
@@ -18,9 +18,13 @@ from tilewright.graph.graph import Graph
 from tilewright.graph.ops import costed_by_bytes, macs_of, spec_of
 from tilewright.graph.types import FLOATS
 from tilewright.tables import Cell, Shown, Table
-from tilewright.units import format_bytes, format_count, noun
+from tilewright.units import format_bytes, format_count, noun, number_of
 
 Shapes = Mapping[str, tuple[int, ...]]
+"""The extents of inputs, or of dimensions by their names."""
+
+ShapesLike = Mapping[str, Sequence[int] | int]
+"""As people write them: a dimension's one extent needs no brackets."""
 BYTES_ALONE = "bytes alone"  # how tables mark operators of which nothing else is known
 
 
@@ -74,10 +78,40 @@ class Model(Shown):
         return seeded(self.graph, seed) if self.graph.weightless else self.graph
 
 
-def load_model(model: Any, shapes: Shapes | None = None, inputs: Any = None) -> Model:
+def read_shapes(given: object) -> Shapes | None:
+    """Shapes as a program gave them, or what they have to be."""
+    if given is None:
+        return None
+    expected = 'write {"input": (1, 3, 224, 224)}, or a dimension by its name, {"batch": 2}'
+    if not isinstance(given, Mapping):
+        raise ShapeError(f"shapes {given!r}: has to be a mapping; {expected}")
+    found: dict[str, tuple[int, ...]] = {}
+    for name, value in cast("Mapping[object, object]", given).items():
+        extents = tuple(cast("Sequence[object]", value)) if _listed(value) else (value,)
+        whole = [n for n in map(number_of, extents) if isinstance(n, int) and n > 0]
+        if not isinstance(name, str) or not whole or len(whole) < len(extents):
+            raise ShapeError(
+                f"shapes {{{name!r}: {value!r}}}: has to be one or several whole numbers from 1 "
+                f"on; {expected}"
+            )
+        found[name] = tuple(whole)
+    return found
+
+
+def _listed(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
+
+
+def load_model(model: Any, shapes: ShapesLike | None = None, inputs: Any = None) -> Model:
     """A model by file name (`net.onnx`; `-` is standard input), from the zoo (`resnet18`,
     `fsrcnn@1080x1920`), a torch module by what builds it (`package.module:build`, `file.py:build`);
     or in memory: an ONNX ModelProto, a torch module (with example `inputs`), a Graph, a Model."""
+    return _load(model, read_shapes(shapes), inputs)
+
+
+def _load(model: Any, shapes: Shapes | None, inputs: Any) -> Model:
+    if shapes and isinstance(model, Model | Graph):
+        raise ShapeError("shapes go to `load`: this model is loaded, and its dimensions are fixed")
     if isinstance(model, Model):
         return model
     if isinstance(model, Graph):
@@ -130,7 +164,7 @@ def load_torch(
     inputs: Any = None,
     *,
     name: str = "",
-    shapes: Shapes | None = None,
+    shapes: ShapesLike | None = None,
     graph: str = "auto",
     runnable: bool = False,
 ) -> Model:
@@ -153,8 +187,9 @@ def load_torch(
             "torch is not installed: `pip install tilewright[torch]` for PyTorch networks"
         ) from None
     given = find(module) if isinstance(module, str) else module
+    fixed = read_shapes(shapes)
     called = name or (module.rpartition(":")[2] if isinstance(module, str) else "network")
-    network, notes = network_of(given, name=called, inputs=inputs, shapes=shapes, graph=graph)
+    network, notes = network_of(given, name=called, inputs=inputs, shapes=fixed, graph=graph)
     if runnable and network.untranslated:
         raise ModelError(
             f"'{called}' calls torch operators that have no ONNX form here: "

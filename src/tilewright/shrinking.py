@@ -30,7 +30,7 @@ from tilewright.tiling.cutting import cut_group
 from tilewright.tiling.grid import AXES_BY_RANK
 from tilewright.tiling.group import GroupTiles
 from tilewright.tiling.rewrite import tile_graph
-from tilewright.units import format_bytes, parse_bytes
+from tilewright.units import format_bytes, number_of, parse_bytes
 from tilewright.version import __version__
 
 MEASURED_ROUNDS = 3  # so often a model that was measured above its budget is cut for less
@@ -165,6 +165,17 @@ def parse_budget(text: str) -> int | float | None:
     if not 0.0 < share < inf:
         raise TilewrightError(f"'{text}' is no memory budget: write 64MB, 60% or smallest")
     return share
+
+
+def read_budget(given: str | int | float) -> int | float | None:
+    """A budget as a program gave it: a text, whole bytes, or a share."""
+    if isinstance(given, str):
+        return parse_budget(given)
+    expected = 'write 64_000_000 (bytes), 0.6 (a share of today\'s), "64MB", "60%" or "smallest"'
+    budget = number_of(given)
+    if budget is None or budget <= 0 or (isinstance(budget, float) and budget > 1.0):
+        raise TilewrightError(f"{given!r} is no memory budget: {expected}")
+    return budget
 
 
 def shrink_model(

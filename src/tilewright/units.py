@@ -1,6 +1,8 @@
 """Quantities as people write them: bytes, bandwidths, frequencies and times, in and out."""
 
 import re
+from math import isfinite
+from numbers import Integral, Real
 
 from tilewright.errors import TilewrightError
 
@@ -84,6 +86,15 @@ def format_time(seconds: float) -> str:
         if abs(seconds) >= factor:
             return f"{seconds / factor:.3g} {unit}"
     return f"{seconds * 1e9:.3g} ns"
+
+
+def number_of(value: object) -> int | float | None:
+    """The number that a program gave, of numpy too; None where it is none that counts."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, Integral):
+        return int(value)
+    return float(value) if isinstance(value, Real) and isfinite(float(value)) else None
 
 
 def noun(count: int, one: str, many: str = "") -> str:

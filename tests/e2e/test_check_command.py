@@ -295,3 +295,51 @@ def test_all_faults_of_other_files_at_once(
     path.write_text(text)
     found = command("check", path, "--json").json["files"][0]["faults"]
     assert [(fault["line"], fault["key"]) for fault in found] == expected
+
+
+def test_a_plan_is_checked_for_its_network_all_faults_with_their_lines(command, tmp_path) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text(
+        "model: four_convs\nmachine: mcu\ndtype: int8\n"
+        "groups:\n"
+        "- nodes: [conv1]\n"
+        "- nodes: [conv2, conv9]\n"
+        "- nodes: [conv4]\n"
+        "- nodes: [conv3]\n"
+        "  splits: [{axis: 7, parts: 2}]\n"
+    )
+    alone = command("check", path)
+    assert alone.code == 0 and "not checked: nodes, tensors, cuts and room" in alone.out
+    outcome = command("check", path, "--model", "four_convs@16x16", "--json")
+    (result,) = outcome.json["files"]
+    assert outcome.code == 2
+    assert [(fault["line"], fault["text"]) for fault in result["faults"]] == [
+        (6, "groups[1] names 'conv9': no such node"),
+        (7, "groups[2] ('conv4') needs 'conv3', which groups[3] ('conv3') makes only later"),
+        (8, "groups[3] ('conv3'): output 'conv3' has no axis 7"),
+    ]
+    planned = command("plan", "four_convs@16x16", "--on", "mcu", "--plan", path)
+    assert f"{path}:6: groups[1] names" in planned.err and "--model MODEL)" in planned.err
+    path.write_text(path.read_text().replace(", conv9", "").replace("axis: 7", "axis: 2"))
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([*lines[:6], *lines[7:], lines[6]]))
+    sound = command("check", path, "--model", "four_convs@16x16")
+    assert sound.code == 0 and "not checked" not in sound.out
+
+
+MINIMAL = (ROOT / "examples" / "machines" / "1-minimal.yaml").read_text()
+
+
+def test_what_a_machine_file_may_have_meant(command, tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(MINIMAL.replace("\n  core:\n", "\n  core:\n    count: 2\n"))
+    assert "count 2 makes cores core0, core1, ...: write 'core*." in command("check", path).out
+    path.write_text(MINIMAL.replace("to: core.", "to: croe."))
+    assert "did you mean 'core." in command("check", path).out
+    path.write_text(MINIMAL.replace("kind: vector", "kind: matrix"))
+    assert "a matrix engine takes array or table" in command("check", path).out
+
+
+def test_energy_without_figures_is_no_estimate(command, tmp_path: Path) -> None:
+    shown = command("show", "machines", ROOT / "examples" / "machines" / "1-minimal.yaml").out
+    assert "energy not counted" in shown and "estimate" not in shown

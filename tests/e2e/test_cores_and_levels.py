@@ -3,10 +3,12 @@ cores: lowered, validated, executed."""
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from support.networks import residual, u_shape
 from tilewright import api
 from tilewright.execute.runtime import run
 from tilewright.execute.vm import VirtualMachine
@@ -17,7 +19,7 @@ from tilewright.frontend.weights import seeded, seeded_inputs
 from tilewright.graph.graph import Graph
 from tilewright.machine.load import load_machine
 from tilewright.machine.machine import Machine
-from tilewright.plan.plan import GroupPlan, Plan
+from tilewright.plan.plan import GroupPlan, Place, Plan, PlanError
 from tilewright.planning import plan_model
 from tilewright.program.faults import LoweringError
 from tilewright.program.lower import lowered
@@ -196,3 +198,42 @@ def test_the_search_passes_on_through_shared_memories_what_is_not_kept() -> None
     assert memory == "l2" and set(names) == {node.outputs[0] for node in graph.nodes[:2]}
     assert after.metrics.cycles < before.metrics.cycles
     assert after.metrics.dram_bytes < before.metrics.dram_bytes
+
+
+def test_a_view_cannot_lie_in_a_shared_memory_nor_what_it_is_made_of(tmp_path: Path) -> None:
+    """Refused with the line, where the program once read bytes that nothing had written."""
+    machine = load_machine("eight-core-l2")
+    model = api.load(seeded(u_shape()))
+    plain = api.plan(model, machine, layer_by_layer=True, verify=False).plan
+    (join,) = (group for group in plain.groups if "join" in group.nodes)
+    assert join.place is Place.VIEW
+    path = tmp_path / "plan.yaml"
+    for name in ("join", "up"):
+        path.write_text(str(replace(plain, shared=(("l2", (name,)),))))
+        line = 1 + path.read_text().splitlines().index(f"  l2: [{name}]")
+        why = f"plan.yaml:{line}: '{name}' cannot lie in l2: operators outside the cores use it"
+        with pytest.raises(PlanError, match=re.escape(why)):
+            api.plan(model, machine, plan=path, verify=False)
+
+
+def test_a_tensor_that_no_link_copies_within_its_scratchpad_is_refused(tmp_path: Path) -> None:
+    """Its own group reads it with a halo, and gives it on without: that takes a copy on the core,
+    which a machine need not be able to make."""
+    model = api.load(seeded(residual()))
+    splits = (Split(2, 2),)
+    first, rest = ("stem", "conv1", "relu1"), ("conv2", "add", "relu2")
+    plan = Plan(
+        "residual",
+        "mcu",
+        "int8",
+        (GroupPlan(first, splits), GroupPlan(rest, splits)),
+        resident=("relu1", "stem"),
+    )
+    path = tmp_path / "plan.yaml"
+    path.write_text(str(plan))
+    machine = load_machine("mcu")
+    assert not any(machine.routes(machine.cores[0].memory.name, machine.cores[0].memory.name))
+    with pytest.raises(PlanError, match="'stem' cannot be resident: its own group reads") as error:
+        api.plan(model, machine, plan=path, verify=False)
+    line = next(n for n, text in enumerate(path.read_text().splitlines(), 1) if "stem]" in text)
+    assert f"plan.yaml:{line}: " in str(error.value)

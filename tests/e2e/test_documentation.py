@@ -63,6 +63,9 @@ def test_commands_that_are_shown_exist_with_their_options(page: str) -> None:
 def test_the_command_reference_is_that_of_the_commands(succeeds) -> None:
     text = succeeds("show", "commands").out
     check_golden(ROOT / "docs" / "commands.md", text)
+    assert "`--effort low\\|normal\\|high`" in text and "Default: normal." in text
+    rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| `")]
+    assert all(told.strip("| ") for _, told in rows), "every option is explained"
     assert "`--apply plan.yaml`" in text and "## tilewright sweep" in text
 
 

@@ -283,6 +283,43 @@ def test_open_dimensions_are_fixed_by_name(tmp_path: Path) -> None:
         tilewright.load(model, {"batch": (2,)})
 
 
+def test_a_dimension_needs_no_brackets(tmp_path: Path) -> None:
+    proto = onnx.load_from_string(serialize(net()))
+    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "batch"
+    for given in ({"batch": 2}, {"batch": np.int64(2)}, {"batch": [2]}):
+        assert tilewright.load(proto, shapes=given).graph.types["input"].shape[0] == 2
+
+
+def test_a_plan_is_taken_as_the_mapping_of_its_file() -> None:
+    found = tilewright.plan(net(), "mcu", layer_by_layer=True, verify=False)
+    again = tilewright.plan(net(), "mcu", plan=yaml.safe_load(str(found.plan)), verify=False)
+    assert again.latency_cycles == found.latency_cycles
+
+
+WRONG = {
+    "shapes": (lambda: tilewright.load("net.onnx", shapes={"b": 2.5}), "whole numbers from 1"),
+    "no shapes": (lambda: tilewright.load("net.onnx", shapes=5), "has to be a mapping"),
+    "late shapes": (lambda: tilewright.load(net(), shapes={"b": 2}), "shapes go to `load`"),
+    "empty plan": (lambda: tilewright.plan(net(), "mcu", plan={}), "the plan: model: is missing"),
+    "no plan": (lambda: tilewright.plan(net(), "mcu", plan=5), "plan 5: has to be a plan.yaml"),
+    "no run": (lambda: tilewright.verify(5), "run 5: has to be the folder of a run"),
+    "nothing": (lambda: tilewright.machine("mcu").with_memory(0), "a whole number of bytes above"),
+    "half": (lambda: tilewright.machine("mcu").with_memory(0.5), "a whole number of bytes above"),
+    "memory": (lambda: tilewright.machine("mcu").with_memory(1, "l9"), "no memory 'l9' .it has "),
+    "less": (lambda: tilewright.machine("npu-2.7").with_bandwidth("ddr", -1), "bytes per second"),
+    "share": (lambda: tilewright.shrink(net(), 50.0), "50.0 is no memory budget: write 64_000_000"),
+    "budget": (lambda: tilewright.shrink(net(), [1]), "is no memory budget"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_nobody_can_use_is_one_line_that_says_what_is_expected(what: str) -> None:
+    call, expected = WRONG[what]
+    with pytest.raises(tilewright.TilewrightError, match=expected) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
 def test_splits_are_taken_as_a_mapping_and_choices_are_named() -> None:
     cut = tilewright.tile("rn50_stem", {"H": 4, "W": 2}, node="conv1")
     runs = [

@@ -163,7 +163,7 @@ def test_the_command_line_can_be_called_again_and_again() -> None:
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
 
 
-@pytest.mark.parametrize("change", ["nodes", "placed"])
+@pytest.mark.parametrize("change", ["nodes", "inputs", "placed"])
 def test_a_run_that_was_tampered_with_and_sealed_anew_is_one_line(
     succeeds, refused, net: Path, tmp_path: Path, change: str
 ) -> None:
@@ -173,6 +173,9 @@ def test_a_run_that_was_tampered_with_and_sealed_anew_is_one_line(
     if change == "nodes":
         network = folder / "run" / "network.json"
         network.write_text(network.read_text().replace('"conv2"', '"other"', 1))
+    elif change == "inputs":
+        network = folder / "run" / "network.json"
+        network.write_text(network.read_text().replace('"conv1.weight"', '""'))
     else:
         placed = folder / "run" / "placed.json"
         document = json.loads(placed.read_text())
@@ -274,3 +277,19 @@ def test_a_resident_input_of_a_view_is_noted(succeeds, tmp_path: Path) -> None:
     assert "'a' is resident to no effect: only 'Concat_both' (Concat, place: view) reads it" in told
     plan.write_text(RESIDENT_VIEW.replace(", place: view", ""))
     assert "no effect" not in succeeds("plan", model, "--on", "npu-2.7", "--plan", plan).err
+
+
+def test_a_file_that_is_none_of_a_run_is_named(refused, tmp_path: Path) -> None:
+    path = tmp_path / "m1.yaml"
+    path.write_text("title: mine\n")
+    for job in ("verify", "explain"):
+        assert f"'{path}' is no file of a run" in refused(job, path)
+
+
+def test_two_ways_to_run_layers_exclude_each_other(refused) -> None:
+    many = Path(__file__).parents[2] / "examples" / "manycore"
+    base = ("plan", "four_convs@16x16", "--on", many / "three_cores.yaml")
+    both = ("--mode", "fused", "--layer-by-layer")
+    text = refused(*base, "--mapping", many / "fused.yaml", *both)
+    assert "either --mode fused or --layer-by-layer" in text
+    assert "--mode needs --mapping" in refused("plan", "resnet18", "--on", "mcu", *both)

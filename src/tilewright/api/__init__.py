@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tilewright.files import check_writable, load_inputs, save_arrays
     from tilewright.graph.graph import Graph
     from tilewright.machine.machine import Machine
-    from tilewright.model import Coverage, Model, Shapes, coverage, idioms, load_torch
+    from tilewright.model import Coverage, Model, Shapes, ShapesLike, coverage, idioms, load_torch
     from tilewright.plan.plan import Plan
     from tilewright.program.metrics import Objective
     from tilewright.results.compared import Comparison
@@ -45,6 +45,7 @@ __all__ = [
     "Rechecked",
     "RunResult",
     "Shapes",
+    "ShapesLike",
     "ShrinkResult",
     "Tiles",
     "allocate",
@@ -78,7 +79,7 @@ _PLACES = {
     "files": "check_writable load_inputs save_arrays",
     "graph.graph": "Graph",
     "machine.machine": "Machine",
-    "model": "Coverage Model Shapes coverage idioms load_torch",
+    "model": "Coverage Model Shapes ShapesLike coverage idioms load_torch",
     "plan.plan": "Plan",
     "program.metrics": "Objective",
     "results.compared": "Comparison",

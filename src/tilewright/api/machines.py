@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tilewright.errors import TilewrightError
 from tilewright.machine.load import load_machine, machine_of
 from tilewright.machine.machine import Machine
-from tilewright.model import Shapes, load_model
+from tilewright.model import ShapesLike, load_model
 from tilewright.plan.plan import Plan
+from tilewright.plan.read import plan_of
 from tilewright.planning import plan_model
 from tilewright.program.lower import Watch
 from tilewright.program.metrics import Objective
@@ -21,6 +22,7 @@ from tilewright.runs.saved import (
     Rechecked,
     SavedRun,
     check_run,
+    is_run,
     load_run,
     recheck,
     sense,
@@ -37,7 +39,10 @@ if TYPE_CHECKING:
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
+_Kind = TypeVar("_Kind")
+
 MachineLike = str | Path | Mapping[str, Any] | Machine
+PlanLike = str | Path | Mapping[str, Any] | Plan | PlanResult
 
 
 def machine(name: MachineLike) -> Machine:
@@ -61,7 +66,7 @@ def plan(
     model: Any,
     on: MachineLike,
     *,
-    plan: str | Path | Plan | PlanResult | None = None,
+    plan: PlanLike | None = None,
     layer_by_layer: bool = False,
     dtype: str | None = None,
     objective: str | Objective = Objective.LATENCY,
@@ -72,14 +77,15 @@ def plan(
     ablation: bool = False,
     without: str | Sequence[str] | frozenset[str] = (),
     seed: int = 0,
-    shapes: Shapes | None = None,
+    shapes: ShapesLike | None = None,
     watch: Watch | None = None,
     progress: Tell = silent,
 ) -> PlanResult:
     """How a network runs on a machine: searched (or as `plan` says), lowered, placed, scheduled,
     validated and, unless `verify` is off, executed and compared with onnxruntime.
 
-    `plan` is a plan.yaml, the folder of a run, a Plan, or an earlier result, and is taken as it is.
+    `plan` is a plan.yaml, the folder of a run, the mapping that such a file holds, a Plan, or an
+    earlier result, and is taken as it is.
     A result whose execution gave other numbers has `verified` False and says in `failure` what and
     where. `effort` is low, normal or high; `fast` is low by an older name.
 
@@ -89,16 +95,13 @@ def plan(
     >>> sum(found.groups.column("cycles")) == found.latency_cycles
     True
     """
-    given = plan.plan if isinstance(plan, PlanResult) else plan
-    if isinstance(given, str | Path):
-        given = _plan_file(Path(given))
     wanted = Path(patterns) if isinstance(patterns, str | Path) else tuple(patterns or ())
     return PlanResult(
         plan_model(
             load_model(model, shapes),
             machine(on),
             layer_by_layer=layer_by_layer,
-            plan=given,
+            plan=None if plan is None else _plan_given(plan),
             dtype=dtype,
             objective=_chosen(Objective, objective, "objective"),
             effort=Effort.LOW if fast else _chosen(Effort, effort, "effort"),
@@ -126,7 +129,7 @@ def allocate(
     effort: str | Effort = Effort.NORMAL,
     verify: bool = True,
     seed: int = 0,
-    shapes: Shapes | None = None,
+    shapes: ShapesLike | None = None,
     progress: Tell = silent,
 ) -> "CoresResult":
     """Which core runs which layer, tile by tile: a network on an accelerator and a mapping as
@@ -190,9 +193,24 @@ def _passes(names: str | Sequence[str] | frozenset[str]) -> frozenset[str]:
     return given
 
 
-def _plan_file(path: Path) -> Path:
-    """The plan that a path means: the file itself, or that of a run's folder."""
-    return path / PLAN_FILE if path.is_dir() else path
+def _plan_given(given: PlanLike) -> Plan | Path:
+    """The plan that is meant; a path is one of a file, or of the folder of a run."""
+    if isinstance(given, str | Path):
+        path = Path(given)
+        return path / PLAN_FILE if path.is_dir() else path
+    if isinstance(given, Mapping):
+        return plan_of(given)
+    found = given.plan if isinstance(given, PlanResult) else given
+    return _of_type(found, Plan, "plan", "a plan.yaml, the folder of a run, or what `plan` gave")
+
+
+def _of_type(
+    given: object, kind: type[_Kind] | tuple[type[_Kind], ...], name: str, expected: str
+) -> _Kind:
+    """Something that a program gave, if it is of a kind."""
+    if not isinstance(given, kind):
+        raise TilewrightError(f"{name} {given!r}: has to be {expected}")
+    return given
 
 
 def explain(
@@ -252,8 +270,14 @@ def _explained(saved: SavedRun, everything: bool, apply: bool, progress: Tell) -
 
 def _folder(run: str | Path) -> Path:
     """The folder that a path means: the folder itself, or the one that a file of a run lies in."""
-    path = Path(run)
-    return path.parent if path.is_file() else path
+    path = Path(_of_type(run, (str, Path), "run", "the folder of a run, or what `plan` gave"))
+    if not path.is_file():
+        return path
+    if not is_run(path.parent):
+        raise TilewrightError(
+            f"'{path}' is no file of a run: give the folder that `tilewright plan --out` wrote"
+        )
+    return path.parent
 
 
 def _saved(result: PlanResult) -> SavedRun:

@@ -8,23 +8,23 @@ from tilewright.api.machines import MachineLike, machine
 from tilewright.errors import ModelError, TilewrightError
 from tilewright.graph.graph import Array
 from tilewright.machine.dtypes import rate_class
-from tilewright.model import Model, Shapes, load_model
+from tilewright.model import Model, ShapesLike, load_model
 from tilewright.report.tiles_on import OnMachine
 from tilewright.results.tiles import Tiles
 from tilewright.search.progress import silent
-from tilewright.shrinking import RunResult, ShrinkResult, parse_budget, run_model, shrink_model
+from tilewright.shrinking import RunResult, ShrinkResult, read_budget, run_model, shrink_model
 from tilewright.tiling.cutting import cut_group
 from tilewright.tiling.grid import parse_splits
 from tilewright.tiling.group import exports, find_node, group_between
 
 
-def load(model: Any, shapes: Shapes | None = None, *, inputs: Any = None) -> Model:
+def load(model: Any, shapes: ShapesLike | None = None, *, inputs: Any = None) -> Model:
     """A network: from a file, the zoo, or an object in memory.
 
     `model` is a path (`net.onnx`), a zoo name (`resnet18`, `fsrcnn@1080x1920`), what builds a torch
     module (`file.py:build`), an ONNX ModelProto or its bytes, a torch module (with example
     `inputs`), or a Graph. `shapes` fixes open dimensions: `{"input": (1, 3, 224, 224)}`, or by the
-    dimension's name, `{"batch": (2,)}`.
+    dimension's name, `{"batch": 2}`.
 
     >>> net = tilewright.load("resnet18")
     >>> print(repr(net))
@@ -46,7 +46,7 @@ def tile(
     halo: str = "recompute",
     on: MachineLike | None = None,
     dtype: str | None = None,
-    shapes: Shapes | None = None,
+    shapes: ShapesLike | None = None,
 ) -> Tiles:
     """Cut one node, or everything from `first` to `last`, into tiles: `"H=4"`, `"H=4,W=2"`,
     `{"H": 4, "W": 2}`.
@@ -106,7 +106,7 @@ def shrink(
     measure: bool = False,
     seed: int = 0,
     runs: int = 5,
-    shapes: Shapes | None = None,
+    shapes: ShapesLike | None = None,
     progress: Callable[[str], None] = silent,
 ) -> ShrinkResult:
     """The same model in less memory: an ordinary ONNX model, verified in onnxruntime.
@@ -119,10 +119,9 @@ def shrink(
     >>> small.predicted_peak_bytes <= small.original_peak_bytes / 2
     True
     """
-    limit = parse_budget(budget) if isinstance(budget, str) else budget
     return shrink_model(
         load_model(model, shapes),
-        limit,
+        read_budget(budget),
         None if output is None else Path(output),
         measure=measure,
         seed=seed,
@@ -136,7 +135,7 @@ def run(
     inputs: str | Path | Mapping[str, Array] | None = None,
     output: str | Path | None = None,
     *,
-    shapes: Shapes | None = None,
+    shapes: ShapesLike | None = None,
     seed: int = 0,
     threads: int = 1,
 ) -> RunResult:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.api.machines import MachineLike, machine
 from tilewright.frontend.normalize import normalize
 from tilewright.graph.graph import Graph
-from tilewright.model import Model, Shapes, is_torch_name, load_model, load_torch, network_dtype
+from tilewright.model import Model, ShapesLike, is_torch_name, load_model, load_torch, network_dtype
 from tilewright.partition.mapping import map_partition
 from tilewright.partition.partition import Level, partition_graph
 from tilewright.partition.target import load_target
@@ -30,7 +30,7 @@ def partition(
     on: MachineLike | None = None,
     level: str | Level = Level.PATTERN,
     inputs: Any = None,
-    shapes: Shapes | None = None,
+    shapes: ShapesLike | None = None,
     graph: str = "auto",
     dtype: str | None = None,
 ) -> PartitionResult:
@@ -53,7 +53,7 @@ def partition(
 
 
 def load_for_partition(
-    model: Any, inputs: Any = None, shapes: Shapes | None = None, graph: str = "auto"
+    model: Any, inputs: Any = None, shapes: ShapesLike | None = None, graph: str = "auto"
 ) -> Model:
     """A model whose operators are counted: a torch one by its own graph."""
     text = isinstance(model, str)

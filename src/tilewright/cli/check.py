@@ -1,7 +1,7 @@
 """`tilewright check`: whether a file is as it should be, before anything is run with it."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Annotated, cast
 
 import typer
 
-from tilewright.cli.common import JsonOption, out, print_json
+from tilewright.cli.common import JsonOption, ShapeOption, out, parse_shapes, print_json
 from tilewright.errors import TilewrightError
 from tilewright.units import noun
 
@@ -24,6 +24,7 @@ class Checked:
     file: Path
     kind: str
     content: str
+    unchecked: str = ""  # what nobody can tell from the file alone
     faults: tuple[tuple[int | None, str, str], ...] = ()  # line, key, text
 
 
@@ -36,20 +37,40 @@ def check(
             "Stream's accelerators, cores and mappings.",
         ),
     ],
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="The network of plans: whether they name its nodes and tensors, and fit.",
+        ),
+    ] = None,
+    machine: Annotated[
+        str | None,
+        typer.Option(
+            "--on", metavar="MACHINE", help="With --model: the machine; that of the plan if none."
+        ),
+    ] = None,
+    shape: ShapeOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Check files without running anything: machines, processors, plans, patterns, spaces, nests.
 
     What a file is, is seen from its content. All faults of a machine, a plan, patterns or a space
-    are named at once, each with its line and key. Exit code 2 if there is any. `tilewright show
+    are named at once, each with its line and key. Exit code 2 if there is any. A plan by itself is
+    checked for its form; with --model for its nodes, tensors, cuts and room too. `tilewright show
     keys` lists the keys of machine files, `tilewright show schema` is a JSON schema of them for
     editors.
 
     Example:
 
       tilewright check my-npu.yaml run/plan.yaml examples/sweeps/edge.yaml
+
+      tilewright check plan.yaml --model net.onnx --on my-npu.yaml
     """
-    results = [check_file(path) for path in files]
+    if model is None and (machine is not None or shape):
+        raise TilewrightError(f"{'--on' if machine is not None else '--shape'} needs --model")
+    given = None if model is None else Given(model, machine, parse_shapes(shape))
+    results = [check_file(path, given) for path in files]
     if as_json:
         print_json({"files": [_row(result) for result in results]})
     else:
@@ -60,13 +81,36 @@ def check(
         raise typer.Exit(2)
 
 
-def check_file(path: Path) -> Checked:
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The network that plans are checked for, and the machine (None: what the plan says)."""
+
+    model: str
+    machine: str | None
+    shapes: Mapping[str, tuple[int, ...]]
+
+
+def check_file(path: Path, given: Given | None = None) -> Checked:
     """One file, checked as what it looks like."""
     kind, content = _kind(path)
     try:
-        return Checked(path, kind, content(path))
+        told, unchecked = content(path), ""
+        if kind == "plan" and given is None:
+            unchecked = "nodes, tensors, cuts and room, which take its network (--model)"
+        elif kind == "plan" and given is not None:
+            _fits(path, given)
+        return Checked(path, kind, told, unchecked)
     except TilewrightError as error:
-        return Checked(path, kind, "", _faults(error, path))
+        return Checked(path, kind, "", "", _faults(error, path))
+
+
+def _fits(path: Path, given: Given) -> None:
+    """Raise unless a plan is one of the network and finds room on the machine."""
+    from tilewright import api
+    from tilewright.plan.read import read_plan
+
+    model = api.load(given.model, given.shapes)
+    api.plan(model, given.machine or read_plan(path).machine, plan=path, verify=False)
 
 
 def _faults(error: TilewrightError, path: Path) -> tuple[tuple[int | None, str, str], ...]:
@@ -222,7 +266,8 @@ _TOLD_BY = {
 
 def _lines(result: Checked) -> list[str]:
     if not result.faults:
-        return [f"{result.file}: {result.kind}, no faults: {result.content}"]
+        unchecked = f"; not checked: {result.unchecked}" if result.unchecked else ""
+        return [f"{result.file}: {result.kind}, no faults: {result.content}{unchecked}"]
     lines: list[str] = []
     for line, key, text in result.faults:
         place = f"{result.file}:{line}" if line is not None else str(result.file)
@@ -237,5 +282,6 @@ def _row(result: Checked) -> dict[str, object]:
         "kind": result.kind,
         "ok": not result.faults,
         "content": result.content,
+        "unchecked": result.unchecked,
         "faults": [{"line": line, "key": key, "text": text} for line, key, text in result.faults],
     }

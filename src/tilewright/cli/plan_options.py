@@ -58,7 +58,9 @@ class Asked:
             "percent."
         ),
     ] = Effort.NORMAL
-    fast: Annotated[bool, typer.Option("--fast", hidden=True)] = False
+    fast: Annotated[bool, typer.Option("--fast", hidden=True, help="The same as --effort low.")] = (
+        False
+    )
     no_verify: Annotated[
         bool, typer.Option("--no-verify", help="Validate, but do not execute the plan.")
     ] = False
@@ -94,13 +96,13 @@ class Asked:
         ),
     ] = None
     mode: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="fused|lbl",
-            help="With --mapping: tiles flow between layers, or layer by layer.",
+            help="With --mapping: tiles flow between layers (the default), or layer by layer.",
             rich_help_panel="Many cores",
         ),
-    ] = "fused"
+    ] = None
     core_costs: Annotated[
         Path | None,
         typer.Option(

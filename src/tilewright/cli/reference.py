@@ -1,6 +1,7 @@
 """Every command with its arguments and options, from the commands themselves, as a page."""
 
 from collections.abc import Iterator
+from enum import Enum
 from typing import Any
 
 from tilewright.cli.app import COMMANDS, load_command
@@ -46,9 +47,19 @@ def _text(text: str) -> Iterator[str]:
 
 def _row(each: Any) -> str:
     names = ", ".join((*each.opts, *each.secondary_opts))
-    shown = f"`{names} {each.metavar}`" if names.startswith("-") and each.metavar else f"`{names}`"
+    chosen = each.default if isinstance(each.default, Enum) else None
+    choices = () if chosen is None else tuple(str(one.value) for one in type(chosen))
+    value = each.metavar or "|".join(choices)
+    shown = f"`{names} {value}`" if names.startswith("-") and value else f"`{names}`"
     if not names.startswith("-"):
-        shown = f"`{each.metavar or names}`"
+        shown = f"`{value or names}`"
     needed = " (needed)" if each.required else ""
-    told = " ".join((each.help or "").split()).replace("|", "\\|")
-    return f"| {shown.replace('|', chr(92) + '|')}{needed} | {told} |"
+    told = " ".join((each.help or "").split())
+    if chosen is not None:
+        told += f" Default: {chosen.value}."
+    return f"| {_cell(shown)}{needed} | {_cell(told)} |"
+
+
+def _cell(text: str) -> str:
+    """A bar would end the cell of a table."""
+    return text.replace("|", "\\|")

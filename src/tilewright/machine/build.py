@@ -6,6 +6,7 @@ data gets from the main memory to every core and back. All faults are found befo
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from math import ceil
 
@@ -145,6 +146,9 @@ class _Builder:
             parameters = engine.parameters
             for place, text in _array_faults(parameters):
                 self._fault((*at, "parameters", *place), text)
+            if engine.kind == "matrix" and engine.model == "vector":
+                text = "costs elements, not multiply-accumulates: a matrix engine takes array or"
+                self._fault((*at, "model"), f"{text} table; or write kind: vector")
             own = self._clock(engine.clock, at)
             full = f"{name}.{short}"
             ratio = self.clock / own
@@ -228,11 +232,27 @@ class _Builder:
                 found += 1
             if not found:
                 text = f"'{route.origin}' to '{route.to}' names no pair of memories"
-                self._fault(at, text)
+                self._fault(at, f"{text}{self._meant(route, memories)}")
             for group in route.groups:
                 if group not in groups:
                     self._fault((*at, "groups"), f"no bandwidth '{group}'")
         return tuple(routes.values())
+
+    def _meant(self, route: RouteFile, memories: tuple[Memory, ...]) -> str:
+        """What the ends of a route that name no memory may have meant."""
+        names = [memory.name for memory in memories]
+        for key, pattern in (("from", route.origin), ("to", route.to)):
+            if any(fnmatchcase(name, pattern) for name in names):
+                continue
+            core, dot, rest = pattern.partition(".")
+            count = self.file.cores[core].count if core in self.file.cores else None
+            if dot and count is not None:
+                cores = ", ".join(_copies(core, count)[:2])
+                return f": count {count} makes cores {cores}, ...: write '{core}*.{rest}' for all"
+            near = get_close_matches(pattern, names, 1)
+            hint = f" did you mean '{near[0]}'?" if near else f" there are {', '.join(names)}"
+            return f": {key}:{hint}"
+        return ""
 
     def _routes(
         self,

@@ -47,6 +47,10 @@ class Document:
         faults = [Fault(self.label, self.find(k)[1], written(k), text) for k, text in found]
         return sorted(faults, key=lambda fault: (fault.line is None, fault.line or 0))
 
+    def fault(self, keys: Keys, text: str) -> Fault:
+        """A fault whose text names what it is about, with the line of its keys."""
+        return Fault(self.label, self.find(keys)[1], "", text)
+
     def error(self, text: str, line: int | None = None, key: str = "") -> FileError:
         """Something that is wrong with the file as a whole, or with one of its keys."""
         return FileError([Fault(self.label, line, key, text)])

@@ -29,11 +29,12 @@ class Fault:
 class FileError(TilewrightError):
     """A file is wrong. The text is its first fault, with file, line and key; `faults` are all."""
 
-    def __init__(self, faults: Sequence[Fault]) -> None:
+    def __init__(self, faults: Sequence[Fault], options: str = "") -> None:
+        """`options` of `tilewright check` that it takes to see them."""
         self.faults = tuple(faults)
         more = len(self.faults) - 1
         where = any(fault.line is not None for fault in self.faults)
-        check = f": tilewright check {self.faults[0].file}" if where else ""
+        check = f": tilewright check {self.faults[0].file}{options}" if where else ""
         hint = f" (and {more} more{check})" if more else ""
         super().__init__(f"{self.faults[0]}{hint}")
 

@@ -22,7 +22,7 @@ from tilewright.machine.parameters import (
     engine_dtypes,
 )
 from tilewright.machine.paths import shortest_path
-from tilewright.units import noun
+from tilewright.units import noun, number_of
 
 LinkKind = Literal["dma", "link", "bus", "broadcast"]
 EngineKind = Literal["matrix", "vector"]
@@ -331,6 +331,7 @@ class Machine:
     def with_memory(self, usable: int, memory: str | None = None) -> "Machine":
         """The same machine with other memories: `usable` bytes in the one named (a shared one, or
         `cmx` in every core that has it), or where each core's tiles live. Reserved parts stay."""
+        _check_positive(self.name, "memory", usable, "bytes", whole=True)
         hit = False
 
         def resized(old: Memory, tiles: bool) -> Memory:
@@ -345,8 +346,10 @@ class Machine:
             for core in self.cores
         )
         shared = tuple(resized(m, False) for m in self.shared)
-        if usable <= 0 or not hit:
-            raise TilewrightError(f"machine {self.name}: cannot set memory {memory} to {usable} B")
+        if not hit:
+            cores_have = (m.name for core in self.cores for m in core.memories)
+            known = ", ".join(dict.fromkeys([*(m.name for m in self.shared), *cores_have]))
+            raise TilewrightError(f"machine {self.name}: no memory '{memory}' (it has {known})")
         return replace(self, cores=cores, shared=shared)
 
     def with_cores(self, names: Collection[str]) -> "Machine":
@@ -364,8 +367,9 @@ class Machine:
 
     def with_bandwidth(self, group: str, bytes_per_second: float) -> "Machine":
         """The same machine with another shared bandwidth (a shared memory's name is its group)."""
+        _check_positive(self.name, "bandwidth", bytes_per_second, "bytes per second")
         rate = bytes_per_second / self.clock_hz
-        if group not in dict(self.groups) or rate <= 0:
+        if group not in dict(self.groups):
             known = ", ".join(name for name, _ in self.groups) or "none"
             raise TilewrightError(f"machine {self.name}: no bandwidth '{group}' (it has {known})")
         return replace(
@@ -381,6 +385,17 @@ def _packed(parameters: EngineParameters) -> int:
     if isinstance(parameters, TableParameters):
         return 0 if parameters.otherwise is None else _packed(parameters.otherwise)
     return parameters.packed_channels or 0 if isinstance(parameters, ArrayParameters) else 0
+
+
+def _check_positive(
+    machine: str, what: str, given: object, unit: str, *, whole: bool = False
+) -> None:
+    """Raise unless a figure is a number above nothing."""
+    number = number_of(given)
+    if number is None or number <= 0 or (whole and not isinstance(number, int)):
+        kind = "a whole number" if whole else "a number"
+        text = f"has to be {kind} of {unit} above 0"
+        raise TilewrightError(f"machine {machine}: {what} {given!r}: {text}")
 
 
 def _last(name: str) -> str:

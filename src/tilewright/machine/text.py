@@ -25,8 +25,11 @@ def _lines(machine: Machine, sources: bool) -> Iterator[str]:
     limits = machine.limits
     given = {key: getattr(limits, key) for key in limits.__slots__}
     yield "  limits " + ", ".join(f"{k} {v}" for k, v in given.items() if v is not None)
-    energies = ", ".join(f"{dtype} {pj:g} pJ" for dtype, pj in machine.energy.mac_pj) or "none"
-    yield f"  energy per multiply-accumulate {energies}{_estimate(machine)}"
+    energies = ", ".join(f"{dtype} {pj:g} pJ" for dtype, pj in machine.energy.mac_pj)
+    if energies:
+        yield f"  energy per multiply-accumulate {energies}{_estimate(machine)}"
+    elif not machine.counts_energy:
+        yield "  energy not counted: the file has no figures for it (key energy)"
     if sources:
         yield "  sources"
         yield from (f"    {place}: {text}" for place, text in machine.sources)

@@ -10,7 +10,15 @@ from tilewright.errors import TilewrightError
 from tilewright.machine.document import Document
 from tilewright.machine.dtypes import rate_class
 from tilewright.machine.entries import list_at, mapping_at
-from tilewright.machine.faults import Faults, FileError, KeyFaultsError, Keys, key_fault
+from tilewright.machine.faults import (
+    Fault,
+    Faults,
+    FileError,
+    KeyFaultsError,
+    Keys,
+    key_fault,
+    written,
+)
 from tilewright.plan.plan import GroupPlan, Place, Plan, PlanError
 from tilewright.tiling.grid import Halo, Split
 
@@ -40,7 +48,16 @@ def read_plan(path: Path) -> Plan:
         raise PlanFileError(document.faults(error.faults)) from None
 
 
-def _plan(top: Tree, path: Path) -> Plan:
+def plan_of(tree: Mapping[str, Any], label: str = "the plan") -> Plan:
+    """A plan from the mapping that a file of one holds."""
+    try:
+        return _plan(mapping_at(dict(tree), ()), label)
+    except KeyFaultsError as error:
+        faults = [Fault(label, None, written(keys), text) for keys, text in error.faults]
+        raise PlanFileError(faults) from None
+
+
+def _plan(top: Tree, path: Path | str) -> Plan:
     faults = Faults()
     faults.unknown(top, _PLAN_KEYS)
     model, machine = (faults.take(partial(_text, top, key), "") for key in ("model", "machine"))

@@ -13,7 +13,8 @@ from tilewright.machine.machine import Machine
 from tilewright.model import Model
 from tilewright.plan.plan import Plan
 from tilewright.plan.read import read_plan
-from tilewright.planning.decide import Options, check_plan, decide, told
+from tilewright.planning.check import PlanFaultsError, check_plan
+from tilewright.planning.decide import Options, decide, told
 from tilewright.planning.prepare import plannable, prepared, warnings
 from tilewright.planning.proof import TOLERANCE, execute, prove, run_tasks, validate
 from tilewright.planning.result import Arrays, Failure, Numbers, Planned, Verified
@@ -122,7 +123,10 @@ def plan_model(
         without=without,
     )
     numbered = model.with_numbers(seed) if verify else model.graph
-    planned = _plan(numbered, machine, options, watch=watch, progress=progress)
+    try:
+        planned = _plan(numbered, machine, options, watch=watch, progress=progress)
+    except PlanFaultsError as error:
+        raise error.in_file(plan) if isinstance(plan, Path) else error from None
     return prove(planned, model, numbered, seed, progress) if verify else planned
 
 

@@ -1,6 +1,6 @@
 """Decide: a plan for a prepared network, from a search, a person, or layer by layer."""
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -11,7 +11,8 @@ from tilewright.errors import TilewrightError, TilingError, VerificationError
 from tilewright.graph.graph import Graph
 from tilewright.graph.ops.spec import Engine
 from tilewright.machine.machine import Machine
-from tilewright.plan.plan import Place, Plan, PlanError, group_label
+from tilewright.plan.plan import Plan, PlanError
+from tilewright.planning.check import PlanFaultsError, check_plan, in_vain, keys_of
 from tilewright.program.metrics import Objective
 from tilewright.search.batch import search_batch
 from tilewright.search.candidates.layers import layer_by_layer as plan_layers
@@ -21,10 +22,8 @@ from tilewright.search.found import Found
 from tilewright.search.fusion import Fusion
 from tilewright.search.grouping.patterns import Pattern
 from tilewright.search.progress import Tell
-from tilewright.tiling.cutting import cut_group
-from tilewright.tiling.group import exports, typed_group, whole_tile
+from tilewright.tiling.group import typed_group, whole_tile
 from tilewright.tiling.images import by_image
-from tilewright.units import noun
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,7 @@ def decide(
                 *notes,
                 f"{options.plan_name} was made for {given.machine}, not for {machine.name}",
             )
-        notes += tuple(_in_vain(given, graph, options.plan_name))
+        notes += tuple(in_vain(given, graph, options.plan_name))
         taken = replace(given, model=name, machine=machine.name, dtype=dtype)
         return Decision(taken, graph, without, notes=notes)
     if options.layer_by_layer or not graph.nodes:  # where nothing is computed, nothing is searched
@@ -145,7 +144,9 @@ def told(graph: Graph, machine: Machine, dtype: str, options: Options) -> Genera
     except TilewrightError as error:
         if options.plan is None:
             raise
-        raise PlanError(f"{options.plan_name}: {error}") from None
+        raise PlanFaultsError(
+            options.plan_name, [(keys_of(error, options.plan), str(error))]
+        ) from None
 
 
 def _node_without_engine(graph: Graph, machine: Machine, dtype: str, complaint: str) -> str:
@@ -164,79 +165,3 @@ def _node_without_engine(graph: Graph, machine: Machine, dtype: str, complaint: 
             if str(error) == complaint:
                 return f"node '{node.name}' ({node.kind}): "
     return ""
-
-
-def check_plan(plan: Plan, label: object, graph: Graph) -> None:
-    """Raise unless a plan names every node of the (legalised) network once, in an order that
-    runs, cuts its groups as they can be cut, and keeps tensors that can be kept."""
-    home: dict[str, int] = {}
-    for number, group in enumerate(plan.groups):
-        for name in group.nodes:
-            if name not in graph.index:
-                raise PlanError(f"{label}: groups[{number}] names '{name}': no such node")
-            if name in home:
-                raise PlanError(f"{label}: '{name}' is in groups[{home[name]}] and [{number}]")
-            home[name] = number
-    titles = [group_label(number, group) for number, group in enumerate(plan.groups)]
-    missing = [node.name for node in graph.nodes if node.name not in home]
-    if missing:
-        more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
-        raise PlanError(f"{label} leaves out node '{missing[0]}'{more}")
-    for node in graph.nodes:
-        for value in node.reads:
-            maker = graph.producer.get(value)
-            before = home[graph.nodes[maker].name] if maker is not None else 0
-            if before > home[node.name]:
-                raise PlanError(
-                    f"{label}: {titles[home[node.name]]} needs '{value}', "
-                    f"which {titles[before]} makes only later"
-                )
-    for group, title in zip(plan.groups, titles, strict=True):
-        try:
-            if group.place is Place.CORES:
-                cut_group(graph, (graph.index[name] for name in group.nodes), group.splits)
-        except TilingError as error:
-            raise PlanError(f"{label}: {title}: {error}") from None
-    for name in plan.resident:
-        fault = _not_resident(plan, graph, home, name)
-        if fault:
-            raise PlanError(f"{label}: '{name}' cannot be resident: {fault}")
-
-
-def _in_vain(plan: Plan, graph: Graph, label: str) -> Iterator[str]:
-    """Resident tensors that nothing on the cores reads: they pass through the main memory."""
-    home = {name: group for group in plan.groups for name in group.nodes}
-    reloaded = {name: frozenset(nodes) for name, nodes in plan.reloaded}
-    for value in plan.resident:
-        readers = [graph.nodes[index] for index in graph.consumers.get(value, ())]
-        again = reloaded.get(value, frozenset())
-        if any(home[r.name].place is Place.CORES and r.name not in again for r in readers):
-            continue
-        some = ", ".join(
-            f"'{reader.name}' ({reader.kind}, "
-            f"{'reloaded' if reader.name in again else f'place: {home[reader.name].place}'})"
-            for reader in readers
-        )
-        yield (
-            f"{label}: '{value}' is resident to no effect: only {some} "
-            f"{noun(len(readers), 'reads', 'read')} it, from the main memory"
-        )
-
-
-def _not_resident(plan: Plan, graph: Graph, home: Mapping[str, int], name: str) -> str:
-    """Why a tensor cannot stay in the scratchpads, or nothing."""
-    if name in graph.inputs:
-        return "it is an input of the network, which the main memory holds"
-    if name in graph.constants:
-        return "it is a constant, which the main memory holds"
-    if name not in graph.producer:
-        return "no node makes a tensor of this name"
-    maker = graph.producer[name]
-    number = home[graph.nodes[maker].name]
-    label = group_label(number, plan.groups[number])
-    if plan.groups[number].place is not Place.CORES:
-        return f"{label} does not run on the cores"
-    if not graph.consumers.get(name):
-        return "nothing reads it"
-    members = [graph.index[node] for node in plan.groups[number].nodes]
-    return "" if name in exports(graph, members) else f"only {label} itself reads it"

@@ -4,6 +4,8 @@ from tilewright.errors import TilewrightError
 
 
 class LoweringError(TilewrightError):
-    """The plan cannot be lowered for this machine; `groups` of it are at fault, where known."""
+    """The plan cannot be lowered for this machine; `groups` of it are at fault, or a `resident`
+    tensor, where known."""
 
     groups: frozenset[int] = frozenset()
+    resident: str = ""

@@ -103,9 +103,22 @@ class Transfers:
         key = (source, target, read, written)
         known = self._legs.get(key)
         if known is None:
+            self._check_within(name, source, target)
             hops = self.context.hops(source, target)
             known = self._legs[key] = self._over(name, source, hops, read, written)
         return known
+
+    def _check_within(self, name: str, source: int, target: int) -> None:
+        """Raise where a tile would have to be copied within a memory that no link copies within."""
+        machine = self.context.machine
+        where = machine.memories[source].name
+        if source == target and not any(machine.routes(where, where)):
+            error = LoweringError(
+                f"'{name}' cannot be resident: its own group reads more of a tile than it gives "
+                f"on, and no link of {machine.name} copies within {where}"
+            )
+            error.resident = name
+            raise error
 
     def _over(
         self, name: str, memory: int, hops: Ints, layout: int, written: int

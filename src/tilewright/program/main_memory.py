@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tilewright.graph.graph import Node
+from tilewright.graph.graph import Graph, Node
 from tilewright.graph.ops import SPECS, runs_whole
 from tilewright.graph.ops.spec import op_of
 from tilewright.plan.plan import GroupPlan, Place
@@ -48,8 +48,9 @@ def main_of(
     outer = (*graph.inputs, *graph.constants, *graph.outputs)
     given = (shared.between(lying.get(name) or context.lying(name)) for name in outer)
     read = frozenset(name for _, node in members for name in node.reads)
+    used = off_cores(graph, off) if elsewhere else frozenset[str]()
     for memory, names in elsewhere:
-        _put(context, memory, names, read, lying)
+        _put(context, memory, names, used, lying)
     return Main(number, lying, read, tuple(dict.fromkeys(given)))
 
 
@@ -95,7 +96,7 @@ def _put(
     context: Context,
     memory: str,
     names: Sequence[str],
-    read: frozenset[str],
+    used: frozenset[str],
     lying: dict[str, Lying],
 ) -> None:
     """Values that lie in another memory than the main one."""
@@ -105,20 +106,33 @@ def _put(
         there = [m.name for m in machine.on_chip]
         known = f"it has {', '.join(there)}" if there else "it has none"
         raise LoweringError(f"'{memory}' is no memory that cores of {machine.name} share: {known}")
-    made = {name for node in graph.nodes for name in node.writes}
     for name in names:
-        why = (
-            "no operator makes it"
-            if name not in made
-            else "it is a result of the network"
-            if name in graph.outputs
-            else "operators outside the cores use it"
-            if name in read or name in lying
-            else ""
-        )
+        why = unshareable(graph, used, name)
         if why:
             raise LoweringError(f"'{name}' cannot lie in {memory}: {why}")
         lying[name] = replace(context.lying(name), memory=number)
+
+
+def off_cores(graph: Graph, groups: Sequence[GroupPlan]) -> frozenset[str]:
+    """Values that only the main memory can hold: operators outside the cores read them, or they
+    are one with what a view makes of them."""
+    places = ((group.place, name) for group in groups for name in group.nodes)
+    nodes = [
+        (place, graph.nodes[graph.index[name]]) for place, name in places if name in graph.index
+    ]
+    read = {name for place, node in nodes if place is not Place.CORES for name in node.reads}
+    made = {name for place, node in nodes if place is Place.VIEW for name in node.writes}
+    return frozenset(read | made)
+
+
+def unshareable(graph: Graph, used: frozenset[str], name: str) -> str:
+    """Why a value cannot lie in a memory that cores share, where those are `used` outside the
+    cores; or nothing."""
+    if name not in graph.producer:
+        return "no operator makes it"
+    if name in graph.outputs:
+        return "it is a result of the network"
+    return "operators outside the cores use it, or it is a view" if name in used else ""
 
 
 def _joins(kind: str) -> bool:

@@ -16,7 +16,7 @@ from tilewright.report.perfetto import write_trace
 from tilewright.report.plan_summary import summary_json
 from tilewright.report.told import cheap_boundaries, told
 from tilewright.report.verified import verified_line
-from tilewright.runs.saved import FOLDER, MANIFEST, save_run
+from tilewright.runs.saved import FOLDER, is_run, save_run
 from tilewright.search.explanation.explain import MOST_BOUNDARIES, Explanation, explain
 from tilewright.search.grouping.patterns import apart_edges
 from tilewright.search.progress import Tell, silent
@@ -31,7 +31,7 @@ def check_folder(folder: Path, *, force: bool = False) -> None:
     check_place(folder)
     if not folder.is_dir() or not any(folder.iterdir()):
         return
-    if not (folder / FOLDER / MANIFEST).is_file():
+    if not is_run(folder):
         raise OutputError(
             f"cannot write '{folder}': there are files in it that are not of a run; give a new "
             "folder, or an empty one"

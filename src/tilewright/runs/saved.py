@@ -56,6 +56,7 @@ _DAMAGE = (
     IndexError,
     AttributeError,
     ArithmeticError,
+    AssertionError,  # what a sound network keeps to
     MemoryError,
 )
 
@@ -259,9 +260,14 @@ def _reason(folder: Path) -> str:
     return ""
 
 
+def is_run(folder: Path) -> bool:
+    """Whether a folder holds a run."""
+    return (folder / FOLDER / MANIFEST).is_file()
+
+
 def _manifest(folder: Path) -> dict[str, Any]:
     path = folder / FOLDER / MANIFEST
-    if not path.is_file():
+    if not is_run(folder):
         raise RunError(f"'{folder}' is no run of tilewright plan: there is no {FOLDER}/{MANIFEST}")
     about = store.load_json(path)
     if about.get("version") != VERSION:

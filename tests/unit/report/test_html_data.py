@@ -171,6 +171,22 @@ def test_resident_tensors_are_marked() -> None:
     assert {edge["tensor"] for edge in edges if edge["resident"]} == {kept}
 
 
+def test_tensors_in_a_memory_that_cores_share_are_told_and_are_no_peak_of_a_scratchpad() -> None:
+    machine = load_machine("eight-core-l2")
+    model = api.load(seeded(OWN["residual"]()))
+    plain = plan_model(model, machine, layer_by_layer=True, verify=False)
+    first = plain.plan.groups[0].nodes[-1]
+    shared = replace(plain.plan, shared=(("l2", (first,)),))
+    found = plan_model(model, machine, plan=shared, verify=False)
+    data = report_data(found, graph=found.graph)
+    ways = {(e["tensor"], e["way"], e["memory"]) for e in data["graph"]["edges"]}
+    assert (first, "shared", "l2") in ways and (first, "main", "") not in ways
+    assert {memory for _, way, memory in ways if way != "shared"} == {""}
+    before = report_data(plain, graph=plain.graph)
+    peaks = [[row["peak"] for row in told["groups"]] for told in (before, data)]
+    assert peaks[1] == peaks[0], "the L2 is no scratchpad"
+
+
 def test_every_reader_of_a_kept_tensor_is_told_apart() -> None:
     """A skip that one reader loads again is not drawn as kept for it."""
     found, graph = planned("residual")

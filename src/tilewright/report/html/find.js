@@ -21,7 +21,7 @@
     const much = size === undefined || size === null ? "" : `, ${bytes(size)}`;
     if (what === "weights") return `${name}: weights${much}${group < 0 ? "" : `, read by ${groupTitle(group)}`}`;
     if (what !== "tensor") return `${name}: ${what} of ${groupTitle(group)}, ${grid(group)}`;
-    return `${name}: tensor${much}, from ${box_(boxes[0])}. ${edges.map((e) => `To ${box_(graph.edges[e].to)}: ${ways[graph.edges[e].way]}`).join(". ")}.`;
+    return `${name}: tensor${much}, from ${box_(boxes[0])}. ${edges.map((e) => `To ${box_(graph.edges[e].to)}: ${wayOf(graph.edges[e])}`).join(". ")}.`;
   };
   const show = (entry) => {
     close();

@@ -2,6 +2,7 @@
 // `drawing` is what other views ask of it: to look at boxes, and to mark what was found.
 const ways = { inside: "passed on tile by tile within the group", kept: "stays in the scratchpad for this reader",
   reloaded: "loaded again for this reader; it stays in the scratchpad for others", main: "goes through the main memory" };
+const wayOf = (edge) => (edge.memory ? `kept in ${edge.memory}, which the cores share` : ways[edge.way]);
 const drawing = (() => {
   const graph = data.graph, [wide, tall] = graph.box, holder = element("graph-view");
   const roleColour = { input: "#fff", output: "#fff" };
@@ -14,7 +15,7 @@ const drawing = (() => {
       bands.push(`<path class="band" data-group="${a}" d="${edge.path}" stroke="${groupColour(a)}"/>`);
     }
     edges.push(`<path class="edge ${edge.resident ? "resident" : edge.way}" data-edge="${e}" data-from="${a}" data-to="${b}"
-      d="${edge.path}" marker-end="url(#tip-${edge.resident ? "r" : "n"})"/>`);
+      d="${edge.path}" marker-end="url(#tip-${edge.resident ? "r" : edge.memory ? "s" : "n"})"/>`);
   });
   graph.name.forEach((name, i) => {
     const group = graph.group[i], role = graph.role[i];
@@ -29,12 +30,14 @@ const drawing = (() => {
   const marker = (id, colour, size) => `<marker id="tip-${id}" viewBox="0 0 8 8" refX="7.5" refY="4" markerUnits="userSpaceOnUse"
     markerWidth="${size}" markerHeight="${size}" orient="auto"><path d="M0 0L8 4L0 8z" fill="${colour}"/></marker>`;
   holder.innerHTML = `<svg role="img" aria-label="Network of ${counted(graph.name.length, "node")} in ${counted(groups.length, "group")}"
-    preserveAspectRatio="xMidYMid meet"><defs>${marker("n", "#7d8894", 7)}${marker("r", "#c2185b", 11)}</defs>
+    preserveAspectRatio="xMidYMid meet"><defs>${marker("n", "#7d8894", 7)}${marker("r", "#c2185b", 11)}${marker("s", "#00796b", 11)}</defs>
     <g>${bands.join("")}</g><g>${edges.join("")}</g><g>${boxes.join("")}</g></svg>`;
   const svg = holder.firstElementChild;
   const lines = [["#fff", "input, output"]];
   if (graph.edges.some((edge) => edge.resident)) lines.push(["#c2185b", "tensor kept in the scratchpad between groups", "resident"]);
   if (graph.edges.some((edge) => edge.way === "reloaded")) lines.push(["#b26a00", "loaded again for this reader, kept for others", "reloaded"]);
+  [...new Set(graph.edges.map((edge) => edge.memory))].filter(Boolean).forEach((memory) =>
+    lines.push(["#00796b", `tensor kept in ${memory} between groups`, "shared memory"]));
   legend("graph-legend", lines);
   element("graph-legend").insertAdjacentHTML("beforeend",
     `<span>dashed: ${term("folded", "folded")} into its neighbour, or a ${term("view")}</span>${graph.exact ? "" : "<span>edges as the tasks show them</span>"}
@@ -126,8 +129,8 @@ const drawing = (() => {
       showTip(event, `<b>${esc(graph.name[i])}</b> ${esc(graph.kind[i])}<br>` + (group < 0 ? `<span>${graph.role[i]} of the network</span>`
         : `<span>${esc(groupTitle(group))}<br>${esc(grid(group))}${graph.role[i] === "folded" ? "<br>runs inside the operator before it" : ""}</span>`));
     } else if (edge) {
-      const { tensor, bytes: size, way } = graph.edges[Number(edge.dataset.edge)];
-      showTip(event, `<b>${esc(tensor)}</b><br><span>${size === null ? "" : `${bytes(size)}; `}${ways[way]}</span>`);
+      const drawn = graph.edges[Number(edge.dataset.edge)], { tensor, bytes: size } = drawn;
+      showTip(event, `<b>${esc(tensor)}</b><br><span>${size === null ? "" : `${bytes(size)}; `}${esc(wayOf(drawn))}</span>`);
     } else hideTip();
   });
   holder.addEventListener("pointerleave", hideTip);

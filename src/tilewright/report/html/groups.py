@@ -167,12 +167,12 @@ def _peaks(planned: Planned) -> list[int]:
     """For every group the most bytes of one scratchpad that buffers it uses take up at once."""
     placed, machine = planned.placed, planned.machine
     program = placed.program
-    main = machine.main_memory.name
+    own = {memory.name for core in machine.cores for memory in core.memories}
     life: dict[tuple[int, int], tuple[int, int]] = {}
     starts, ends = placed.schedule.start.tolist(), placed.schedule.end.tolist()
     for number, task in enumerate(program.tasks):
         for view in (*task.reads, *task.writes):
-            if program.buffers[view.buffer].memory != main:
+            if program.buffers[view.buffer].memory in own:
                 key = (task.group, view.buffer)
                 first, last = life.get(key, (starts[number], 0))
                 life[key] = (min(first, starts[number]), max(last, ends[number]))

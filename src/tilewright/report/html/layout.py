@@ -56,6 +56,7 @@ def drawing_of(network: Network) -> dict[str, Any]:
                 "bytes": edge.bytes,
                 "resident": edge.resident,
                 "way": edge.way.value,
+                "memory": edge.memory,
                 "path": _path([place[point] for point in points], size[0]),
             }
             for edge, points in zip(network.edges, mesh.paths, strict=True)

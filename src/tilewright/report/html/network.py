@@ -37,6 +37,7 @@ class Way(StrEnum):
     INSIDE = "inside"  # tile by tile, within a group
     KEPT = "kept"  # in the scratchpads
     RELOADED = "reloaded"  # from the main memory, although it is kept for others
+    SHARED = "shared"  # through a memory on the chip that the cores share
     MAIN = "main"  # through the main memory
 
 
@@ -49,6 +50,7 @@ class Edge:
     tensor: str
     bytes: int | None
     way: Way
+    memory: str = ""  # that it lies in, where the cores share one and it does
 
     @property
     def resident(self) -> bool:
@@ -100,21 +102,26 @@ def network_of(planned: Planned, graph: Graph | None) -> Network:
             b,
             value,
             held.get(value, round(sizes[value] * each) if value in sizes else None),
-            _way(planned, value, boxes[a], boxes[b]),
+            *_way(planned, value, boxes[a], boxes[b]),
         )
         for a, b, value in pairs
     )
     return Network(tuple(boxes), edges, sizes, graph is not None)
 
 
-def _way(planned: Planned, value: str, maker: Box, reader: Box) -> Way:
-    """How one reader of a tensor gets it: each may get it in another way."""
+def _way(planned: Planned, value: str, maker: Box, reader: Box) -> tuple[Way, str]:
+    """How one reader of a tensor gets it: each may get it in another way; and the memory that the
+    cores share, if it is through that."""
+    plan = planned.plan
     if maker.group == reader.group and maker.group >= 0:
-        return Way.INSIDE
-    if value not in planned.plan.resident or reader.group < 0:
-        return Way.MAIN
-    again = dict(planned.plan.reloaded).get(value, ())
-    return Way.RELOADED if reader.name in again else Way.KEPT
+        return Way.INSIDE, ""
+    memory = next((memory for memory, names in plan.shared if value in names), "")
+    again = dict(plan.reloaded).get(value, ())
+    if value in plan.resident and reader.group >= 0 and reader.name not in again:
+        return Way.KEPT, ""
+    if memory:
+        return Way.SHARED, memory
+    return (Way.RELOADED if value in plan.resident and reader.group >= 0 else Way.MAIN), ""
 
 
 def _role(place: Place, busy: bool) -> Role:

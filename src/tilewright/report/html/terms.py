@@ -69,6 +69,10 @@ TERMS: dict[str, str] = {
     "reloaded": (
         "Resident for some of its readers, but loaded from the main memory again for this one."
     ),
+    "shared memory": (
+        "A memory on the chip that several cores reach, such as an L2: a tensor that lies there"
+        " does not pass the main memory."
+    ),
     "view": "Another way to look at bytes that are there already: nothing is computed or moved.",
     "folded": "Runs inside the operator before it, without a task of its own.",
     "critical path": (

@@ -7,16 +7,21 @@ from dataclasses import FrozenInstanceError, fields, is_dataclass
 import numpy as np
 import pytest
 
-from support.builder import feeds_of
+from support.builder import GraphBuilder, feeds_of
 from support.two_cores import TwoCores, place_of, titled, two_cores, two_cores_network
 from tilewright.execute.runtime import run
 from tilewright.execute.vm import VirtualMachine
 from tilewright.frontend.save import serialize
-from tilewright.program.lower import BUILD
+from tilewright.machine.load import machine_of
+from tilewright.plan.plan import GroupPlan, Plan
+from tilewright.planning import prepared
+from tilewright.program.lower import BUILD, stages
+from tilewright.program.lowering import Lowering
 from tilewright.program.pipeline import PASSES, STEPS, description
 from tilewright.program.place import place
 from tilewright.program.program import Compute, Program, Task, Transfer, View
 from tilewright.program.verify import verify_program
+from tilewright.tiling.grid import Split
 
 pytestmark = pytest.mark.quick
 
@@ -92,6 +97,26 @@ def test_duplicates_load_once_what_the_tile_before_has(case: TwoCores) -> None:
     assert max(into(before).values()) == 2  # each core loads its weights for both of its tiles
     assert set(into(after).values()) == {1}
     assert set(into(before)) == set(into(after))  # nothing that is read is left out
+
+
+@pytest.mark.parametrize(("room", "times"), [("4 MiB", 1), ("128 KiB", 2)])
+def test_duplicates_bring_weights_once_to_an_l2_that_has_room(room: str, times: int) -> None:
+    """Rows outside, channels inside: every part of the weights is used again four tiles later."""
+    tree = {"name": "small", "extends": "eight-core-l2", "memories": {"l2": {"capacity": room}}}
+    machine = machine_of(tree, "small")
+    b = GraphBuilder()
+    network = b.graph(b.add("Conv", b.input(1, 128, 18, 18), b.weight(128, 128, 3, 3), name="conv"))
+    graph = prepared(network, machine, machine.dtype).graph
+    group = GroupPlan((graph.nodes[0].name,), (Split(2, 16), Split(1, 4)), 0)
+    plan = Plan("reuse", machine.name, machine.dtype, (group,))
+    program = dict(stages(Lowering(graph, machine, machine.dtype), plan))["duplicate-copies"]
+    (weights,) = graph.constants
+    found = Counter(
+        task.reads[0]
+        for task in loads(program)
+        if program.buffers[task.reads[0].buffer].name == weights
+    )
+    assert len(found) == 4 and set(found.values()) == {times}
 
 
 def test_multicast_reads_once_what_both_cores_load(case: TwoCores) -> None:

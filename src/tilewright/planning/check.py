@@ -1,0 +1,159 @@
+"""Whether a plan can be one of a network: all that is wrong with it at once, each with its key."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from tilewright.errors import TilewrightError, TilingError
+from tilewright.graph.graph import Graph
+from tilewright.machine.document import Document
+from tilewright.machine.faults import Keys
+from tilewright.plan.plan import Place, Plan, PlanError, group_label
+from tilewright.plan.read import PlanFileError
+from tilewright.program.faults import LoweringError
+from tilewright.program.main_memory import off_cores, unshareable
+from tilewright.tiling.cutting import cut_group
+from tilewright.tiling.group import exports
+from tilewright.units import noun
+
+KeyFault = tuple[Keys, str]
+
+
+class PlanFaultsError(PlanError):
+    """A plan that is none of its network. The text is its first fault; `faults` are all, by key."""
+
+    def __init__(self, label: object, faults: Sequence[KeyFault]) -> None:
+        self.faults = tuple(faults)
+        more = len(self.faults) - 1
+        super().__init__(f"{label}: {self.faults[0][1]}{f' (and {more} more)' if more else ''}")
+
+    def in_file(self, path: Path) -> PlanFileError:
+        """The same with the lines of the file that the plan was read from."""
+        document = Document(path, "a plan")
+        found = [document.fault(keys, text) for keys, text in self.faults]
+        found.sort(key=lambda fault: (fault.line is None, fault.line or 0))
+        return PlanFileError(found, " --model MODEL")
+
+
+def check_plan(plan: Plan, label: object, graph: Graph) -> None:
+    """Raise unless a plan names every node of the (legalised) network once, in an order that
+    runs, cuts its groups as they can be cut, and keeps tensors where they can be kept."""
+    faults = list(plan_faults(plan, graph))
+    if faults:
+        raise PlanFaultsError(label, faults)
+
+
+def keys_of(error: TilewrightError, plan: Plan) -> Keys:
+    """What of a plan an error on the way to a program is about, as far as that is known."""
+    if isinstance(error, LoweringError) and error.resident in plan.resident:
+        return "resident", plan.resident.index(error.resident)
+    if isinstance(error, LoweringError) and error.groups:
+        return "groups", min(error.groups)
+    return ()
+
+
+def plan_faults(plan: Plan, graph: Graph) -> Iterator[KeyFault]:
+    """All that is wrong with a plan of a network; what cannot be told for other faults is left
+    out."""
+    home: dict[str, int] = {}
+    unknown: set[int] = set()
+    for number, group in enumerate(plan.groups):
+        for place, name in enumerate(group.nodes):
+            keys: Keys = ("groups", number, "nodes", place)
+            if name not in graph.index:
+                unknown.add(number)
+                yield keys, f"groups[{number}] names '{name}': no such node"
+            elif name in home:
+                unknown.add(number)
+                yield keys, f"'{name}' is in groups[{home[name]}] and [{number}]"
+            else:
+                home[name] = number
+    missing = [node.name for node in graph.nodes if node.name not in home]
+    if missing:
+        more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
+        yield (), f"leaves out node '{missing[0]}'{more}"
+    yield from _out_of_order(plan, graph, home)
+    for number, group in enumerate(plan.groups):
+        try:
+            if group.place is Place.CORES and number not in unknown:
+                cut_group(graph, (graph.index[name] for name in group.nodes), group.splits)
+        except TilingError as error:
+            yield ("groups", number), f"{group_label(number, group)}: {error}"
+    if not missing and not unknown:
+        yield from _kept_wrongly(plan, graph, home)
+
+
+def _out_of_order(plan: Plan, graph: Graph, home: Mapping[str, int]) -> Iterator[KeyFault]:
+    """Values that are read before the group that makes them has run."""
+    for node in graph.nodes:
+        here = home.get(node.name)
+        for value in node.reads if here is not None else ():
+            maker = graph.producer.get(value)
+            before = home.get(graph.nodes[maker].name, here) if maker is not None else here
+            if here is not None and before is not None and before > here:
+                yield (
+                    ("groups", here),
+                    f"{group_label(here, plan.groups[here])} needs '{value}', which "
+                    f"{group_label(before, plan.groups[before])} makes only later",
+                )
+
+
+def _kept_wrongly(plan: Plan, graph: Graph, home: Mapping[str, int]) -> Iterator[KeyFault]:
+    """Tensors that cannot stay where the plan keeps them."""
+    for place, name in enumerate(plan.resident):
+        fault = _not_resident(plan, graph, home, name)
+        if fault:
+            yield ("resident", place), f"'{name}' cannot be resident: {fault}"
+    used = off_cores(graph, plan.groups)
+    for memory, names in plan.shared:
+        for place, name in enumerate(names):
+            fault = unshareable(graph, used, name)
+            if fault:
+                yield ("shared", memory, place), f"'{name}' cannot lie in {memory}: {fault}"
+
+
+def in_vain(plan: Plan, graph: Graph, label: str) -> Iterator[str]:
+    """Resident tensors that nothing on the cores reads: they pass through the main memory; shared
+    ones that pass nowhere, as only their own group reads them."""
+    home = {name: group for group in plan.groups for name in group.nodes}
+    reloaded = {name: frozenset(nodes) for name, nodes in plan.reloaded}
+    for value in plan.resident:
+        readers = [graph.nodes[index] for index in graph.consumers.get(value, ())]
+        again = reloaded.get(value, frozenset())
+        if any(home[r.name].place is Place.CORES and r.name not in again for r in readers):
+            continue
+        some = ", ".join(
+            f"'{reader.name}' ({reader.kind}, "
+            f"{'reloaded' if reader.name in again else f'place: {home[reader.name].place}'})"
+            for reader in readers
+        )
+        yield (
+            f"{label}: '{value}' is resident to no effect: only {some} "
+            f"{noun(len(readers), 'reads', 'read')} it, from the main memory"
+        )
+    number_of = {name: number for number, group in enumerate(plan.groups) for name in group.nodes}
+    for memory, names in plan.shared:
+        for value in names:
+            maker = number_of[graph.nodes[graph.producer[value]].name]
+            readers = [graph.nodes[index].name for index in graph.consumers.get(value, ())]
+            if all(number_of[reader] == maker for reader in readers):
+                where = group_label(maker, plan.groups[maker])
+                yield f"{label}: '{value}' is in {memory} to no effect: only {where} reads it"
+
+
+def _not_resident(plan: Plan, graph: Graph, home: Mapping[str, int], name: str) -> str:
+    """Why a tensor cannot stay in the scratchpads, or nothing."""
+    if name in graph.inputs:
+        return "it is an input of the network, which the main memory holds"
+    if name in graph.constants:
+        return "it is a constant, which the main memory holds"
+    if name not in graph.producer:
+        return "no node makes a tensor of this name"
+    maker = graph.producer[name]
+    number = home[graph.nodes[maker].name]
+    label = group_label(number, plan.groups[number])
+    if plan.groups[number].place is not Place.CORES:
+        return f"{label} does not run on the cores"
+    if not graph.consumers.get(name):
+        return "nothing reads it"
+    members = [graph.index[node] for node in plan.groups[number].nodes]
+    return "" if name in exports(graph, members) else f"only {label} itself reads it"
