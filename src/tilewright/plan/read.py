@@ -7,18 +7,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from tilewright.errors import TilewrightError
-from tilewright.machine.document import Document
+from tilewright.machine.document import read_tree, take_tree
 from tilewright.machine.dtypes import rate_class
 from tilewright.machine.entries import list_at, mapping_at
-from tilewright.machine.faults import (
-    Fault,
-    Faults,
-    FileError,
-    KeyFaultsError,
-    Keys,
-    key_fault,
-    written,
-)
+from tilewright.machine.faults import Faults, FileError, Keys, key_fault
 from tilewright.plan.plan import GroupPlan, Place, Plan, PlanError
 from tilewright.tiling.grid import Halo, Split
 
@@ -38,23 +30,12 @@ class PlanFileError(FileError, PlanError):
 
 def read_plan(path: Path) -> Plan:
     """A plan from a YAML file."""
-    try:
-        document = Document(path, "a plan")
-    except FileError as error:
-        raise PlanFileError(error.faults) from None
-    try:
-        return _plan(document.tree, path)
-    except KeyFaultsError as error:
-        raise PlanFileError(document.faults(error.faults)) from None
+    return read_tree(path, "a plan", lambda tree: _plan(tree, path), PlanFileError)
 
 
 def plan_of(tree: Mapping[str, Any], label: str = "the plan") -> Plan:
     """A plan from the mapping that a file of one holds."""
-    try:
-        return _plan(mapping_at(dict(tree), ()), label)
-    except KeyFaultsError as error:
-        faults = [Fault(label, None, written(keys), text) for keys, text in error.faults]
-        raise PlanFileError(faults) from None
+    return take_tree(label, lambda: _plan(mapping_at(dict(tree), ()), label), PlanFileError)
 
 
 def _plan(top: Tree, path: Path | str) -> Plan:

@@ -339,14 +339,14 @@ def grid_words(graph: Graph, group: GroupPlan, cores: int) -> str:
 
 
 def _halo_share(graph: Graph, group: GroupPlan) -> float:
+    """The recomputed share, as `tile` and `shrink` count it."""
     if not on_cores(group) or not group.splits:
         return 0.0
     try:
         tiles = cut_group(graph, (graph.index[name] for name in group.nodes), group.splits)
     except TilewrightError:
         return 0.0
-    ratio = max(0.0, tiles.recompute_ratio)
-    return ratio / (1 + ratio)
+    return max(0.0, tiles.recompute_ratio)
 
 
 __all__ = ["Boundary", "Edge", "Explanation", "Forced", "GroupFacts", "How", "Kind", "explain"]
