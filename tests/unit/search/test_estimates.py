@@ -154,12 +154,17 @@ class Reference:
     def times(self, dims: Dims, splits: tuple[Split, ...], core_split: int | None) -> float:
         moving = sorted(dim for dim in set(dims) if dim is not None)
         times = float(prod(s.parts for s in splits[: moving[-1] + 1])) if moving else 1.0
-        if core_split is None or core_split in moving:
-            return times
-        apart = bool(moving) and core_split <= moving[-1]
-        if self.costs.route.multicast:
-            return times / self.tiler.cores if apart else times
-        return times if apart else times * self.tiler.cores
+        among = {} if core_split is None else {core_split: self.tiler.cores}
+        for dim, split in enumerate(splits):
+            if split.crossed and core_split is not None:
+                among = {core_split: splits[core_split].parts, dim: split.parts}
+        for dim, cores in among.items():
+            apart = bool(moving) and dim <= moving[-1]
+            if dim not in moving and self.costs.route.multicast:
+                times = times / cores if apart else times
+            elif dim not in moving:
+                times = times if apart else times * cores
+        return times
 
     def inner(self, group: GroupTiles) -> int:
         zero = (0,) * len(group.splits)

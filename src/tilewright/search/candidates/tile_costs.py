@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from tilewright.cost.base import Copy, Workload, views_of
+from tilewright.cost.base import Copy, Workload
 from tilewright.cost.dma import moved_bytes, start_cycles
 from tilewright.cost.from_graph import workload_of
 from tilewright.geometry.access import Access
@@ -241,13 +241,11 @@ class TileCosts:
 
     def _on(self, core: Core, work: Workload) -> Run:
         """In the shape of its positions that suits the core's best engine best."""
-        engine, _ = self.network.models.best(core, work)
-        model = self.network.models.model(engine)
-        cost = min((model.cost(view) for view in self._views(work)), key=lambda c: c.cycles)
+        engine, cost = self.network.models.best(core, work)
+        if self.reshapes:
+            model = self.network.models.model(engine)
+            cost = model.cost(model.seen(work))
         return Run(engine.kind, cost.cycles, cost.energy_pj)
-
-    def _views(self, work: Workload) -> list[Workload]:
-        return views_of(work) if self.reshapes else [work]
 
     def tile(self, node: Node, outputs: tuple[Spans | None, ...]) -> NodeTile:
         """The tile of a node that computes these parts of its outputs."""
