@@ -58,7 +58,7 @@ class Reference:
             if tile is None:
                 continue
             work = workload_of(tiled.spec, tiled.op, tile, self.network.dtype)
-            kind, cycles, spent = self.costs.cost(work)
+            kind, cycles, spent = self.costs.cost(work, core_split is not None)
             if tiled.spec.folded(tiled.op) and busy["matrix"]:
                 cycles = 0
             once = all(not driven(group.values[n].compute) for n in tiled.node.writes)
