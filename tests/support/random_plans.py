@@ -271,6 +271,8 @@ def random_cut(
         for number, axis in enumerate(chosen)
     )
     core_split = _int(draw, -1, len(splits) - 1)
+    if core_split >= 0 and len(splits) > 1 and _int(draw, 0, 1):
+        splits = tuple(replace(s, crossed=k != core_split) for k, s in enumerate(splits))
     replicated = core_split < 0 and _int(draw, 0, 2) == 0
     return GroupPlan(names, splits, None if core_split < 0 else core_split, replicated=replicated)
 

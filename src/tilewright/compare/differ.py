@@ -250,9 +250,8 @@ def _cut(group: GroupPlan) -> str:
 def _cores(group: GroupPlan) -> str:
     if group.replicated:
         return "every core all tiles"
-    if group.core_split is None or group.core_split >= len(group.splits):
-        return "one core"
-    return f"split over the cores along axis {group.splits[group.core_split].axis}"
+    axes = [str(group.splits[k].axis) for k in group.core_splits if k < len(group.splits)]
+    return f"split over the cores along axis {' and '.join(axes)}" if axes else "one core"
 
 
 def _place(group: GroupPlan) -> str:

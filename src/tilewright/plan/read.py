@@ -1,6 +1,7 @@
 """Reads plan.yaml: all faults of it at once, each with its line and key."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -98,7 +99,9 @@ def _group(given: object, where: Keys, faults: Faults) -> GroupPlan:
     nodes = take(partial(_nodes, entry, where), ())
     cuts = enumerate(take(partial(list_at, entry, "splits", where), []))
     splits = tuple(_split(cut, (*where, "splits", number), faults) for number, cut in cuts)
-    core_split = take(partial(_core_split, entry, len(splits), where), None)
+    core_splits = take(partial(_core_splits, entry, len(splits), where), ())
+    core_split = core_splits[0] if core_splits else None
+    splits = tuple(replace(s, crossed=k in core_splits[1:]) for k, s in enumerate(splits))
     place = take(partial(_place, entry, where), Place.CORES)
     replicated = take(partial(_replicated, entry, core_split, where), False)
     cores = take(partial(_names, entry, "cores", where), ())
@@ -122,13 +125,17 @@ def _nodes(entry: Tree, where: Keys) -> tuple[str, ...]:
     return tuple(str(node) for node in cast(list[Any], found))
 
 
-def _core_split(entry: Tree, splits: int, where: Keys) -> int | None:
+def _core_splits(entry: Tree, splits: int, where: Keys) -> tuple[int, ...]:
+    """The split that is divided among the cores, and the one that is crossed with it."""
     found = entry.get("core_split")
     if found is None:
-        return None
-    if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found < splits:
-        raise key_fault((*where, "core_split"), "has to be the number of a split, from 0")
-    return found
+        return ()
+    named = cast(list[Any], found) if isinstance(found, list) else [found]
+    whole = all(isinstance(k, int) and not isinstance(k, bool) and 0 <= k < splits for k in named)
+    if not whole or not 0 < len(named) == len(set(named)) <= 2:
+        text = "has to be the number of a split, from 0, or a list of two such numbers"
+        raise key_fault((*where, "core_split"), text)
+    return tuple(named)
 
 
 def _replicated(entry: Tree, core_split: int | None, where: Keys) -> bool:

@@ -58,7 +58,7 @@ def group_rows(planned: Planned, story: Story, network: Network) -> list[dict[st
                     ]
                     for s in group.splits
                 ],
-                "core_split": group.core_split,
+                "core_splits": group.core_splits,
                 "tiles": len(total.tiles),
                 "tasks": total.tasks,
                 "start": total.start or 0,

@@ -26,6 +26,7 @@ from tilewright.search.explanation.trials import Forced, How, Kind, Shortage, Tr
 from tilewright.search.improvement.boundaries import TIE, Edge, edges_of, moving_groups
 from tilewright.search.progress import Tell, silent
 from tilewright.tiling.cutting import cut_group
+from tilewright.tiling.grid import core_grid
 from tilewright.tiling.group import exports
 
 MOST_BOUNDARIES = 40
@@ -347,11 +348,13 @@ def grid_words(graph: Graph, group: GroupPlan, cores: int) -> str:
     shape = graph.types[final].shape
     axes = _AXES.get(len(shape), "")
     words: list[str] = []
+    grid = {} if group.replicated else core_grid(group.splits, group.core_split, cores)
     for dim, split in enumerate(group.splits):
         axis = axes[split.axis] if split.axis < len(axes) else f"axis {split.axis}"
         each = -(-shape[split.axis] // split.parts)
         kept = ", halo kept" if split.halo.value == "cache" else ""
-        over = f" over {cores} cores" if dim == group.core_split and cores > 1 else ""
+        among = grid.get(dim, 1)
+        over = f" over {among} cores" if among > 1 else ""
         words.append(f"{axis} {shape[split.axis]} in {split.parts} of {each}{over}{kept}")
     return " x ".join(words) + (" on every core" if group.replicated else "")
 
