@@ -28,7 +28,7 @@ from tilewright.program.kernels.reuse import (
     users_of,
     with_waits,
 )
-from tilewright.program.kernels.space import Space, find_space
+from tilewright.program.kernels.space import Space, find_space, least_live
 from tilewright.program.tables import Tables
 from tilewright.schedule.kernel import run
 from tilewright.schedule.problem import Flags, Ids, Quantities
@@ -87,13 +87,16 @@ class Short:
 
 def timed(columns: Columns, tables: Tables, switches: Switches) -> Timed | Short:
     """Link, issue loads ahead, find addresses, deal out copies, simulate. Groups without room hold
-    less at once, step by step; at last none holds more than the order says."""
+    less at once, step by step; at last none holds more than the order says. Where no order of the
+    loads leaves enough room, none is looked for."""
     needs = link(columns, tables.views)
     loads = find_loads(columns, tables.copies, needs, tables.hardware)
     if not switches.prefetch:
         loads = loads._replace(wanted=own_places(columns.tasks, loads))
     groups = int(columns.group.max(initial=0)) + 1
-    ahead = np.full(groups, switches.hold if switches.prefetch else 0, np.int32)
+    crowded = _crowded(columns, tables.hardware, loads)
+    hold = switches.hold if switches.prefetch and not crowded else 0
+    ahead = np.full(groups, hold, np.int32)
     space = _space(columns, tables, loads, ahead, switches)
     for reach, most in LESS:
         if not space.short.any():
@@ -110,7 +113,8 @@ def timed(columns: Columns, tables: Tables, switches: Switches) -> Timed | Short
         ordered = link(permuted(columns, order), tables.views)
     users = users_of(columns, order)
     if space.short.any() or loads.idle.size:
-        misfit = _allocated(columns, tables, users, space.address)
+        memories = crowded or _scratchpads(tables.hardware)
+        misfit = _allocated(columns, tables, users, space.address, memories)
         if misfit is not None:
             near = np.flatnonzero(_near(columns, loads, space, groups, 0))
             return _short(columns, order, ordered, misfit, frozenset(near.tolist()))
@@ -123,7 +127,7 @@ def timed_in_order(columns: Columns, tables: Tables, *, deal: bool) -> Timed | S
     needs = link(columns, tables.views)
     users = users_of(columns, order)
     address = np.full(columns.memory.size, -1, np.int64)
-    misfit = _allocated(columns, tables, users, address)
+    misfit = _allocated(columns, tables, users, address, _scratchpads(tables.hardware))
     if misfit is not None:
         return _short(columns, order, needs, misfit, frozenset())
     return _simulated(columns, tables, order, needs, users, address, deal)
@@ -132,6 +136,17 @@ def timed_in_order(columns: Columns, tables: Tables, *, deal: bool) -> Timed | S
 def _space(columns: Columns, tables: Tables, loads: Loads, ahead: Ids, switches: Switches) -> Space:
     held = held_until(columns, tables.hardware, loads.rest, ahead, switches.overlapping)
     return find_space(columns, tables.hardware, loads, held)
+
+
+def _crowded(columns: Columns, hardware: Hardware, loads: Loads) -> list[int]:
+    """Memories in which more is live at once than they have, whenever loads are issued."""
+    live = least_live(columns, hardware, loads)
+    return [memory for memory in _scratchpads(hardware) if live[memory] > hardware.usable[memory]]
+
+
+def _scratchpads(hardware: Hardware) -> list[int]:
+    """Every memory but the main one."""
+    return [memory for memory in range(hardware.home.size) if memory != hardware.main]
 
 
 def _near(columns: Columns, loads: Loads, space: Space, groups: int, reach: int) -> Flags:
@@ -143,14 +158,12 @@ def _near(columns: Columns, loads: Loads, space: Space, groups: int, reach: int)
 
 
 def _allocated(
-    columns: Columns, tables: Tables, users: Users, address: Quantities
+    columns: Columns, tables: Tables, users: Users, address: Quantities, memories: list[int]
 ) -> tuple[int, Misfit] | None:
-    """Fill in addresses of every memory but the main one by the exact solver, or say which memory
-    is too small."""
+    """Fill in addresses of some memories by the exact solver, or say which of them is too small."""
     used = np.flatnonzero(np.diff(users.start))
-    for memory, usable in enumerate(tables.hardware.usable.tolist()):
-        if memory == tables.hardware.main:
-            continue
+    for memory in memories:
+        usable = int(tables.hardware.usable[memory])
         inside = used[columns.memory[used] == memory].tolist()
         rectangles = [
             Rectangle(

@@ -177,17 +177,23 @@ def test_neighbours_are_divided_alike_in_one_move() -> None:
     assert Kind.ALIGN not in kinds, "there is nothing to divide on a single core"
 
 
-def test_cuts_that_cannot_fit_are_not_proposed_and_tight_ones_come_last() -> None:
+def test_cuts_that_are_not_expected_to_fit_come_last() -> None:
     case = case_of(residual(64, 32), "npu-2.7")
-    moves, graph = case.moves, case.search.graph
+    cuts, graph = case.moves.cuts, case.search.graph
     conv = next(n for n, node in enumerate(graph.nodes) if node.kind == "Conv")
-    plenty = moves.cuts.ways((conv,), frozenset(), 1 << 30)
-    tight = moves.cuts.ways((conv,), frozenset(), 40_000)
+    plenty = cuts.ways((conv,), frozenset(), 1 << 30)
+    tight = cuts.ways((conv,), frozenset(), 40_000)
     assert plenty and tight and plenty[0] != tight[0]
-    assert not moves.cuts.possible((conv,), frozenset(), 40_000, plenty[0])
-    for way in tight:
-        assert moves.cuts.possible((conv,), frozenset(), 40_000, way)
-    assert moves.cuts.ways((conv,), frozenset(), 0) == []
+    both = [plenty[0], tight[0]]
+    assert list(cuts.there_are((conv,), frozenset(), 1 << 30, both)) == both
+    assert list(cuts.there_are((conv,), frozenset(), 40_000, both)) == both[::-1]
+
+
+def test_plans_without_room_count_only_where_they_are_most_of_all() -> None:
+    improver = case_of(residual(8, 8), "mcu").improver()
+    metrics = case_of(residual(8, 8), "mcu").start()[1]
+    improver.evaluations = 2
+    assert [improver.spent(value) for value in (None, metrics, None, None)] == [0, 1, 0, 1]
 
 
 def test_it_ends_where_no_move_is_left() -> None:

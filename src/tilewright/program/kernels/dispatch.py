@@ -68,11 +68,17 @@ def by_urgency(
     first, which tells how late each can be where links are busy; then by that. The better of both.
     `waits` are those for data and for bytes."""
     line = _line_of(columns, copies, hardware, order, needs)
-    first = _dispatched(line, copies, rates, waits, _tails(line, hardware, waits))
-    mirrored = _mirrored(line)
-    back = _dispatched(mirrored, copies, rates, _backwards(waits), _reversed(first.end))
-    second = _dispatched(line, copies, rates, waits, _reversed(back.end))
-    return second if second.makespan < first.makespan else first
+    urgency = _tails(line, hardware, waits)
+    mirrored, backwards = _mirrored(line), _backwards(waits)
+    best = Dispatch(order, order, urgency, _NEVER)
+    for turn in range(3):  # one call: three would be compiled three times
+        found = _dispatched(line, copies, rates, waits, urgency)
+        if turn != 1 and found.makespan < best.makespan:
+            best = found
+        urgency = _reversed(found.end)
+        line, mirrored = mirrored, line
+        waits, backwards = backwards, waits
+    return best
 
 
 @njit(inner=True)

@@ -3,7 +3,7 @@ Nothing is decided here: whether a plan fits and what it costs, the simulator sa
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice, product
+from itertools import chain, islice, product
 
 from tilewright.plan.order import order_of
 from tilewright.plan.plan import GroupPlan, Place, Plan
@@ -60,14 +60,13 @@ class Changes:
         ways = self.cuts.ways(members, staying, free)
         near = list(self.cuts.near(group))
         rows = (ways[:1], near, ways[1:], self.cuts.further(group))
-        for cutting in dict.fromkeys(cutting for row in rows for cutting in row):
+        for cutting in self.cuts.there_are(members, staying, free, chain.from_iterable(rows)):
             if cutting == cutting_of(group):
                 continue
-            if self.cuts.possible(members, staying, free, cutting):
-                groups = list(shape.plan.groups)
-                for (number,) in site.places:
-                    groups[number] = replace(cutting, nodes=groups[number].nodes)
-                yield replace(shape.plan, groups=tuple(groups))
+            groups = list(shape.plan.groups)
+            for (number,) in site.places:
+                groups[number] = replace(cutting, nodes=groups[number].nodes)
+            yield replace(shape.plan, groups=tuple(groups))
 
     def _aligned(self, shape: Shape, site: Site) -> Iterator[Plan]:
         """Neighbours divided among the cores alike, so that little is passed between them: by
@@ -128,10 +127,10 @@ class Changes:
             name for number in places[0] for name in self._staying(shape, number)
         ).difference(self._inside(shape, places[0]))
         free = self._free(shape, places[0])
-        for cutting in self._joined_cuttings(members, groups, staying, free):
-            plan = None
-            if self.cuts.possible(members, staying, free, cutting):
-                plan = self._with_joined(shape, places, cutting)
+        best = self.cuts.ways(members, staying, free)
+        cuttings = chain(best[:2], self.cuts.like(groups), best[2:])
+        for cutting in self.cuts.there_are(members, staying, free, cuttings):
+            plan = self._with_joined(shape, places, cutting)
             if plan is not None:
                 yield plan
         yield from self._beside(shape, site.places)
@@ -208,18 +207,6 @@ class Changes:
                 rest = [*groups[:number], *groups[number + 1 :]]
                 order = (*rest[:place], groups[number], *rest[place:])
                 yield replace(shape.plan, groups=order)
-
-    def _joined_cuttings(
-        self,
-        members: tuple[int, ...],
-        groups: Sequence[GroupPlan],
-        kept: frozenset[str],
-        free: int,
-    ) -> Iterator[GroupPlan]:
-        """Ways to cut groups as one: the best by estimate, as one of them is cut, the others."""
-        best = self.cuts.ways(members, kept, free)
-        rows = (best[:2], self.cuts.like(groups), best[2:])
-        yield from dict.fromkeys(cutting for row in rows for cutting in row)
 
     def _joined(self, shape: Shape, numbers: Sequence[int]) -> tuple[int, ...]:
         return tuple(sorted(node for number in numbers for node in shape.members[number]))
@@ -326,10 +313,8 @@ class Changes:
         neighbours = [groups[n] for n in (*shape.before[first], *shape.after[first])]
         members, free = shape.members[first], self._free(shape, (first,))
         nothing: frozenset[str] = frozenset()
-        cuttings = (*self.cuts.ways(members, nothing, free), *self.cuts.like(neighbours))
-        for cutting in dict.fromkeys(cuttings):
-            if not self.cuts.possible(members, nothing, free, cutting):
-                continue
+        cuttings = chain(self.cuts.ways(members, nothing, free), self.cuts.like(neighbours))
+        for cutting in self.cuts.there_are(members, nothing, free, cuttings):
             changed = list(groups)
             for number in numbers:
                 changed[number] = replace(cutting, nodes=groups[number].nodes)

@@ -120,6 +120,10 @@ class Climber(ABC, Generic[Plan, Value, Look, At]):
     def score(self, value: Value) -> float:
         """What is to become small."""
 
+    def spent(self, value: Value | None) -> int:
+        """What an evaluation that gave this counts for."""
+        return 1
+
     def ahead(self, found: Value, now: Value) -> bool:
         """Whether one value is better than another."""
         return self.score(found) < self.score(now)
@@ -216,7 +220,7 @@ class Climber(ABC, Generic[Plan, Value, Look, At]):
 
     def _evaluated(self, plan: Plan, worst: float) -> Value | None:
         found = self.value(plan, worst)
-        self.evaluations += 1
+        self.evaluations += self.spent(found)
         return found
 
     def _candidate(

@@ -1,7 +1,7 @@
 """Ways to cut any group of a plan, as decisions without nodes: those the estimates like, and those
 close to cuts that are there."""
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from functools import cached_property
@@ -12,7 +12,7 @@ from tilewright.errors import TilewrightError
 from tilewright.graph.ops.spec import channel_axis
 from tilewright.plan.plan import GroupPlan, Place
 from tilewright.program.signature import Signatures
-from tilewright.search.candidates.estimates import Estimate
+from tilewright.search.candidates.estimates import Division, Estimate
 from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.probe import Probe
 from tilewright.search.candidates.tiles import Tiler
@@ -70,14 +70,26 @@ class Cuts:
         axis = cutting.splits[cutting.core_split].axis
         return Divided.CHANNELS if axis == self._channels[key] else Divided.POSITIONS
 
-    def possible(
-        self, members: tuple[int, ...], kept: frozenset[str], free: int, cutting: GroupPlan
-    ) -> bool:
-        """Whether a group may fit if it is cut so: at least with nothing held for later."""
-        if prod(split.parts for split in cutting.splits) > TILES:
-            return False
-        estimate = self._group(members, kept).estimate(cutting)
-        return estimate is not None and self._group(members, kept).least(estimate) <= free
+    def there_are(
+        self,
+        members: tuple[int, ...],
+        kept: frozenset[str],
+        free: int,
+        cuttings: Iterable[GroupPlan],
+    ) -> Iterator[GroupPlan]:
+        """Those of some cuts that a group has; those expected not to fit into the free bytes of a
+        core, even with nothing held for later, come last: whether they do, the simulator says."""
+        group = self._group(members, kept)
+        large: list[GroupPlan] = []
+        for cutting in dict.fromkeys(cuttings):
+            if prod(split.parts for split in cutting.splits) > TILES:
+                continue
+            estimate = group.estimate(cutting)
+            if estimate is not None and group.least(estimate) <= free:
+                yield cutting
+            elif estimate is not None:
+                large.append(cutting)
+        yield from large
 
     def _group(self, members: tuple[int, ...], kept: frozenset[str]) -> "_Group":
         signature = self.signatures.group(members)
@@ -181,15 +193,14 @@ class _Group:
     def ways(self, free: int) -> list[GroupPlan]:
         """The cuts in the order to look at them, with so many bytes of a core free."""
         if free not in self._ways:
-            rows: dict[tuple[int | None, bool], list[Estimate]] = {}
-            for estimate in sorted(self.estimates, key=lambda e: (self.bytes(e) > free, e.amid)):
-                row = rows.setdefault((estimate.axis, estimate.replicated), [])
-                near = bool(row) and estimate.bytes > SMALLER * row[-1].bytes
-                if not near and self.least(estimate) <= free:
+            rows: dict[Division, list[Estimate]] = {}
+            for estimate in sorted(self.estimates, key=lambda e: (self._over(e, free), e.amid)):
+                row = rows.setdefault(estimate.division(self.tiler.cores), [])
+                if not row or estimate.bytes <= SMALLER * row[-1].bytes:
                     row.append(estimate)
             ranks = zip_longest(*rows.values())
             found = [estimate for rank in ranks for estimate in rank if estimate]
-            found.sort(key=lambda e: self.bytes(e) > free)
+            found.sort(key=lambda e: self._over(e, free))
             self._ways[free] = list(dict.fromkeys(e.plan(()) for e in found))[:MOST]
         return self._ways[free]
 
@@ -209,12 +220,14 @@ class _Group:
                 self._found[own] = None
         return self._found[own]
 
-    def bytes(self, estimate: Estimate) -> int:
-        """Bytes of a core that a cut takes, with those of tensors that stay."""
-        return estimate.bytes + self._staying(estimate)
+    def _over(self, estimate: Estimate, free: int) -> tuple[bool, bool]:
+        """Whether a cut is not expected to fit even if nothing is held for later; or else."""
+        taken = estimate.bytes + self._staying(estimate)
+        return self.least(estimate) > free, taken > free
 
     def least(self, estimate: Estimate) -> int:
-        """The same, if nothing is held for later."""
+        """Bytes of a core that a cut takes if nothing is held for later, with those of tensors that
+        stay."""
         return estimate.least + self._staying(estimate)
 
     def _staying(self, estimate: Estimate) -> int:

@@ -1,0 +1,84 @@
+"""No cut that can be placed is kept from the improvement: estimates order cuts, the simulator says
+which fit."""
+
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from hypothesis import assume, event, given, settings
+from hypothesis import strategies as st
+
+from support.random_plans import depthwise, plans, pointwise, squeeze
+from support.strategies import LAYOUT, concat, conv3, matmul, networks, pool, residual
+from tilewright.errors import TilewrightError
+from tilewright.graph.graph import Graph
+from tilewright.machine.load import load_machine
+from tilewright.machine.machine import Machine
+from tilewright.plan.plan import Place, Plan
+from tilewright.planning import prepared
+from tilewright.program.kernels.link import link
+from tilewright.program.kernels.prefetch import find_loads
+from tilewright.program.kernels.space import least_live
+from tilewright.program.lowering import Lowering
+from tilewright.program.timed import Timed
+from tilewright.search.candidates.network import Network
+from tilewright.search.candidates.tiles import Tiler
+from tilewright.search.improvement.cuts import Cuts, cutting_of
+
+OPERATORS = (conv3, depthwise, pointwise, residual, squeeze, pool, concat, matmul, *LAYOUT)
+IMAGES = ((1, 8, 24, 20), (1, 4, 32, 16), (1, 16, 17, 13))
+KIBIBYTES = (2, 4, 8, 16, 64)
+
+
+@cache
+def machine_with(cores: int, kibibytes: int) -> Machine:
+    """A machine of so many alike cores."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "some.yaml"
+        path.write_text(f"extends: npu-2.7\ncores: {{cluster: {{count: {cores}}}}}\n")
+        return load_machine(str(path)).with_memory(kibibytes * 1024)
+
+
+@st.composite
+def planned(draw: st.DrawFn) -> tuple[Graph, Machine, Plan]:
+    """A small network, a machine of 1 to 8 cores with little memory, and any plan."""
+    graph = draw(networks(OPERATORS, nodes=5, shapes=IMAGES))
+    machine = machine_with(draw(st.integers(1, 8)), draw(st.sampled_from(KIBIBYTES)))
+    try:
+        legal = prepared(graph, machine, machine.dtype).graph
+    except TilewrightError:
+        assume(False)
+    assume(bool(legal.nodes))
+    assume(all(name in legal.types for node in legal.nodes for name in node.writes))
+    return legal, machine, draw(plans(legal, machine))
+
+
+@settings(max_examples=120, deadline=None)
+@given(planned())
+def test_a_cut_that_can_be_placed_is_proposed_whatever_the_estimates_say(
+    case: tuple[Graph, Machine, Plan],
+) -> None:
+    graph, machine, plan = case
+    lowering = Lowering(graph, machine, machine.dtype)
+    try:
+        timed = lowering.timed(plan)
+    except TilewrightError:
+        return
+    if not isinstance(timed, Timed):
+        return
+    event("placed")
+    network = Network(graph, machine, machine.dtype)
+    cuts = Cuts(network, Tiler(network), lowering.context.signatures)
+    for group in plan.groups:
+        if group.place is not Place.CORES:
+            continue
+        members = tuple(sorted(graph.index[name] for name in group.nodes))
+        own = cutting_of(group)
+        for free in (0, 1 << 30):
+            assert list(cuts.there_are(members, frozenset(), free, [own])) == [own]
+    columns, tables = timed.columns, lowering.context.tables
+    loads = find_loads(columns, tables.copies, link(columns, tables.views), tables.hardware)
+    live = least_live(columns, tables.hardware, loads)
+    scratchpads = np.arange(live.size) != tables.hardware.main
+    assert (live <= timed.peaks)[scratchpads].all()
