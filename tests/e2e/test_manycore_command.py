@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import median
 
 import pytest
+import yaml
 
 from conftest import Command
 from tilewright.api import load
@@ -334,3 +335,27 @@ def test_idle_time_without_the_final_write_ends_with_the_last_tile(
     assert max(int(row["end"]) for row in rows) == told["latency_cycles"]
     busy = sum(core["busy_cycles"] for core in told["cores"])
     assert sum(int(row["cycles"]) for row in rows) == busy
+
+
+def test_tiles_that_nearly_fill_the_memories_are_cut_further(
+    succeeds: Command, tmp_path: Path
+) -> None:
+    """Four parts of this network's layers fit by their bytes, but not in one piece each beside what
+    is kept for the way up."""
+    mapping = tmp_path / "four.yaml"
+    entry = {"name": "default", "core_allocation": [0, 1, 2], "intra_core_tiling": ["OY, 4"]}
+    mapping.write_text(yaml.safe_dump([entry]))
+    told = succeeds(
+        "plan",
+        "unet@64x64",
+        "--on",
+        MACHINE,
+        "--mapping",
+        mapping,
+        "--fast",
+        "--no-verify",
+        "--json",
+    ).json
+    assert told["bound_cycles"] <= told["latency_cycles"]
+    for memory in told["memories"]:
+        assert memory["peak_bytes"] <= memory["size_bytes"]

@@ -100,7 +100,28 @@ class Difference(Shown):
             text = f"{names[0]} cannot be compared in cycles with {names[1]}"
         else:
             text = f"{names[0]} takes {ratio:.3f}x the cycles of {names[1]}"
-        return [text, *(f"{name}: {old} against {new}" for name, old, new in self.setting)]
+        strange = [self.strangers] if self.strangers else []
+        return [
+            text,
+            *strange,
+            *(f"{name}: {old} against {new}" for name, old, new in self.setting),
+        ]
+
+    @property
+    def strangers(self) -> str:
+        """What is said of plans of different networks; nothing of plans of the same."""
+        old, new = (
+            frozenset(name.partition("@")[0] for group in side.plan.groups for name in group.nodes)
+            for side in (self.before, self.after)
+        )  # of nodes that are repeated for images, one
+        models = [side.summary.get("model", side.plan.model) for side in (self.before, self.after)]
+        both = len(old & new)
+        if old == new or (both and models[0] == models[1]):
+            return ""
+        return (
+            f"DIFFERENT NETWORKS: {models[0]} ({len(old)} operators) and {models[1]} ({len(new)}), "
+            f"{both or 'none'} of them by the same name: most of what differs is the network"
+        )
 
     def as_table(self) -> Table:
         """One row per part of the network that differs, the largest cause first."""

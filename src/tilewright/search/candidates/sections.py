@@ -10,6 +10,7 @@ behind it, so the best section for each division of the last run is grown on.
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from itertools import permutations
 from math import prod
 
 from tilewright.geometry.box import Box
@@ -101,15 +102,24 @@ class Sections:
         self._signatures: dict[int, int] = {}
         self._seen: dict[tuple[object, ...], int] = {}
         self._least: dict[int, tuple[str, float]] = {}
-        machine = network.machine
         self.pass_rate = self.pass_latency = 0.0
         self.pass_once = False  # whether what all cores need is sent to all of them at once
-        if len(machine.cores) > 1:
-            one, other = machine.cores[0].memory.name, machine.cores[1].memory.name
-            hops = machine.find_path(one, other)
-            main = machine.main_memory.name
-            if hops is not None and all(route.destination != main for _, route in hops):
-                self.pass_rate = min(machine.joint_bytes_per_cycle(route) for _, route in hops)
+        self._count_passes()
+
+    def _count_passes(self) -> None:
+        """What passing on takes between the two cores for which it takes the longest; nothing can
+        be passed on where some have no way beside the main memory."""
+        machine, main = self.network.machine, self.network.machine.main_memory.name
+        alike = self.network.models.core_classes
+        cores = [core.memory.name for members in alike for core in members[:2]]
+        paths = [machine.find_path(one, other) for one, other in permutations(cores, 2)]
+        for hops in paths:
+            if hops is None or any(route.destination == main for _, route in hops):
+                self.pass_rate = 0.0
+                return
+            rate = min(machine.joint_bytes_per_cycle(route) for _, route in hops)
+            if not self.pass_rate or rate < self.pass_rate:
+                self.pass_rate = rate
                 self.pass_latency = float(sum(route.latency for _, route in hops))
                 self.pass_once = all(route.multicast for _, route in hops)
 

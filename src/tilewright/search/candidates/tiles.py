@@ -38,10 +38,10 @@ class Tiler:
         self.network, self.graph, self.machine = network, network.graph, network.machine
         self.cores = len(self.machine.cores)
         self.usable = min(core.memory.usable for core in self.machine.cores)
-        main, core = self.machine.main_memory, self.machine.cores[0]
         self.costs = TileCosts(network)
         self.rate, self.multicast = self.costs.rate, self.costs.route.multicast
-        self.main_pj = main.read_pj_per_byte + core.memory.write_pj_per_byte
+        writes = [core.memory.write_pj_per_byte for core in self.machine.cores]
+        self.main_pj = self.machine.main_memory.read_pj_per_byte + max(writes)
 
     def kind(self, tiled: TiledOp) -> str:
         """The kind of engine that runs an operator."""
@@ -49,7 +49,7 @@ class Tiler:
             None if kind is None else tuple((0, extent) for extent in kind.shape)
             for kind in tiled.op.outputs
         )
-        run = self.costs.tile(self.costs.node(tiled), whole).run
+        run = self.costs.tile(self.costs.node(tiled), whole).run(divided=False)
         return "" if run is None else run.kind
 
     def estimate(
@@ -98,7 +98,9 @@ class Tiler:
     def _computed(self, copied: Copied, replicated: bool = False) -> Estimate:
         """With what computing takes."""
         tiles, turns, load, store = copied.tiles, copied.turns, copied.load, copied.store
-        matrix, vector, energy, useful = work_of(copied.cut, tiles, turns)
+        matrix, vector, energy, useful = work_of(
+            copied.cut, tiles, turns, replicated or copied.core_split is not None
+        )
         both, least = matrix + vector, min(matrix, vector)
         overlapped = least if turns > 1 and self.pipelines else 0.0
         held = copied.held(overlapped > 0)
