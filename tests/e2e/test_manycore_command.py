@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shutil
 from itertools import pairwise, product
 from pathlib import Path
@@ -359,3 +360,15 @@ def test_tiles_that_nearly_fill_the_memories_are_cut_further(
     assert told["bound_cycles"] <= told["latency_cycles"]
     for memory in told["memories"]:
         assert memory["peak_bytes"] <= memory["size_bytes"]
+
+
+def test_a_memory_outside_that_is_too_small_is_told_with_its_file(refused, tmp_path) -> None:
+    shutil.copytree(EXAMPLE, tmp_path / "files")
+    outside = tmp_path / "files" / "cores" / "outside.yaml"
+    text = outside.read_text()
+    (size,) = re.findall(r"size: *(\d+)", text)[:1]
+    outside.write_text(text.replace(size, "64", 1))
+    files = (tmp_path / "files" / name for name in ("three_cores.yaml", "fused.yaml"))
+    hardware, mapping = files
+    told = refused("plan", "four_convs@12x12", "--on", hardware, "--mapping", mapping, "--fast")
+    assert str(hardware) in told and "bytes in 8 of dram" in told

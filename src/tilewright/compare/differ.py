@@ -8,7 +8,7 @@ from tilewright.compare.side import Part, Side
 from tilewright.plan.plan import GroupPlan, Place
 from tilewright.tables import Cell, Shown, Table
 from tilewright.tiling.grid import Halo
-from tilewright.units import noun
+from tilewright.units import noun, number_of
 
 FIGURES = (
     "latency_cycles",
@@ -265,9 +265,8 @@ def _change(name: str, before: object, after: object) -> Change:
 
 
 def _number(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value)
+    number = number_of(value)
+    return None if number is None else float(number)
 
 
 def _busy(before: Side, after: Side) -> tuple[Change, ...]:

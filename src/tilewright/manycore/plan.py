@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tilewright.errors import TilewrightError
+from tilewright.errors import TilewrightError, VerificationError
 from tilewright.execute.compare import Comparison, compared
 from tilewright.execute.runtime import run
 from tilewright.execute.vm import VirtualMachine
@@ -137,7 +137,10 @@ def plan_cores(
             fault = _unfit(evaluator, choice.parts)
             raise TilewrightError(f"{mapping}: no allocation can run: {fault}")
         tell("lowering and validating")
-        made = _first_lowered(fitting, numbered or graph, objective)
+        try:
+            made = _first_lowered(fitting, numbered or graph, objective)
+        except VerificationError as error:  # a memory outside that does not hold the network
+            raise VerificationError(f"{hardware}: {error}") from None
         if made is not None:
             break
     else:

@@ -34,24 +34,34 @@ class Pool:
 
     trials: list[Trial] = field(default_factory=list[Trial])
     found: list[Found] = field(default_factory=list[Found])
+    unsearched: tuple[Objective, ...] = ()  # where one was ended
 
     @property
     def interrupted(self) -> bool:
         """Whether the last search was ended."""
         return self.found[-1].interrupted
 
+    @property
+    def not_looked_at(self) -> str:
+        """What the end left out, in words."""
+        last = self.found[-1]
+        rest = [f"all of {objective.value}" for objective in self.unsearched]
+        return "; ".join([f"for {last.objective.value} {last.not_looked_at}", *rest])
+
 
 def search_all(search_for: Callable[[Objective], Search], effort: Effort) -> Pool:
     """Search for the fastest plan, then for every other objective that means something here."""
-    pool = Pool()
-    for objective in Objective:
-        if pool.trials and objective.counts_energy and not pool.trials[0].metrics.energy_pj:
-            continue
+    pool, left = Pool(), list(Objective)
+    while left:
+        objective = left.pop(0)
         search = search_for(objective)
         if pool.trials:
             search.given, search.portion = tuple(pool.trials), PORTION
         pool.found.append(search.run(effort))
         pool.trials += [trial for trial in search.trials if trial not in search.given]
+        if not pool.trials[0].metrics.energy_pj:
+            left = [other for other in left if not other.counts_energy]
         if pool.interrupted:
+            pool.unsearched = tuple(left)
             break
     return pool
