@@ -49,7 +49,7 @@ class Tiler:
             None if kind is None else tuple((0, extent) for extent in kind.shape)
             for kind in tiled.op.outputs
         )
-        run = self.costs.tile(self.costs.node(tiled), whole).run(divided=False)
+        run = self.costs.tile(self.costs.node(tiled), whole).run
         return "" if run is None else run.kind
 
     def estimate(
@@ -98,9 +98,7 @@ class Tiler:
     def _computed(self, copied: Copied, replicated: bool = False) -> Estimate:
         """With what computing takes."""
         tiles, turns, load, store = copied.tiles, copied.turns, copied.load, copied.store
-        matrix, vector, energy, useful = work_of(
-            copied.cut, tiles, turns, replicated or copied.core_split is not None
-        )
+        matrix, vector, energy, useful = work_of(copied.cut, tiles, turns)
         both, least = matrix + vector, min(matrix, vector)
         overlapped = least if turns > 1 and self.pipelines else 0.0
         held = copied.held(overlapped > 0)
