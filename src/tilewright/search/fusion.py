@@ -164,7 +164,8 @@ class Fusion:
                 break
         self.done.append(STAGES[1])
         done = 0 if self.given or effort.smaller is None else EVALUATIONS[effort.smaller]
-        self._improve(int((EVALUATIONS[effort] - done) * self.portion), self._start(known))
+        evaluations = int(max(0, EVALUATIONS[effort] - done) * self.portion)
+        self._improve(evaluations, self._start(known))
         self._share()
         self.done.append(STAGES[2])
 
