@@ -24,12 +24,10 @@ from tilewright.model import Model
 from tilewright.shrink.choose import silent
 from tilewright.shrink.measure import RESOLUTION, Measured, Verdict, run_in_child
 from tilewright.shrink.measure import measure as measure_models
-from tilewright.shrink.shrink import Shrunk, shrink_graph
+from tilewright.shrink.shrink import Shrunk, rewritten, shrink_graph
 from tilewright.tables import Cell, Shown, Table
-from tilewright.tiling.cutting import cut_group
 from tilewright.tiling.grid import AXES_BY_RANK
 from tilewright.tiling.group import GroupTiles
-from tilewright.tiling.rewrite import tile_graph
 from tilewright.units import format_bytes, number_of, parse_bytes
 from tilewright.version import __version__
 
@@ -229,7 +227,7 @@ def _shrunk(
     progress("filling in weights")
     numbered = model.with_numbers(seed)
     tiled = replace(
-        shrunk, graph=shrunk.graph if numbered is model.graph else _retile(shrunk, numbered)
+        shrunk, graph=shrunk.graph if numbered is model.graph else rewritten(shrunk, numbered)
     )
     feeds = seeded_inputs(model.graph, seed)
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
@@ -266,15 +264,6 @@ def _verify(original: Path, small: Path, feeds: Mapping[str, Array]) -> Differen
         return compare(run(original, feeds), run(small, feeds))
     except VerificationError:
         return compare(run(original, feeds, optimise=False), run(small, feeds, optimise=False))
-
-
-def _retile(shrunk: Shrunk, numbered: Graph) -> Graph:
-    """The same groups, cut from the graph that has numbers."""
-    groups = [
-        cut_group(numbered, (numbered.index[t.node.name] for t in group.ops), group.splits)
-        for group in shrunk.groups
-    ]
-    return tile_graph(numbered, groups)
 
 
 def _metadata(shrunk: Shrunk, seeded_weights: bool) -> dict[str, str]:

@@ -2,12 +2,14 @@
 
 import csv
 import json
+import re
 import shutil
 from itertools import pairwise, product
 from pathlib import Path
 from statistics import median
 
 import pytest
+import yaml
 
 from conftest import Command
 from tilewright.api import load
@@ -334,3 +336,39 @@ def test_idle_time_without_the_final_write_ends_with_the_last_tile(
     assert max(int(row["end"]) for row in rows) == told["latency_cycles"]
     busy = sum(core["busy_cycles"] for core in told["cores"])
     assert sum(int(row["cycles"]) for row in rows) == busy
+
+
+def test_tiles_that_nearly_fill_the_memories_are_cut_further(
+    succeeds: Command, tmp_path: Path
+) -> None:
+    """Four parts of this network's layers fit by their bytes, but not in one piece each beside what
+    is kept for the way up."""
+    mapping = tmp_path / "four.yaml"
+    entry = {"name": "default", "core_allocation": [0, 1, 2], "intra_core_tiling": ["OY, 4"]}
+    mapping.write_text(yaml.safe_dump([entry]))
+    told = succeeds(
+        "plan",
+        "unet@64x64",
+        "--on",
+        MACHINE,
+        "--mapping",
+        mapping,
+        "--fast",
+        "--no-verify",
+        "--json",
+    ).json
+    assert told["bound_cycles"] <= told["latency_cycles"]
+    for memory in told["memories"]:
+        assert memory["peak_bytes"] <= memory["size_bytes"]
+
+
+def test_a_memory_outside_that_is_too_small_is_told_with_its_file(refused, tmp_path) -> None:
+    shutil.copytree(EXAMPLE, tmp_path / "files")
+    outside = tmp_path / "files" / "cores" / "outside.yaml"
+    text = outside.read_text()
+    (size,) = re.findall(r"size: *(\d+)", text)[:1]
+    outside.write_text(text.replace(size, "64", 1))
+    files = (tmp_path / "files" / name for name in ("three_cores.yaml", "fused.yaml"))
+    hardware, mapping = files
+    told = refused("plan", "four_convs@12x12", "--on", hardware, "--mapping", mapping, "--fast")
+    assert str(hardware) in told and "bytes in 8 of dram" in told

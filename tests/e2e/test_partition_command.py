@@ -144,3 +144,11 @@ def test_help_teaches(succeeds: Command) -> None:
     said = succeeds("partition", "--help").out
     for word in ("pattern", "block", "capacity", "h100-sxm", "package.module:build", "--dtype"):
         assert word in said
+
+
+def test_bytes_are_told_in_the_type_that_times_are_for(succeeds: Command) -> None:
+    """A float network on a machine that computes with int8: a quarter of the bytes, and said so."""
+    shown = succeeds("partition", "four_convs@64x64", "--on", "mcu").out
+    assert "in int8" in shown.splitlines()[1] and "bytes above are of the network's own" in shown
+    own = succeeds("partition", "four_convs@64x64").out
+    assert "in int8" not in own and "network's own types" not in own

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 import tilewright
+from support.networks import attention
 from tilewright import api
 from tilewright.frontend.save import serialize
 from tilewright.frontend.weights import seeded
@@ -151,6 +152,19 @@ def test_comparisons_go_to_pages_and_tables(tmp_path: Path) -> None:
     assert len(found) == 2 and [each.before for each in found] == [found[0].before] * 2
     assert {row["plan"] for row in found.as_table()} == {found[0].after.name}
     assert "</html>" in found.save(tmp_path / "compare.html").read_text()
+
+
+def test_plans_of_different_networks_are_said_to_be(tmp_path: Path) -> None:
+    one, small, other = (
+        tilewright.plan(graph, "mcu", layer_by_layer=True, verify=False)
+        for graph in (net(), net(12), seeded(attention(), 0))
+    )
+    (same, strange) = tilewright.compare(one, small, other)
+    assert same.strangers == "" and len(same.headline()) >= 1
+    assert "DIFFERENT NETWORKS: four_convs (4 operators) and attention (" in strange.headline()[1]
+    assert "none of them by the same name" in strange.strangers
+    (told,) = tilewright.compare(one, other).json["compared"]
+    assert told["different_networks"] is True
 
 
 def test_planning_is_a_function_of_its_arguments(monkeypatch, capsys, tmp_path: Path) -> None:

@@ -187,6 +187,9 @@ def test_a_run_that_was_tampered_with_and_sealed_anew_is_one_line(
     reseal(folder)
     assert str(folder) in refused("explain", folder)
     assert "makes no sense" in refused("compare", folder, folder)
+    figures["parts"][0]["read_bytes"] = figures["parts"][0]["cycles"] = []
+    summary.write_text(json.dumps(figures))
+    assert "makes no sense" in refused("compare", folder, folder)
 
 
 def test_a_run_whose_memories_are_aligned_to_nothing_is_one_line(

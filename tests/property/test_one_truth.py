@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from support.moves import moved
-from support.random_plans import depthwise, plans, pointwise, squeeze
+from support.random_plans import depthwise, legal_networks, plans, pointwise, squeeze
 from support.strategies import LAYOUT, concat, conv3, matmul, networks, pool, residual, softmax
 from tilewright.errors import TilewrightError
 from tilewright.graph.graph import Graph
@@ -39,18 +39,7 @@ INTERNED = ("layout", "copy")  # numbers of views and copies, in the order they 
 @st.composite
 def planned(draw: st.DrawFn) -> tuple[Graph, Machine, Plan]:
     """A network of repeated shapes or of moved data on a machine, and a plan."""
-    operators = draw(st.sampled_from((OPERATORS, MOVEMENT)))
-    graph = draw(networks(operators, nodes=6, shapes=IMAGES))
-    machine = MACHINES[draw(st.sampled_from(list(MACHINES)))]
-    memory = draw(st.sampled_from(KIBIBYTES))
-    if memory is not None:
-        machine = machine.with_memory(memory * 1024)
-    try:
-        legal = prepared(graph, machine, machine.dtype).graph
-    except TilewrightError:
-        assume(False)
-    assume(bool(legal.nodes))
-    assume(all(name in legal.types for node in legal.nodes for name in node.writes))
+    legal, machine = draw(legal_networks((OPERATORS, MOVEMENT), IMAGES, MACHINES, KIBIBYTES))
     return legal, machine, draw(plans(legal, machine))
 
 

@@ -58,7 +58,11 @@ def _divided(draw: Draw, machine: Machine, plan: Plan, number: int) -> Plan:
     cores = draw(st.sampled_from(((), *((name,) for name in names), tuple(names[:2]))))
     dimension = draw(st.sampled_from((None, *range(len(group.splits)))))
     replicated = dimension is None and draw(st.booleans())
-    other = replace(group, core_split=dimension, replicated=replicated, cores=cores)
+    crossed = draw(st.booleans())
+    splits = tuple(
+        replace(s, crossed=crossed and k != dimension) for k, s in enumerate(group.splits)
+    )
+    other = replace(group, splits=splits, core_split=dimension, replicated=replicated, cores=cores)
     return replace(plan, groups=(*plan.groups[:number], other, *plan.groups[number + 1 :]))
 
 

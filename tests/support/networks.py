@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from support.builder import GraphBuilder
 from tilewright.frontend.builder import Builder
 from tilewright.frontend.normalize import normalize
 from tilewright.graph.graph import Graph
@@ -56,3 +57,63 @@ def u_shape(channels: int = 8, size: int = 16) -> Graph:
     y = b.op("Resize", y, "", scales, mode="nearest", name="up")
     y = b.op("Concat", y, x, axis=1, name="join")
     return b.finish(b.conv(y, channels, 3, pads=1, name="last"))
+
+
+def pan(size: int = 128, width: int = 16) -> Graph:
+    """A detector of the YOLO type: a backbone with SiLU, a neck that goes up (two times Resize and
+    Concat) and down again, three heads."""
+    b = Builder("pan")
+    scales = b.constant("scales", np.array([1, 1, 2, 2], np.float32))
+
+    def conv(x: str, channels: int, name: str, kernel: int = 3, stride: int = 1) -> str:
+        return b.silu(b.conv(x, channels, kernel, stride=stride, pads=kernel // 2, name=name))
+
+    def joined(small: str, skip: str, channels: int, name: str) -> str:
+        up = b.op(
+            "Resize",
+            small,
+            "",
+            scales,
+            mode="nearest",
+            coordinate_transformation_mode="asymmetric",
+            nearest_mode="floor",
+            name=f"{name}.up",
+        )
+        return conv(b.op("Concat", up, skip, axis=1, name=f"{name}.join"), channels, name, 1)
+
+    def lowered(large: str, skip: str, channels: int, name: str) -> str:
+        down = conv(large, channels, f"{name}.down", 3, 2)
+        return conv(b.op("Concat", down, skip, axis=1, name=f"{name}.join"), channels, name, 1)
+
+    x = b.input("image", (1, 3, size, size))
+    levels: list[str] = []
+    for level in range(1, 6):
+        x = conv(x, min(8, 2 ** (level - 1)) * width, f"down{level}", 3, 2)
+        x = conv(x, min(8, 2 ** (level - 1)) * width, f"block{level}")
+        levels.append(x)
+    p3, p4, p5 = levels[2:]
+    n4 = joined(p5, p4, 4 * width, "up4")
+    n3 = conv(joined(n4, p3, 4 * width, "up3"), 4 * width, "out3")
+    n4 = lowered(n3, n4, 4 * width, "low4")
+    n5 = lowered(n4, p5, 8 * width, "low5")
+    return b.finish(*(b.conv(n, 14, 1, name=f"head{i}") for i, n in enumerate((n3, n4, n5))))
+
+
+def one_conv(
+    data: tuple[int, ...],
+    filters: int,
+    kernel: tuple[int, ...],
+    group: int = 1,
+    bias: bool = True,
+    *,
+    transposed: bool = False,
+    **attributes: object,
+) -> Graph:
+    """A convolution of any rank, or a transposed one, whose result is `y`."""
+    b = GraphBuilder()
+    shape = (data[1], filters // group) if transposed else (filters, data[1] // group)
+    weight = b.weight(*shape, *kernel)
+    rest = [b.weight(filters)] if bias else []
+    kind = "ConvTranspose" if transposed else "Conv"
+    b.add(kind, b.input(*data), weight, *rest, name="y", group=group, **attributes)
+    return b.graph()

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import product
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from tilewright.machine.load import load_machine
 from tilewright.machine.machine import Machine
 from tilewright.program.lower import lowered as lowered_plan
 from tilewright.program.place import Placed
-from tilewright.program.program import Program, Task
+from tilewright.program.program import Program, Task, View
 from tilewright.schedule.problem import Problem, Schedule
 from tilewright.search.candidates.layers import layer_by_layer
 from tilewright.tiling.grid import Split
@@ -51,6 +52,15 @@ class Lowered:
     def reference(self) -> Mapping[str, Array]:
         """The untouched network in onnxruntime."""
         return run(serialize(self.original), self.feeds())
+
+
+def bytes_of(view: View) -> set[int]:
+    """Every byte of a view, one by one."""
+    found: set[int] = set()
+    for index in product(*map(range, view.shape)):
+        start = view.offset + sum(i * s for i, s in zip(index, view.strides, strict=True))
+        found.update(range(start, start + view.item))
+    return found
 
 
 def lower(graph: Graph, machine_name: str, splits: tuple[Split, ...] = ()) -> Lowered:

@@ -1,13 +1,14 @@
 """Random plans for a network on a machine: any convex groups, cuts, spreads and resident tensors;
 and what has to hold for each of them."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from hypothesis import assume
 from hypothesis import strategies as st
 
 from support.builder import GraphBuilder, feeds_of
-from support.strategies import cuttable_axes
+from support.strategies import Operator, cuttable_axes, networks
 from tilewright.errors import TilewrightError, TilingError, VerificationError
 from tilewright.execute.compare import compare
 from tilewright.execute.runtime import run
@@ -27,6 +28,31 @@ from tilewright.tiling.group import exports
 
 Draw = Callable[[st.SearchStrategy], object]
 TOLERANCE = 1e-5
+
+
+@st.composite
+def legal_networks(
+    draw: Draw,
+    operators: Sequence[Sequence[Operator]],
+    shapes: Sequence[tuple[int, ...]],
+    machines: Mapping[str, Machine],
+    kibibytes: Sequence[int | None],
+    changed: Callable[[Draw, Machine], Machine] = lambda draw, machine: machine,
+) -> tuple[Graph, Machine]:
+    """A network of one of the kinds of operators on a machine that can run it, with so many KiB in
+    its cores' memories (None: as it is)."""
+    graph = draw(networks(draw(st.sampled_from(operators)), nodes=6, shapes=shapes))
+    machine = machines[draw(st.sampled_from(list(machines)))]
+    memory = draw(st.sampled_from(kibibytes))
+    machine = machine if memory is None else machine.with_memory(memory * 1024)
+    machine = changed(draw, machine)
+    try:
+        legal = prepared(graph, machine, machine.dtype).graph
+    except TilewrightError:
+        assume(False)
+    assume(bool(legal.nodes))
+    assume(all(name in legal.types for node in legal.nodes for name in node.writes))
+    return legal, machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +271,8 @@ def random_cut(
         for number, axis in enumerate(chosen)
     )
     core_split = _int(draw, -1, len(splits) - 1)
+    if core_split >= 0 and len(splits) > 1 and _int(draw, 0, 1):
+        splits = tuple(replace(s, crossed=k != core_split) for k, s in enumerate(splits))
     replicated = core_split < 0 and _int(draw, 0, 2) == 0
     return GroupPlan(names, splits, None if core_split < 0 else core_split, replicated=replicated)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilewright.cli.common import CsvOption, JsonOption, note, out, print_json
+from tilewright.cli.options import own_options, taking
 from tilewright.errors import TilewrightError
 
 if TYPE_CHECKING:
@@ -20,119 +21,124 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-DtypeOption = Annotated[
-    str, typer.Option("--dtype", metavar="fp32|fp16|bf16", help="Element type of all tensors.")
-]
-OnOption = Annotated[
-    str,
-    typer.Option("--on", metavar="MACHINE", help="trn1, trn2, or a machine file with a PSUM."),
-]
-NestOption = Annotated[
-    Path | None,
-    typer.Option("--nest", metavar="FILE", help="A nest to plan: YAML as `--out` writes it."),
-]
-LadderOption = Annotated[
-    bool,
-    typer.Option("--ladder", help="All rungs of the ladder, measured beside modelled where known."),
-]
-SearchOption = Annotated[
-    bool,
-    typer.Option("--search", help="Find the fastest legal nest, and say what each change buys."),
-]
-OutOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--out",
-        metavar="DIR",
-        help="Write kernel.html, kernel.json, nest.yaml, listing.txt and trace.json (Perfetto).",
-    ),
-]
-CheckOption = Annotated[
-    bool | None,
-    typer.Option(
-        "--check/--no-check",
-        help="Run the whole nest in numpy, or none of it; by default the first rows of large "
-        "problems.",
-    ),
-]
-ClaimOption = Annotated[
-    float | None,
-    typer.Option(
-        "--claim-us",
-        metavar="US",
-        help="A time somebody claims for these operands: an error where it is below the "
-        "tensor engine's floor.",
-    ),
-]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kernel:
+    """The options that all kernels take."""
+
+    dtype: Annotated[
+        str, typer.Option("--dtype", metavar="fp32|fp16|bf16", help="Element type of all tensors.")
+    ] = "fp16"
+    on: Annotated[
+        str,
+        typer.Option("--on", metavar="MACHINE", help="trn1, trn2, or a machine file with a PSUM."),
+    ] = "trn2"
+    nest: Annotated[
+        Path | None,
+        typer.Option("--nest", metavar="FILE", help="A nest to plan: YAML as `--out` writes it."),
+    ] = None
+    ladder: Annotated[
+        bool,
+        typer.Option(
+            "--ladder", help="All rungs of the ladder, measured beside modelled where known."
+        ),
+    ] = False
+    search: Annotated[
+        bool,
+        typer.Option(
+            "--search", help="Find the fastest legal nest, and say what each change buys."
+        ),
+    ] = False
+    claim_us: Annotated[
+        float | None,
+        typer.Option(
+            "--claim-us",
+            metavar="US",
+            help="A time somebody claims for these operands: an error where it is below the "
+            "tensor engine's floor.",
+        ),
+    ] = None
+    check: Annotated[
+        bool | None,
+        typer.Option(
+            "--check/--no-check",
+            help="Run the whole nest in numpy, or none of it; by default the first rows of large "
+            "problems.",
+        ),
+    ] = None
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="Write kernel.html, kernel.json, nest.yaml, listing.txt and trace.json "
+            "(Perfetto).",
+        ),
+    ] = None
+    csv: CsvOption = None
+    as_json: JsonOption = False
 
 
-ImageOption = Annotated[
-    str | None,
-    typer.Option("--in", metavar="CxHxW", help="Channels, height and width of the input."),
-]
-OutChannelsOption = Annotated[
-    int | None,
-    typer.Option(
-        "--out-channels",
-        metavar="N",
-        help="Output channels; as many as the input's if not given.",
-    ),
-]
-KernelOption = Annotated[
-    str, typer.Option("--kernel", metavar="3|3x5", help="Height and width of the filter.")
-]
-PoolOption = Annotated[
-    int, typer.Option("--pool", metavar="N", help="Max-pool NxN behind it; 1 for none.")
-]
-BatchOption = Annotated[int, typer.Option("--batch", metavar="N", help="Images.")]
-StrideOption = Annotated[
-    str, typer.Option("--stride", metavar="1|2x1", help="Steps down and across.")
-]
-PadOption = Annotated[
-    int, typer.Option("--pad", metavar="N", help="Zero rows and columns on every side.")
-]
-ReluOption = Annotated[bool, typer.Option("--relu", help="A ReLU behind it.")]
-BiasOption = Annotated[bool, typer.Option("--bias/--no-bias", help="With a bias.")]
-ModelOption = Annotated[
-    str | None,
-    typer.Option(
-        "--from", metavar="MODEL", help="Take the convolution from a model (with --node)."
-    ),
-]
-NodeOption = Annotated[
-    str | None,
-    typer.Option(
-        "--node",
-        metavar="NAME",
-        help="The convolution; ReLU and max-pool behind it go with it.",
-    ),
-]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Convolution(_Kernel):
+    """What else a convolution is given by."""
+
+    image: Annotated[
+        str | None,
+        typer.Option("--in", metavar="CxHxW", help="Channels, height and width of the input."),
+    ] = None
+    out_channels: Annotated[
+        int | None,
+        typer.Option(
+            "--out-channels",
+            metavar="N",
+            help="Output channels; as many as the input's if not given.",
+        ),
+    ] = None
+    kernel: Annotated[
+        str, typer.Option("--kernel", metavar="3|3x5", help="Height and width of the filter.")
+    ] = "3"
+    pool: Annotated[
+        int, typer.Option("--pool", metavar="N", help="Max-pool NxN behind it; 1 for none.")
+    ] = 1
+    batch: Annotated[int, typer.Option("--batch", metavar="N", help="Images.")] = 1
+    stride: Annotated[
+        str, typer.Option("--stride", metavar="1|2x1", help="Steps down and across.")
+    ] = "1"
+    pad: Annotated[
+        int, typer.Option("--pad", metavar="N", help="Zero rows and columns on every side.")
+    ] = 0
+    relu: Annotated[bool, typer.Option("--relu", help="A ReLU behind it.")] = False
+    bias: Annotated[bool, typer.Option("--bias/--no-bias", help="With a bias.")] = True
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="MODEL", help="Take the convolution from a model (with --node)."
+        ),
+    ] = None
+    node: Annotated[
+        str | None,
+        typer.Option(
+            "--node",
+            metavar="NAME",
+            help="The convolution; ReLU and max-pool behind it go with it.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Product(_Kernel):
+    """What else a product is given by."""
+
+    size: Annotated[
+        str | None,
+        typer.Option("--size", metavar="MxKxN", help="A product of (M x K) and (K x N)."),
+    ] = None
 
 
 @app.command("conv2d")
-def conv2d(
-    image: ImageOption = None,
-    out_channels: OutChannelsOption = None,
-    kernel: KernelOption = "3",
-    pool: PoolOption = 1,
-    batch: BatchOption = 1,
-    stride: StrideOption = "1",
-    pad: PadOption = 0,
-    relu: ReluOption = False,
-    bias: BiasOption = True,
-    model: ModelOption = None,
-    node: NodeOption = None,
-    dtype: DtypeOption = "fp16",
-    on: OnOption = "trn2",
-    nest: NestOption = None,
-    ladder: LadderOption = False,
-    search: SearchOption = False,
-    claim_us: ClaimOption = None,
-    check: CheckOption = None,
-    folder: OutOption = None,
-    csv: CsvOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@taking(_Convolution)
+def conv2d(asked: _Convolution) -> None:
     """A convolution with bias, ReLU and max-pool as one kernel.
 
     Examples:
@@ -147,93 +153,49 @@ def conv2d(
 
       tilewright kernel conv2d --from vgg16 --node block3.conv2 --search
     """
-    if model is not None and node is None:
+    if asked.model is not None and asked.node is None:
         raise TilewrightError("--from MODEL needs --node NAME: which convolution is it?")
-    if model is None and node is not None:
+    if asked.model is None and asked.node is not None:
         raise TilewrightError("--node NAME needs --from MODEL")
-    problem: dict[str, Any] = {
-        "image": image,
-        "out_channels": out_channels,
-        "kernel": kernel,
-        "pool": pool,
-        "batch": batch,
-        "pad": pad,
-        "stride": stride,
-        "bias": bias,
-        "relu": relu,
-        "model": model,
-        "node": node,
-    }
-    common = _Common(dtype, on, nest, ladder, search, claim_us, check, folder, csv, as_json)
-    _plan("conv2d", problem, common)
+    _plan("conv2d", asked)
 
 
 @app.command("matmul")
-def matmul(
-    size: Annotated[
-        str | None,
-        typer.Option("--size", metavar="MxKxN", help="A product of (M x K) and (K x N)."),
-    ] = None,
-    dtype: DtypeOption = "fp16",
-    on: OnOption = "trn2",
-    nest: NestOption = None,
-    ladder: LadderOption = False,
-    search: SearchOption = False,
-    claim_us: ClaimOption = None,
-    check: CheckOption = None,
-    folder: OutOption = None,
-    csv: CsvOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@taking(_Product)
+def matmul(asked: _Product) -> None:
     """A matrix product as one kernel: K on the partitions, tiles of at most 512 columns.
 
     Example:
 
       tilewright kernel matmul --size 512x1024x4096 --dtype fp16 --search
     """
-    common = _Common(dtype, on, nest, ladder, search, claim_us, check, folder, csv, as_json)
-    _plan("matmul", {"size": size}, common)
+    _plan("matmul", asked)
 
 
-@dataclass(frozen=True, slots=True)
-class _Common:
-    """The options that all kernels take."""
-
-    dtype: str
-    on: str
-    nest: Path | None
-    ladder: bool
-    search: bool
-    claim_us: float | None
-    check: bool | None
-    folder: Path | None
-    csv: Path | None
-    as_json: bool
-
-
-def _plan(kind: str, problem: dict[str, Any], common: _Common) -> None:
+def _plan(kind: str, asked: _Kernel) -> None:
     """Plan a kernel of a kind, and tell it."""
     from tilewright import api
 
-    _one_of(common.nest, common.ladder, common.search)
-    _writable(common.folder)
-    if common.csv is not None:
-        api.check_writable(common.csv)
+    problem: dict[str, Any] = {name: getattr(asked, name) for name in own_options(type(asked))}
+    _one_of(asked.nest, asked.ladder, asked.search)
+    _writable(asked.folder)
+    if asked.csv is not None:
+        api.check_writable(asked.csv)
     plan = api.kernel(
         kind,
         **problem,
-        dtype=common.dtype,
-        on=common.on,
-        nest=common.nest,
-        searched=common.search,
-        claim_us=common.claim_us,
-        check=False if common.ladder else common.check,
+        dtype=asked.dtype,
+        on=asked.on,
+        nest=asked.nest,
+        searched=asked.search,
+        claim_us=asked.claim_us,
+        check=False if asked.ladder else asked.check,
     )
-    if common.csv is not None:
-        plan.to_csv(common.csv)
-    _report(plan, common.ladder, common.folder, common.as_json)
-    if common.claim_us is not None:
-        note(f"claimed {common.claim_us:g} us: not below the tensor engine's floor")
+    if asked.csv is not None:
+        plan.to_csv(asked.csv)
+    _report(plan, asked.ladder, asked.folder, asked.as_json)
+    if asked.claim_us is not None:
+        note(f"claimed {asked.claim_us:g} us: not below the tensor engine's floor")
 
 
 def _one_of(nest: Path | None, ladder: bool, search: bool) -> None:

@@ -2,8 +2,7 @@
 
 import inspect
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass
-from dataclasses import fields as fields_of
+from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from tilewright.cli.common import JsonOption, ModelArgument, ShapeOption
+from tilewright.cli.options import parameters_of, with_parameters
 from tilewright.errors import TilewrightError
 from tilewright.program.metrics import Objective
 from tilewright.program.pipeline import PASSES, description
@@ -154,7 +154,7 @@ class Asked:
 
     def refuse(self, why: str, *names: str) -> None:
         """Raise where an option of these is given that does not go with the others."""
-        for field in fields_of(self):
+        for field in fields(self):
             if field.name in names and getattr(self, field.name) != field.default:
                 raise TilewrightError(f"{option_of(field.name)} {why}")
 
@@ -166,17 +166,7 @@ def option_of(name: str) -> str:
 
 def with_options(command: Callable[[Asked], None]) -> Callable[..., None]:
     """The command with its options, and a `--no-PASS` for every pass of the pipeline."""
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    given = [
-        inspect.Parameter(
-            field.name,
-            keyword,
-            default=inspect.Parameter.empty if field.default is MISSING else field.default,
-            annotation=field.type,
-        )
-        for field in fields_of(Asked)
-        if field.name != "without"
-    ]
+    given = parameters_of(Asked, without=("without",))
     names = {f"no_{step.name.replace('-', '_')}": step for step in PASSES}
     for name, step in names.items():
         option = typer.Option(
@@ -185,6 +175,7 @@ def with_options(command: Callable[[Asked], None]) -> Callable[..., None]:
             rich_help_panel="Passes left out",
         )
         kind = Annotated[bool, option]
+        keyword = inspect.Parameter.KEYWORD_ONLY
         given.append(inspect.Parameter(name, keyword, default=False, annotation=kind))
 
     @wraps(command)
@@ -192,6 +183,4 @@ def with_options(command: Callable[[Asked], None]) -> Callable[..., None]:
         without = frozenset(step.name for name, step in names.items() if arguments.pop(name))
         command(Asked(**arguments, without=without))
 
-    run.__signature__ = inspect.Signature(given)  # pyright: ignore[reportAttributeAccessIssue]
-    run.__annotations__ = {p.name: p.annotation for p in given}
-    return run
+    return with_parameters(run, given)

@@ -8,7 +8,7 @@ from tilewright.compare.side import Part, Side
 from tilewright.plan.plan import GroupPlan, Place
 from tilewright.tables import Cell, Shown, Table
 from tilewright.tiling.grid import Halo
-from tilewright.units import noun
+from tilewright.units import noun, number_of
 
 FIGURES = (
     "latency_cycles",
@@ -100,7 +100,28 @@ class Difference(Shown):
             text = f"{names[0]} cannot be compared in cycles with {names[1]}"
         else:
             text = f"{names[0]} takes {ratio:.3f}x the cycles of {names[1]}"
-        return [text, *(f"{name}: {old} against {new}" for name, old, new in self.setting)]
+        strange = [self.strangers] if self.strangers else []
+        return [
+            text,
+            *strange,
+            *(f"{name}: {old} against {new}" for name, old, new in self.setting),
+        ]
+
+    @property
+    def strangers(self) -> str:
+        """What is said of plans of different networks; nothing of plans of the same."""
+        old, new = (
+            frozenset(name.partition("@")[0] for group in side.plan.groups for name in group.nodes)
+            for side in (self.before, self.after)
+        )  # of nodes that are repeated for images, one
+        models = [side.summary.get("model", side.plan.model) for side in (self.before, self.after)]
+        both = len(old & new)
+        if old == new or (both and models[0] == models[1]):
+            return ""
+        return (
+            f"DIFFERENT NETWORKS: {models[0]} ({len(old)} operators) and {models[1]} ({len(new)}), "
+            f"{both or 'none'} of them by the same name: most of what differs is the network"
+        )
 
     def as_table(self) -> Table:
         """One row per part of the network that differs, the largest cause first."""
@@ -229,9 +250,8 @@ def _cut(group: GroupPlan) -> str:
 def _cores(group: GroupPlan) -> str:
     if group.replicated:
         return "every core all tiles"
-    if group.core_split is None or group.core_split >= len(group.splits):
-        return "one core"
-    return f"split over the cores along axis {group.splits[group.core_split].axis}"
+    axes = [str(group.splits[k].axis) for k in group.core_splits if k < len(group.splits)]
+    return f"split over the cores along axis {' and '.join(axes)}" if axes else "one core"
 
 
 def _place(group: GroupPlan) -> str:
@@ -245,9 +265,8 @@ def _change(name: str, before: object, after: object) -> Change:
 
 
 def _number(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value)
+    number = number_of(value)
+    return None if number is None else float(number)
 
 
 def _busy(before: Side, after: Side) -> tuple[Change, ...]:

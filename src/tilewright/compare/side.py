@@ -103,10 +103,10 @@ def _side(name: str, figures: dict[str, Any], plan: Plan) -> Side:
     parts = tuple(
         Part(
             group,
-            row["cycles"],
-            row["read_bytes"] + row["written_bytes"],
-            row["energy_pj"],
-            tuple(row["resident"]),
+            int(row["cycles"]),
+            int(row["read_bytes"] + row["written_bytes"]),
+            None if row["energy_pj"] is None else float(row["energy_pj"]),
+            tuple(map(str, row["resident"])),
         )
         for group, row in zip(plan.groups, rows, strict=bool(rows))
     )

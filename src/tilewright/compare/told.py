@@ -15,6 +15,7 @@ def difference_json(found: Difference) -> dict[str, Any]:
     return {
         "before": found.before.name,
         "after": found.after.name,
+        "different_networks": bool(found.strangers),
         "setting": {name: [old, new] for name, old, new in found.setting},
         "figures": {c.name: _pair(c) for c in found.figures},
         "engines_busy_cycles": {c.name: _pair(c) for c in found.engines},
@@ -57,6 +58,8 @@ def headline(found: Difference) -> str:
 
 def notes(found: Difference) -> Iterator[str]:
     """What else there is to know."""
+    if found.strangers:
+        yield found.strangers
     for name, old, new in found.setting:
         yield f"{name}: {old} against {new}"
     for label, names in (("now resident", found.resident), ("resident no more", found.evicted)):

@@ -14,9 +14,17 @@ from dataclasses import replace
 from math import inf, prod
 from typing import NamedTuple
 
-from tilewright.cost.base import Cost, CostError, Remembering, WorkKind, Workload, whole_cycles
+from tilewright.cost.base import (
+    Cost,
+    CostError,
+    Remembering,
+    WorkKind,
+    Workload,
+    views_of,
+    whole_cycles,
+)
 from tilewright.cost.energy import EnergyFigures
-from tilewright.cost.steps import TileCosts, tile_costs
+from tilewright.cost.steps import TileCosts, best_rectangles, tile_costs
 from tilewright.machine.dtypes import element_bytes, nearest_class, runs_as
 from tilewright.machine.machine import Engine
 from tilewright.machine.parameters import (
@@ -155,6 +163,8 @@ class ArrayModel(Remembering):
         self._scale = engine.reference_cycles
         self._modes = tuple(parameters.modes.values())
         self._dtypes = tuple(parameters.rates)
+        sizes = {(m.unroll.width, m.unroll.height, m.unroll.out_channels) for m in self._modes}
+        self._same_steps = len(sizes) == 1
         self._lanes = max(mode.unroll.lanes for mode in self._modes)
         super().__init__()
         self._tiles: dict[Workload, TileCosts] = {}
@@ -165,6 +175,19 @@ class ArrayModel(Remembering):
         if runs_as(work.dtype, self._dtypes) is None:
             return False
         return work.dense or self._channelwise(work.kind, self._rate(work)) is not None
+
+    def views(self, work: Workload) -> list[Workload]:
+        """Any height and width for the positions of pointwise work, and two rectangles of whole
+        steps of the array."""
+        found = views_of(work)
+        if len(found) > 1 and self._same_steps:
+            rate, known = self._rate(work), self._parameters
+            forms = tuple(self._forms(work, rate))
+            least, sharpness = known.least_positions, known.sharpness
+            pair = best_rectangles(work, forms, self._modes, rate, least, sharpness)
+            if pair is not None:
+                found.append(work.as_view(*pair[0], pair[1]))
+        return found
 
     def floor(self, work: Workload) -> float:
         """One call per image, every input element once, and whole tiles where all modes have the
@@ -250,8 +273,7 @@ class ArrayModel(Remembering):
     def _tile_costs(self, work: Workload) -> TileCosts | None:
         """The costs of tiles of one image by their whole steps. Tiles may mix modes, so nothing is
         known where the modes' steps differ in size; nor of groups, which may be joined."""
-        sizes = {(m.unroll.width, m.unroll.height, m.unroll.out_channels) for m in self._modes}
-        if not work.dense or work.groups > 1 or len(sizes) > 1:
+        if not work.dense or work.groups > 1 or not self._same_steps:
             return None
         shape = replace(work, in_height=0, in_width=0, pads=(0, 0, 0, 0), batch=1, rest=0)
         if shape not in self._tiles:

@@ -48,7 +48,8 @@ class Workload:
     batch: int = 1
     groups: int = 1
     operator: str = ""
-    rest: int = 0  # positions of pointwise work that its rectangle leaves over: one row more
+    rest: int = 0  # positions of pointwise work that its rectangle leaves over
+    rest_shape: tuple[int, int] = (0, 0)  # height and width they are seen in; none: one row
     dilation_height: int = 1  # steps from one tap to the next
     dilation_width: int = 1
 
@@ -98,11 +99,14 @@ class Workload:
             return self.out_channels * self.taps * (self.in_channels // self.groups)
         return self.out_channels * self.taps if self.kind is WorkKind.DEPTHWISE else 0
 
-    def as_view(self, height: int, width: int) -> "Workload":
+    def as_view(self, height: int, width: int, rest_shape: tuple[int, int] = (0, 0)) -> "Workload":
         """The same 1x1 work with its positions seen as another height and width; what is left
-        over, less than a row, is a row of its own."""
+        over, less than a row, is a row of its own, or in a shape that holds as much or more: that
+        computes the last positions before it again."""
         rest = self.positions - height * width
-        if not self.pointwise or not 0 <= rest < width:
+        held = prod(rest_shape)
+        fits = rest <= held <= self.positions if held else rest < width
+        if not self.pointwise or rest < 0 or not fits:
             raise CostError(f"work on {self.out_height}x{self.out_width} is not {height}x{width}")
         return Workload(
             self.kind,
@@ -118,6 +122,7 @@ class Workload:
             groups=self.groups,
             operator=self.operator,
             rest=rest,
+            rest_shape=rest_shape if rest else (0, 0),
         )
 
     @property
@@ -125,8 +130,13 @@ class Workload:
         """The work as rectangles of positions."""
         if not self.rest:
             return (self,)
-        row = {"out_height": 1, "out_width": self.rest, "in_height": 1, "in_width": self.rest}
-        return (replace(self, rest=0), replace(self, **row, rest=0))
+        height, width = self.rest_shape if prod(self.rest_shape) else (1, self.rest)
+        first = replace(self, rest=0, rest_shape=(0, 0))
+        return (first, first.rectangle(height, width))
+
+    def rectangle(self, height: int, width: int) -> "Workload":
+        """The same 1x1 work on other positions."""
+        return replace(self, out_height=height, out_width=width, in_height=height, in_width=width)
 
 
 def matrix_product(rows: int, inner: int, columns: int, dtype: str, batch: int = 1) -> Workload:
@@ -194,6 +204,10 @@ class CostModel(Protocol):
         """The work's cost, computed once per distinct work."""
         ...
 
+    def seen(self, work: Workload) -> Workload:
+        """Pointwise work with its positions in the shape that costs least."""
+        ...
+
     def floor(self, work: Workload) -> float:
         """Cycles no tiling of the work can undercut."""
         ...
@@ -208,6 +222,7 @@ class Remembering(ABC):
 
     def __init__(self) -> None:
         self._known: dict[Workload, Cost] = {}
+        self._seen: dict[Workload, Workload] = {}
 
     @abstractmethod
     def compute(self, work: Workload) -> Cost:
@@ -218,6 +233,19 @@ class Remembering(ABC):
         found = self._known.get(work)
         if found is None:
             found = self._known[work] = self.compute(work)
+        return found
+
+    def views(self, work: Workload) -> list[Workload]:
+        """Shapes in which the positions of work may be seen, the work itself first."""
+        return views_of(work)
+
+    def seen(self, work: Workload) -> Workload:
+        """The view of the work that costs least."""
+        found = self._seen.get(work)
+        if found is None:
+            views = self.views(work)
+            found = min(views, key=lambda view: self.cost(view).cycles) if views[1:] else work
+            self._seen[work] = found
         return found
 
 

@@ -1,6 +1,7 @@
 """The cost model an engine's file names, and the engine that runs a piece of work best."""
 
 from dataclasses import replace
+from functools import cached_property
 
 from tilewright.cost.array import ArrayModel
 from tilewright.cost.base import Copy, Cost, CostError, CostModel, WorkKind, Workload
@@ -53,6 +54,7 @@ class CostModels:
         arrays = [engine for engine in able if engine.kind == "matrix"]
         return arrays if arrays and work.kind is not WorkKind.VECTOR else able
 
+    @cached_property
     def core_classes(self) -> tuple[tuple[Core, ...], ...]:
         """The cores in classes that cost alike: the same engines and memories, as far from the
         main memory. A plan for one core of a class is one for any other."""

@@ -106,9 +106,10 @@ def tile_costs(
     steps = steps_of(work, unroll)
     rows, columns, positions, places = _space(work, unroll, steps)
     filters, most_filters = _counts(steps[2])
+    made = (filters - 1) * unroll.out_channels + 1
     cycles = np.minimum.reduce(
         [
-            _cycles(seen, mode, rate, form, places, filters, least_positions, sharpness)
+            _cycles(seen, mode, rate, form, places, made, least_positions, sharpness)
             for form, seen in forms
             for mode in modes
         ]
@@ -116,6 +117,48 @@ def tile_costs(
     all_positions = work.out_height * work.out_width
     held = np.minimum(positions, float(all_positions))
     return TileCosts(cycles, rows, columns, held, most_filters, steps, all_positions)
+
+
+def best_rectangles(
+    work: Workload,
+    forms: Sequence[tuple[DenseForm, Workload]],
+    modes: Sequence[ArrayMode],
+    rate: ArrayRate,
+    least_positions: int,
+    sharpness: float,
+) -> tuple[tuple[int, int], tuple[int, int]] | None:
+    """Two rectangles of whole steps, height and width each, that hold all positions of pointwise
+    work at the least cost, the second at most a block; None where one step does."""
+    unroll = modes[0].unroll
+    area, across = unroll.width * unroll.height, unroll.width
+    blocks = [mode.block or mode.unroll for mode in modes]
+    steps = -(-work.positions // area)
+    most = min(steps - 1, max(block.width * block.height for block in blocks) // area)
+    if most < 1:
+        return None
+    widest = max(block.width for block in blocks) // across
+    second = np.arange(1, most + 1)
+    taken = np.unique(np.concatenate((second, steps - second)))
+    shapes = [(int(s) // b, b) for s in taken for b in range(1, widest + 1) if s % b == 0]
+    high, wide = np.array(shapes, dtype=np.float64).T
+    extents = high * unroll.height, wide * across
+    places = _Places(high * wide, extents[0] * extents[1], extents)
+    made = np.array([float(work.out_channels)])
+    costs = np.minimum.reduce(
+        [
+            _cycles(seen, mode, rate, form, places, made, least_positions, sharpness)
+            for form, seen in forms
+            for mode in modes
+        ]
+    )[:, 0]
+    best: dict[int, int] = {}  # steps -> the shape that takes them at the least cost
+    for number in np.argsort(costs, kind="stable").tolist():
+        best.setdefault(int(places.steps[number]), number)
+    first = min(range(steps - most, steps), key=lambda s: costs[best[s]] + costs[best[steps - s]])
+    one, other = (
+        (int(extents[0][best[s]]), int(extents[1][best[s]])) for s in (first, steps - first)
+    )
+    return one, other
 
 
 def _space(
@@ -163,11 +206,12 @@ def _cycles(
     rate: ArrayRate,
     form: DenseForm,
     places: _Places,
-    filters: Floats,
+    made: Floats,
     least_positions: int,
     sharpness: float,
 ) -> Floats:
-    """Cycles of tiles in one form and mode, over places in space and steps of filters."""
+    """Cycles of tiles in one form and mode, over places in space and numbers of filters; reading
+    their input left out."""
     unroll, block = mode.unroll, mode.block or mode.unroll
     size = element_bytes(work.dtype)
     least = 1 if work.kind is WorkKind.FIRST_CONV else rate.least_channels
@@ -179,7 +223,7 @@ def _cycles(
     field = work.taps * channels * size
     spatial = places.blocks(block)[:, None]
     patches = np.maximum(places.steps, least_positions)[:, None]
-    made = (filters - 1) * unroll.out_channels + 1
+    filters = np.ceil(made / unroll.out_channels)
     kernels = np.ceil(made / block.out_channels)
     area = unroll.width * unroll.height
     limits = (

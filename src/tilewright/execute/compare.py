@@ -10,6 +10,7 @@ from tilewright.graph.graph import Array
 
 TOLERANCE = 1e-5  # of the largest magnitude of an output
 SMALL = 1e-2  # of it: what another order of sums can explain
+LAST_PLACES = 4  # of a float type that is coarser than the tolerance: what rounding may differ by
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,8 @@ class Comparison:
 def compared(
     expected: Mapping[str, Array], actual: Mapping[str, Array], tolerance: float = TOLERANCE
 ) -> Comparison:
-    """Compare outputs: integers must be equal, floats within the tolerance."""
+    """Compare outputs: integers must be equal, floats within the tolerance, or within a few of the
+    last places of their type where that is coarser (half precision)."""
     worst = Comparison(Difference(0.0, 0.0))
     for name, reference in expected.items():
         found = _compared(name, reference, actual.get(name), tolerance)
@@ -105,6 +107,7 @@ def _compared(name: str, reference: Array, result: Array | None, tolerance: floa
         return _faulty(
             name, reference, result, wrong, f"output '{name}' differs from the original's"
         )
+    tolerance = max(tolerance, LAST_PLACES * float(np.finfo(reference.dtype).eps))
     a, b = result.astype(np.float64), reference.astype(np.float64)
     finite = np.isfinite(b)
     wrong = np.isfinite(a) != finite

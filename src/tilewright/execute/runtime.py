@@ -61,8 +61,19 @@ def session(
     if precise:
         options.add_session_config_entry("session.x64quantprecision", "1")
     source = model if isinstance(model, bytes) else str(model)
-    with _errors("onnxruntime cannot load the model"):
-        return ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+
+    def loaded() -> Any:
+        with _errors("onnxruntime cannot load the model"):
+            return ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+
+    try:
+        return loaded()
+    except ModelError:
+        if not precise:
+            raise
+        # It makes weights unsigned: where activations are signed no kernel takes both.
+        options.add_session_config_entry("session.x64quantprecision", "0")
+        return loaded()
 
 
 @contextmanager

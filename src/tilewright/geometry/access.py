@@ -188,20 +188,22 @@ class Mirrored:
 
 @dataclass(frozen=True, slots=True)
 class Resampled:
-    """Interpolation by `up`/`down` (output per input positions) with `halo` rows on either side,
-    clipped at the borders; output intervals start and stop on multiples of `up`."""
+    """Interpolation by `up`/`down` (output per input positions) that reads so many rows `before`
+    and `after` those of its block, clipped at the borders; output intervals start and stop on
+    multiples of `up`. Blocks of `down` rows are read whole."""
 
     axis: int
     up: int
     down: int
-    halo: int
+    before: int
+    after: int
     extent: int
 
     def reach(self, out: Interval) -> Reach:
         """Input rows with their halo; `before` and `after` count the halo rows present."""
         core = Interval(out.start * self.down // self.up, -(-out.stop * self.down // self.up))
         core = core.clip(self.extent)
-        inside = Interval(core.start - self.halo, core.stop + self.halo).clip(self.extent)
+        inside = Interval(core.start - self.before, core.stop + self.after).clip(self.extent)
         return Reach(inside, core.start - inside.start, inside.stop - core.stop)
 
 

@@ -50,7 +50,7 @@ CHANGES = {
 class Change:
     """A choice in which the found nest differs from the ladder's last rung.
 
-    Times are seconds as written; None where the nest would be illegal, with the rule.
+    Times are seconds as `Judge` tells them; None where the nest would be illegal, with the rule.
     """
 
     name: str
@@ -68,6 +68,8 @@ class Found:
 
     best: Assessment
     start: Assessment
+    judged: float  # the found nest's time and
+    start_judged: float | None  # the last rung's, as `Judge` tells them
     looked_at: int
     legal: int
     changes: tuple[Change, ...]
@@ -124,10 +126,64 @@ def search(problem: Problem, target: Target) -> Found:
         raise KernelError(
             f"no legal nest was found; the usual one breaks {first.rule}: {first.text}"
         )
-    best = replace(_chosen(model, start, ranked), name="found")
-    begin = model.assess(start)
-    changes, steps = _changes(model, start, best), _steps(model, start, best)
-    return Found(model.assess(best), begin, looked, legal, changes, steps)
+    judge = Judge(model)
+    best = replace(_climbed(judge, start, _chosen(model, start, ranked)), name="found")
+    judged = judge.time(best)[0]
+    assert judged is not None
+    changes, steps = _changes(judge, start, best), _steps(judge, start, best)
+    return Found(
+        model.assess(best),
+        model.assess(start),
+        judged,
+        judge.time(start)[0],
+        looked,
+        legal,
+        changes,
+        steps,
+    )
+
+
+class Judge:
+    """The time a nest is chosen by: the longer of the model's and the simulator's, where its tasks
+    are few enough to be simulated."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self._known: dict[Nest, tuple[float | None, str]] = {}
+
+    def time(self, nest: Nest) -> tuple[float | None, str]:
+        """Seconds, or the rule that the nest breaks."""
+        key = replace(nest, name="")
+        if key not in self._known:
+            broken = self.model.violations(nest)
+            self._known[key] = (None, broken[0].rule) if broken else (self._longer(nest), "")
+        return self._known[key]
+
+    def _longer(self, nest: Nest) -> float:
+        return max(
+            self.model.literal_seconds(nest), simulated_seconds(self.model.assess(nest)) or 0.0
+        )
+
+
+def _climbed(judge: Judge, start: Nest, best: Nest) -> Nest:
+    """The chosen nest, or one that differs from it by a choice of the last rung and is faster:
+    then that, as long as there is one. So no row of the ablation is better than what is taken. As
+    before, none that the model finds slower than the start."""
+    model = judge.model
+    slowest = inf if model.violations(start) else model.literal_seconds(start)
+    while True:
+        now = judge.time(best)[0] or inf
+        faster: list[tuple[float, int, Nest]] = []
+        for number, fields in enumerate(CHANGES.values()):
+            old = {field: getattr(start, field) for field in fields}
+            new = {field: getattr(best, field) for field in fields}
+            for nest in (replace(best, **old), replace(start, **new)):
+                seconds = judge.time(nest)[0] or inf
+                if seconds * _EQUAL < now and model.literal_seconds(nest) <= slowest:
+                    faster.append((seconds, number, nest))
+        if not faster:
+            return best
+        best = min(faster, key=lambda entry: entry[:2])[2]
 
 
 def _chosen(model: Model, start: Nest, ranked: list[_Entry]) -> Nest:
@@ -230,7 +286,7 @@ def _variants(problem: Problem, nest: Nest) -> Iterator[Nest]:
         )
 
 
-def _changes(model: Model, start: Nest, best: Nest) -> tuple[Change, ...]:
+def _changes(judge: Judge, start: Nest, best: Nest) -> tuple[Change, ...]:
     """Every choice that differs, alone on the last rung, and taken back from the found nest."""
     found: list[Change] = []
     for name, fields in CHANGES.items():
@@ -239,8 +295,8 @@ def _changes(model: Model, start: Nest, best: Nest) -> tuple[Change, ...]:
         differing = [field for field in fields if old[field] != new[field]]
         if not differing:
             continue
-        alone, rule_alone = _time(model, replace(start, **new))
-        without, rule_without = _time(model, replace(best, **old))
+        alone, rule_alone = judge.time(replace(start, **new))
+        without, rule_without = judge.time(replace(best, **old))
         rules = [
             f"alone it breaks {rule_alone}" if rule_alone else "",
             f"the rest without it breaks {rule_without}" if rule_without else "",
@@ -252,14 +308,14 @@ def _changes(model: Model, start: Nest, best: Nest) -> tuple[Change, ...]:
                 _shown(new, differing),
                 alone,
                 without,
-                None if without is None else model.sizes(replace(best, **old))[0],
+                None if without is None else judge.model.sizes(replace(best, **old))[0],
                 "; ".join(filter(None, rules)),
             )
         )
     return tuple(sorted(found, key=lambda change: -(change.without or 1.0)))
 
 
-def _steps(model: Model, start: Nest, best: Nest) -> tuple[tuple[str, float | None], ...]:
+def _steps(judge: Judge, start: Nest, best: Nest) -> tuple[tuple[str, float | None], ...]:
     """From the last rung to the found nest, one change at a time: always the one that helps most.
     A step that is illegal without the next has no time."""
     left = [
@@ -273,17 +329,12 @@ def _steps(model: Model, start: Nest, best: Nest) -> tuple[tuple[str, float | No
         for number, name in enumerate(left):
             after = {field: getattr(best, field) for field in CHANGES[name]}
             nest = replace(now, **after)
-            seconds, _ = _time(model, nest)
+            seconds, _ = judge.time(nest)
             tried.append((inf if seconds is None else seconds, number, name, nest))
         seconds, _, name, now = min(tried, key=lambda entry: entry[:2])
         left.remove(name)
         steps.append((name, None if seconds == inf else seconds))
     return tuple(steps)
-
-
-def _time(model: Model, nest: Nest) -> tuple[float | None, str]:
-    broken = model.violations(nest)
-    return (None, broken[0].rule) if broken else (model.literal_seconds(nest), "")
 
 
 def _shown(values: dict[str, Any], fields: list[str]) -> str:

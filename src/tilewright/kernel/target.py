@@ -127,14 +127,13 @@ class Target:
 
 def target_of(machine: Machine, fit: Calibration | None = None) -> Target:
     """What a machine offers to kernels; a machine without PSUM offers nothing."""
-    core = machine.cores[0]
-    psum = next((m for m in core.memories if m.banks > 1 and m.partitions > 1), None)
-    sbuf = next((m for m in core.memories if m.partitions > 1 and m is not psum), None)
-    if psum is None or sbuf is None:
+    found = next(filter(None, map(_partitioned, machine.cores)), None)
+    if found is None:
         raise KernelError(
             f"machine {machine.name} has no PSUM: kernels need a memory of partitions and banks "
             "beside one of partitions (trn1 and trn2 have them)"
         )
+    core, sbuf, psum = found
     tensor = _tensor(machine, core)
     array = tensor.parameters
     assert isinstance(array, ArrayParameters)
@@ -165,6 +164,13 @@ def target_of(machine: Machine, fit: Calibration | None = None) -> Target:
         element_run=route.cycles_per_run / machine.clock_hz,
         calibration=fit or calibration(),
     )
+
+
+def _partitioned(core: Core) -> tuple[Core, Memory, Memory] | None:
+    """A core with its SBUF and its PSUM, where it has both."""
+    psum = next((m for m in core.memories if m.banks > 1 and m.partitions > 1), None)
+    sbuf = next((m for m in core.memories if m.partitions > 1 and m is not psum), None)
+    return None if psum is None or sbuf is None else (core, sbuf, psum)
 
 
 def _bank_bytes(psum: Memory) -> int:

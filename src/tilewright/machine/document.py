@@ -1,15 +1,16 @@
 """A YAML file as plain data that knows on which line each of its keys stands."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import yaml
 
-from tilewright.machine.faults import Fault, FileError, Keys, written
+from tilewright.machine.faults import Fault, FileError, KeyFaultsError, Keys, written
 
 Tree = dict[str, Any]
+T = TypeVar("T")
 _Loader = cast("type[yaml.SafeLoader]", getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
@@ -82,6 +83,26 @@ class Document:
         twice = [Fault(self.label, line, written(keys), "is given twice") for keys, line in found]
         if twice:
             raise FileError(twice)
+
+
+def read_tree(path: Path, what: str, build: Callable[[Tree], T], wrong: type[FileError]) -> T:
+    """What a file of keys says; where it is wrong, an error of its kind with all faults."""
+    try:
+        document = Document(path, what)
+    except FileError as error:
+        raise wrong(error.faults) from None
+    try:
+        return build(document.tree)
+    except KeyFaultsError as error:
+        raise wrong(document.faults(error.faults)) from None
+
+
+def take_tree(label: str, build: Callable[[], T], wrong: type[FileError]) -> T:
+    """The same of a mapping that no file holds, which faults call `label`."""
+    try:
+        return build()
+    except KeyFaultsError as error:
+        raise wrong([Fault(label, None, written(k), text) for k, text in error.faults]) from None
 
 
 def _below(node: yaml.Node, key: int | str) -> tuple[int, yaml.Node] | None:

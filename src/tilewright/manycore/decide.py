@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from math import ceil
+from math import ceil, prod
 
 from tilewright.graph.ops.spec import channel_axis
 from tilewright.manycore.fabric import Fabric
@@ -23,12 +23,14 @@ AUTO_ROWS = (1, 2, 4, 8)
 @dataclass(frozen=True, slots=True)
 class Choice:
     """One way to cut all layers. `allowed` are the cores (by position) that each part of each
-    layer may use; a single one is fixed. `name` says which of the open cuts this is."""
+    layer may use; a single one is fixed. `name` says which of the open cuts this is; `finer`, how
+    much finer than the choice before it: 1 begins anew."""
 
     name: str
     cuts: tuple[LayerCut, ...]
     allowed: tuple[tuple[tuple[int, ...], ...], ...]
     notes: tuple[str, ...] = ()
+    finer: int = 1
 
     @property
     def parts(self) -> tuple[tuple[int, ...], ...]:
@@ -37,12 +39,18 @@ class Choice:
 
 
 def choices_of(
-    mapping: MappingFile, workload: Workload, fabric: Fabric, *, fused: bool, open_tiles: bool
+    mapping: MappingFile,
+    workload: Workload,
+    fabric: Fabric,
+    *,
+    fused: bool,
+    open_tiles: bool,
+    room: float = 1.0,
 ) -> tuple[Choice, ...]:
     """All ways to cut the layers that a mapping allows: one, unless it leaves cuts open.
 
     Not `fused`: layers are not cut within a core. `open_tiles`: cuts within a core are open,
-    whatever the mapping says.
+    whatever the mapping says. Tiles are cut until they fit in a share of the memories, `room`.
     """
     names = {layer.name: layer for layer in workload.layers}
     for group in mapping.groups:
@@ -64,12 +72,12 @@ def choices_of(
         (*AUTO_ROWS, 0) if open_intra else (0,),
         (1,) if open_intra else FINER,
     ):
-        choice = _choice(mapping, workload, fabric, entries, intra, rows, spread, finer)
+        choice = _choice(mapping, workload, fabric, entries, intra, rows, spread, finer, room)
         names = [f"tiles of {rows} {noun(rows, 'row')}" if rows else "whole tiles"] * open_intra
         names += ["every layer on all its cores"] * spread
         names += [f"{finer} times finer where cut to fit"] * (finer > 1)
         name = ", ".join(names) or "as the mapping says"
-        made.setdefault(choice.cuts, replace(choice, name=name))
+        made.setdefault(choice.cuts, replace(choice, name=name, finer=finer))
     return tuple(made.values())
 
 
@@ -123,6 +131,7 @@ def _choice(
     rows: int,
     spread: bool,
     finer: int,
+    room: float,
 ) -> Choice:
     cuts: list[LayerCut] = []
     allowed: list[tuple[tuple[int, ...], ...]] = []
@@ -131,7 +140,8 @@ def _choice(
         cores = tuple(fabric.index[number] for number in entry.cores)
         across = _axes(mapping, layer, entry.inter, len(cores) if spread else 1, len(cores), notes)
         within = _axes(mapping, layer, cuttings, rows, len(cores), notes, within=True)
-        cut = _fitting(workload, layer, LayerCut(across, within), fabric, cores, notes, finer)
+        fit = _Fit(workload, layer, fabric, cores, room)
+        cut = _fitting(fit, LayerCut(across, within), notes, finer)
         parts = len(layer_boxes(layer, cut))
         fixed = parts == len(cores) if entry.fixed is None else entry.fixed
         cuts.append(cut)
@@ -191,23 +201,16 @@ def _axes(
     return tuple((axis, parts) for axis, parts in found.items() if parts > 1)
 
 
-def _fitting(
-    workload: Workload,
-    layer: Layer,
-    cut: LayerCut,
-    fabric: Fabric,
-    cores: Sequence[int],
-    notes: list[str],
-    finer: int,
-) -> LayerCut:
+def _fitting(fit: "_Fit", cut: LayerCut, notes: list[str], finer: int) -> LayerCut:
     """The cut, made finer until a tile fits in the memories of the cores: rows first, then
     channels; then so many times finer still. Where nothing helps it is left as it is, and the
     evaluation says what does not fit."""
+    layer = fit.layer
     rank = len(layer.main.op.result().shape)
     axes = [axis for axis in (2, rank - 2, 1, rank - 1) if 0 <= axis < rank]
     tried = cut
     for axis in dict.fromkeys(axes):
-        while not _fits(workload, layer, tried, fabric, cores):
+        while not fit.fits(tried):
             now = dict(tried.intra).get(axis, 1)
             extent = _longest(layer, cut, axis)
             if now >= extent:
@@ -217,7 +220,7 @@ def _fitting(
             channel = channel_axis(rank)
             ordered = sorted(halved.items(), key=lambda item: item[0] != channel)
             tried = LayerCut(cut.inter, tuple(ordered))
-    if tried == cut or not _fits(workload, layer, tried, fabric, cores):
+    if tried == cut or not fit.fits(tried):
         return cut
     (axis, count), *rest = tried.intra
     tried = LayerCut(cut.inter, ((axis, min(finer * count, _longest(layer, cut, axis))), *rest))
@@ -233,29 +236,37 @@ def _longest(layer: Layer, cut: LayerCut, axis: int) -> int:
     )
 
 
-def _fits(
-    workload: Workload, layer: Layer, cut: LayerCut, fabric: Fabric, cores: Sequence[int]
-) -> bool:
-    """Whether the largest tile fits on every core it may run on."""
-    boxes = layer_boxes(layer, cut)[0]
-    box = boxes[len(boxes) // 2]
-    reaches = reaches_of(layer.main, [box])
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """A layer, the cores it may run on, and the share of their memories that it may fill."""
 
-    def bits(position: int, name: str) -> int:
-        size = 1
-        for reach in reaches[position] or ():
-            size *= reach.interval.length
-        return size * workload.bits[name]
+    workload: Workload
+    layer: Layer
+    fabric: Fabric
+    cores: Sequence[int]
+    room: float
 
-    needs = (
-        sum(bits(position, name) for position, name in layer.data),
-        bits(*layer.weight) if layer.weight is not None else 0,
-        result_box(layer, box).size * layer.output_bits,
-    )
-    for core in cores:
-        used: dict[int, int] = {}
-        for place, need in zip(fabric.roles[core], needs, strict=True):
-            used[place] = used.get(place, 0) + need
-        if any(need > fabric.places[place].bits for place, need in used.items()):
-            return False
-    return True
+    def fits(self, cut: LayerCut) -> bool:
+        """Whether the largest tile fits on every core it may run on."""
+        layer = self.layer
+        boxes = layer_boxes(layer, cut)[0]
+        box = boxes[len(boxes) // 2]
+        reaches = reaches_of(layer.main, [box])
+
+        def bits(position: int, name: str) -> int:
+            size = prod(reach.interval.length for reach in reaches[position] or ())
+            return size * self.workload.bits[name]
+
+        needs = (
+            sum(bits(position, name) for position, name in layer.data),
+            bits(*layer.weight) if layer.weight is not None else 0,
+            result_box(layer, box).size * layer.output_bits,
+        )
+        for core in self.cores:
+            used: dict[int, int] = {}
+            for place, need in zip(self.fabric.roles[core], needs, strict=True):
+                used[place] = used.get(place, 0) + need
+            places = self.fabric.places
+            if any(need > self.room * places[place].bits for place, need in used.items()):
+                return False
+        return True

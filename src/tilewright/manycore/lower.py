@@ -33,6 +33,8 @@ from tilewright.schedule.simulate import simulate
 from tilewright.tiling.group import TiledOp, reaches_of
 
 DTYPE = "float32"
+MOST_WORK = 50_000_000
+"""Of the exact search for addresses where greedy finds none, about a second: then less is held."""
 
 
 class NoAddressesError(TilewrightError):
@@ -157,7 +159,7 @@ class _Lowering:
             Rectangles(rectangles, capacity),
             target=capacity,
             minimise_peak=False,
-            node_limit=20_000,
+            most_work=MOST_WORK,
         )
         if isinstance(found, Misfit):
             raise NoAddressesError(f"{self.fabric.places[place].name}: {found}")

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 
 import numpy as np
 
-from tilewright.errors import TilewrightError
+from tilewright.errors import TilewrightError, VerificationError
 from tilewright.execute.compare import Comparison, compared
 from tilewright.execute.runtime import run
 from tilewright.execute.vm import VirtualMachine
@@ -31,6 +32,8 @@ from tilewright.search.progress import Tell, silent
 
 SHARES = (1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4)
 """Of every memory, until addresses are found for all that is held at once."""
+ROOMS = (1.0, 0.8, 0.6, 0.4)
+"""Of every memory, that a tile may fill: less where addresses are not found even so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,34 +98,52 @@ def plan_cores(
     fabric = fabric_of(accelerator)
     given = read_mapping(mapping, accelerator.ids)
     workload = workload_of(graph)
-    choices = choices_of(given, workload, fabric, fused=fused, open_tiles=open_tiles)
-    results: list[tuple[Choice, Evaluator, Found | None]] = []
-    for choice in choices:
-        tell(f"costing tiles on cores ({choice.name})")
-        tiles = build_tiles(workload, choice.cuts)
-        costs = _costs(tiles, fabric, core_costs, needed=not results)
-        if costs is None:
-            continue
-        evaluator = Evaluator(tiles, fabric, costs, write_final=final_write)
-        search = Search(
-            evaluator,
-            choice.parts,
-            objective=objective,
-            seed=seed,
-            work=WORK // len(choices),
-            tell=_within(tell, f"searching ({choice.name})"),
-        )
-        found = search.run(climb=CLIMB // 5 if fast else CLIMB)
-        possible = found is not None and found.best.latency < IMPOSSIBLE
-        results.append((choice, evaluator, found if possible else None))
-    fitting = [(c, e, f) for c, e, f in results if f is not None]
-    if not fitting:
-        choice, evaluator, _ = results[0]
-        fault = _unfit(evaluator, choice.parts)
-        raise TilewrightError(f"{mapping}: no allocation can run: {fault}")
-    tell("lowering and validating")
-    made = _first_lowered(fitting, numbered or graph, objective)
-    if made is None:
+
+    def search(choices: Sequence[Choice]) -> list[tuple[Choice, Evaluator, Found | None]]:
+        """The best allocation of every way to cut the layers (None where there is none), finer
+        ones only as long as that helps."""
+        results: list[tuple[Choice, Evaluator, Found | None]] = []
+        worths: list[tuple[float, float]] = []  # of ways that are each finer than the one before
+        for choice in choices:
+            if choice.finer == 1:
+                worths = []
+            elif len(worths) > 1 and worths[-1] >= worths[-2] < (inf, inf):
+                continue
+            tell(f"costing tiles on cores ({choice.name})")
+            tiles = build_tiles(workload, choice.cuts)
+            costs = _costs(tiles, fabric, core_costs, needed=not results)
+            if costs is None:
+                continue
+            evaluator = Evaluator(tiles, fabric, costs, write_final=final_write)
+            found = Search(
+                evaluator,
+                choice.parts,
+                objective=objective,
+                seed=seed,
+                work=WORK // len(choices),
+                tell=_within(tell, f"searching ({choice.name})"),
+            ).run(climb=CLIMB // 5 if fast else CLIMB)
+            possible = found is not None and found.best.latency < IMPOSSIBLE
+            results.append((choice, evaluator, found if possible else None))
+            worths.append(_worth(found, objective) if found and possible else (inf, inf))
+        return results
+
+    for room in ROOMS:
+        choices = choices_of(given, workload, fabric, fused=fused, open_tiles=open_tiles, room=room)
+        results = search(choices)
+        fitting = [(c, e, f) for c, e, f in results if f is not None]
+        if not fitting:
+            choice, evaluator, _ = results[0]
+            fault = _unfit(evaluator, choice.parts)
+            raise TilewrightError(f"{mapping}: no allocation can run: {fault}")
+        tell("lowering and validating")
+        try:
+            made = _first_lowered(fitting, numbered or graph, objective)
+        except VerificationError as error:  # a memory outside that does not hold the network
+            raise VerificationError(f"{hardware}: {error}") from None
+        if made is not None:
+            break
+    else:
         raise TilewrightError(
             f"{mapping}: no addresses were found for the best allocations, even in less of the "
             "memories: they are too small for their tiles"

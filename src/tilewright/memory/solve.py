@@ -30,10 +30,10 @@ def lower_bound(problem: Problem) -> int:
     return int(needed_bytes(rectangles_of(problem)).max())
 
 
-def default_node_limit(rectangles: Rectangles) -> int:
+def default_node_limit(rectangles: Rectangles, most_work: int = MOST_WORK) -> int:
     """Fewer nodes for larger problems, whose nodes take longer; none if one dive is too much."""
     work = int((rectangles.last - rectangles.first).sum())
-    limit = min(MOST_NODES, MOST_WORK // work)
+    limit = min(MOST_NODES, most_work // work)
     return limit if limit >= 2 * rectangles.count else 0
 
 
@@ -82,6 +82,7 @@ def allocate(
     *,
     target: int | None = None,
     node_limit: int | None = None,
+    most_work: int = MOST_WORK,
     minimise_peak: bool = True,
 ) -> Allocation | Misfit:
     """Offsets for all buffers within the capacity, or the window that does not fit and why.
@@ -89,8 +90,8 @@ def allocate(
     Looks for a peak of at most `target` bytes: by default the lower bound, so the lowest peak
     that the nodes allow. With the capacity as target it stops at the first allocation that fits.
     `node_limit` bounds the exact search of each group of buffers that share time; without it,
-    the limit follows from the group's size. Without `minimise_peak` there is an exact search only
-    for what greedy cannot fit into the capacity at all.
+    the limit follows from the group's size and `most_work`. Without `minimise_peak` there is an
+    exact search only for what greedy cannot fit into the capacity at all.
     """
     if not problem.buffers:
         return Allocation(offsets=(), peak=0, lower_bound=0, optimal=True, nodes=0)
@@ -111,7 +112,7 @@ def allocate(
         if top <= aim or (not minimise_peak and (capacity is None or top <= capacity)):
             continue
         part = rectangles.subset(group)
-        limit = default_node_limit(part) if node_limit is None else node_limit
+        limit = default_node_limit(part, most_work) if node_limit is None else node_limit
         # Greedy knows the best for all groups together: alone, one of several may do better.
         first = offsets[group] if part.count == rectangles.count else greedy(part, aim)
         solution = _solve(part, first, aim, capacity, limit, minimise_peak)

@@ -28,7 +28,8 @@ class Place(StrEnum):
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
     """Operators that run tile by tile. The first dimension of the grid is the outermost loop;
-    `core_split` is the dimension whose tiles go to the cores in turn (None: all to the first).
+    `core_split` is the dimension whose tiles go to the cores in turn (None: all to the first); a
+    split that is crossed with it is shared among them too.
     Where `replicated`, every core computes all tiles, so that each has all of the result. `cores`
     are the names of those that it runs on (none: all of them); groups on different ones run side by
     side where nothing else orders them."""
@@ -39,6 +40,14 @@ class GroupPlan:
     place: Place = Place.CORES
     replicated: bool = False
     cores: tuple[str, ...] = ()
+
+    @property
+    def core_splits(self) -> tuple[int, ...]:
+        """The dimension that is divided among the cores, and the one that is crossed with it."""
+        if self.core_split is None:
+            return ()
+        crossed = [k for k, s in enumerate(self.splits) if s.crossed and k != self.core_split]
+        return (self.core_split, *crossed[:1])
 
 
 def group_label(number: int, group: GroupPlan) -> str:
@@ -91,7 +100,8 @@ def plan_text(plan: Plan) -> str:
                 {"axis": s.axis, "parts": s.parts, "halo": s.halo.value} for s in group.splits
             ]
         if group.core_split is not None:
-            entry["core_split"] = group.core_split
+            both = list(group.core_splits)
+            entry["core_split"] = both if len(both) > 1 else group.core_split
         if group.replicated:
             entry["replicated"] = True
         if group.cores:

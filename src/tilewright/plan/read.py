@@ -1,23 +1,16 @@
 """Reads plan.yaml: all faults of it at once, each with its line and key."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 from tilewright.errors import TilewrightError
-from tilewright.machine.document import Document
+from tilewright.machine.document import read_tree, take_tree
 from tilewright.machine.dtypes import rate_class
 from tilewright.machine.entries import list_at, mapping_at
-from tilewright.machine.faults import (
-    Fault,
-    Faults,
-    FileError,
-    KeyFaultsError,
-    Keys,
-    key_fault,
-    written,
-)
+from tilewright.machine.faults import Faults, FileError, Keys, key_fault
 from tilewright.plan.plan import GroupPlan, Place, Plan, PlanError
 from tilewright.tiling.grid import Halo, Split
 
@@ -37,23 +30,12 @@ class PlanFileError(FileError, PlanError):
 
 def read_plan(path: Path) -> Plan:
     """A plan from a YAML file."""
-    try:
-        document = Document(path, "a plan")
-    except FileError as error:
-        raise PlanFileError(error.faults) from None
-    try:
-        return _plan(document.tree, path)
-    except KeyFaultsError as error:
-        raise PlanFileError(document.faults(error.faults)) from None
+    return read_tree(path, "a plan", lambda tree: _plan(tree, path), PlanFileError)
 
 
 def plan_of(tree: Mapping[str, Any], label: str = "the plan") -> Plan:
     """A plan from the mapping that a file of one holds."""
-    try:
-        return _plan(mapping_at(dict(tree), ()), label)
-    except KeyFaultsError as error:
-        faults = [Fault(label, None, written(keys), text) for keys, text in error.faults]
-        raise PlanFileError(faults) from None
+    return take_tree(label, lambda: _plan(mapping_at(dict(tree), ()), label), PlanFileError)
 
 
 def _plan(top: Tree, path: Path | str) -> Plan:
@@ -117,7 +99,9 @@ def _group(given: object, where: Keys, faults: Faults) -> GroupPlan:
     nodes = take(partial(_nodes, entry, where), ())
     cuts = enumerate(take(partial(list_at, entry, "splits", where), []))
     splits = tuple(_split(cut, (*where, "splits", number), faults) for number, cut in cuts)
-    core_split = take(partial(_core_split, entry, len(splits), where), None)
+    core_splits = take(partial(_core_splits, entry, len(splits), where), ())
+    core_split = core_splits[0] if core_splits else None
+    splits = tuple(replace(s, crossed=k in core_splits[1:]) for k, s in enumerate(splits))
     place = take(partial(_place, entry, where), Place.CORES)
     replicated = take(partial(_replicated, entry, core_split, where), False)
     cores = take(partial(_names, entry, "cores", where), ())
@@ -141,13 +125,17 @@ def _nodes(entry: Tree, where: Keys) -> tuple[str, ...]:
     return tuple(str(node) for node in cast(list[Any], found))
 
 
-def _core_split(entry: Tree, splits: int, where: Keys) -> int | None:
+def _core_splits(entry: Tree, splits: int, where: Keys) -> tuple[int, ...]:
+    """The split that is divided among the cores, and the one that is crossed with it."""
     found = entry.get("core_split")
     if found is None:
-        return None
-    if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found < splits:
-        raise key_fault((*where, "core_split"), "has to be the number of a split, from 0")
-    return found
+        return ()
+    named = cast(list[Any], found) if isinstance(found, list) else [found]
+    whole = all(isinstance(k, int) and not isinstance(k, bool) and 0 <= k < splits for k in named)
+    if not whole or not 0 < len(named) == len(set(named)) <= 2:
+        text = "has to be the number of a split, from 0, or a list of two such numbers"
+        raise key_fault((*where, "core_split"), text)
+    return tuple(named)
 
 
 def _replicated(entry: Tree, core_split: int | None, where: Keys) -> bool:

@@ -21,10 +21,13 @@ from tilewright.planning.result import Arrays, Failure, Numbers, Planned, Verifi
 from tilewright.program.account import account_of
 from tilewright.program.lower import Watch, lowered
 from tilewright.program.metrics import Objective
-from tilewright.search.bounds.bounds import bounds_of
+from tilewright.program.place import Placed
+from tilewright.search.bounds.bounds import Bounds, bounds_of
 from tilewright.search.effort import Effort
 from tilewright.search.grouping.patterns import Pattern, read_patterns
 from tilewright.search.progress import Tell, silent
+
+UNPROVEN = "interrupted while it was executed: the plan is validated, its numbers are not compared"
 
 __all__ = [
     "TOLERANCE",
@@ -66,12 +69,23 @@ def plan(
     legal = plannable(graph, machine, dtype)
     with told(legal.graph, machine, dtype, wishes):
         decision = decide(legal.graph, machine, dtype, wishes, progress)
-        progress("bounding what any plan takes")
-        bounds = bounds_of(legal.graph, machine, dtype)
-        progress("lowering, placing and scheduling")
-        placed = lowered(decision.graph, machine, decision.plan, decision.without, watch)
-    progress("validating")
-    validate(placed, machine)
+
+        def finished() -> tuple[Bounds, Placed]:
+            progress("bounding what any plan takes")
+            bounds = bounds_of(legal.graph, machine, dtype)
+            progress("lowering, placing and scheduling")
+            placed = lowered(decision.graph, machine, decision.plan, decision.without, watch)
+            progress("validating")
+            validate(placed, machine)
+            return bounds, placed
+
+        try:
+            bounds, placed = finished()
+        except KeyboardInterrupt:  # what a search took is not thrown away; a second one ends it
+            if decision.found is None:
+                raise
+            progress("interrupted: finishing the plan that was found")
+            bounds, placed = finished()
     return Planned(
         decision.plan,
         machine,
@@ -127,7 +141,14 @@ def plan_model(
         planned = _plan(numbered, machine, options, watch=watch, progress=progress)
     except PlanFaultsError as error:
         raise error.in_file(plan) if isinstance(plan, Path) else error from None
-    return prove(planned, model, numbered, seed, progress) if verify else planned
+    if not verify:
+        return planned
+    try:
+        return prove(planned, model, numbered, seed, progress)
+    except KeyboardInterrupt:
+        if planned.found is None:
+            raise
+        return replace(planned, notes=(*planned.notes, UNPROVEN))
 
 
 _plan = plan  # a parameter of `plan_model` has its name

@@ -67,13 +67,17 @@ def traffic(program: Program, memory: str) -> tuple[int, int]:
 
 
 def main_bytes_per_cycle(machine: Machine) -> float:
-    """The most bytes per cycle that can enter and leave the main memory, as schedules share it:
-    every link at its own rate, those of one shared bandwidth not above it."""
-    main = machine.main_memory.name
+    """The most bytes per cycle that can enter and leave the main memory."""
+    return bytes_per_cycle(machine, machine.main_memory.name)
+
+
+def bytes_per_cycle(machine: Machine, memory: str) -> float:
+    """The most bytes per cycle that can enter and leave a memory, as schedules share it: every link
+    at its own rate, those of one shared bandwidth not above it."""
     shared: dict[str, Fraction] = {}
     alone = Fraction(0)
     for link in machine.links:
-        ways = [r for r in link.routes if main in (r.source, r.destination)]
+        ways = [r for r in link.routes if memory in (r.source, r.destination)]
         if not ways:
             continue
         route = max(ways, key=lambda way: way.bytes_per_cycle)

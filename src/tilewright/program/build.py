@@ -3,6 +3,7 @@ computes, and hands on what the outside needs. The passes make it good."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from tilewright.geometry.box import Ints
 from tilewright.program.columns import COMPUTE, COPY
 from tilewright.program.constants import Pack, channels_of
 from tilewright.program.cut import GroupCut, Index
@@ -73,6 +74,7 @@ class _Builder:
         self.held: dict[tuple[Index, int], dict[int, Held]] = {}
         self.slots: dict[tuple[int, int], int] = {}
         self.mains: dict[int, Held] = {}
+        self.locals: dict[tuple[int, Ints, int], tuple[int, Storage]] = {}
         self.packed: dict[tuple[int, int], _Packed] = {}
         self.regions = {
             (value, core): self._region(value, core, region)
@@ -99,6 +101,16 @@ class _Builder:
         spot = box_spot(region.box.intervals)
         _, storage = self.transfers.local(self.names[value], spot.shape, core)
         return Held(self.slot(value, core), 0, spot, storage)
+
+    def local(self, value: int, shape: Ints, core: int) -> tuple[int, Storage]:
+        """Bytes for a region of a value in the memory of a core, and how it lies there."""
+        known = self.locals.get((value, shape, core))
+        if known is None:
+            name = self.names[value]
+            size, storage = known = self.transfers.local(name, shape, core)
+            self.transfers.check(name, size, storage.memory)
+            self.locals[value, shape, core] = known
+        return known
 
     def main(self, value: int) -> Held:
         """A value as it lies between groups."""
@@ -260,9 +272,7 @@ class _Tile:
 
     def _local(self, value: int, spot: Spot) -> Held:
         """Bytes for a region of a value."""
-        name = self.parent.names[value]
-        size, storage = self.transfers.local(name, spot.shape, self.core)
-        self.transfers.check(name, size, storage.memory)
+        size, storage = self.parent.local(value, spot.shape, self.core)
         return Held(self._buffer(value, size, storage.memory), 0, spot, storage)
 
     def _copy(

@@ -1,18 +1,21 @@
 """A group, cut: its tiles, the core of each, and what every core reads and writes of its values."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import product, zip_longest
 
 from tilewright.geometry.box import Box
 from tilewright.geometry.interval import Interval
 from tilewright.plan.plan import GroupPlan
 from tilewright.program.signature import Signature
-from tilewright.tiling.grid import Cut, shares
+from tilewright.tiling.grid import Cut, core_grid, shares
 from tilewright.tiling.group import GroupTiles, ValueTiles
 
 Index = tuple[int, ...]
 Turn = tuple[Index, int]
+Taken = Mapping[int, range]
+"""Dimension of the grid -> the positions along it that a core has; all where it is not named."""
+
 Hulls = dict[int, dict[int, Box]]
 """Value (by its number in the group) -> core -> region."""
 
@@ -33,50 +36,50 @@ class GroupCut:
     writes: Hulls
 
 
-def lots_of(plan: GroupPlan, cores: Sequence[int]) -> tuple[int, int] | None:
-    """The dimension whose parts are divided among cores, and among how many."""
-    if plan.core_split is None or plan.replicated:
-        return None
-    return plan.core_split, len(cores)
+def lots_of(plan: GroupPlan, cores: Sequence[int]) -> dict[int, int]:
+    """Dimensions whose parts are divided among cores, and among how many."""
+    return {} if plan.replicated else core_grid(plan.splits, plan.core_split, len(cores))
 
 
 def cut_of(
     signature: Signature, tiles: GroupTiles, plan: GroupPlan, cores: Sequence[int]
 ) -> GroupCut:
     """A group's tiles on cores."""
-    core_split = None if plan.replicated else plan.core_split
     number = {name: k for k, name in enumerate(signature.names)}
-    ranges = _ranges(tiles.counts, core_split, cores, plan.replicated)
+    lots = lots_of(plan, cores)
+    ranges = _ranges(tiles.counts, lots, cores, plan.replicated)
     reads: Hulls = {}
     for name, cuts in tiles.inputs.items():
-        hulls = {core: _hull(cuts, core_split, taken) for core, taken in ranges.items()}
+        hulls = {core: _hull(cuts, taken) for core, taken in ranges.items()}
         reads[number[name]] = {core: box for core, box in hulls.items() if not box.empty}
     writes: Hulls = {}
     for name, value in tiles.values.items():
         if value.write is None:
             continue
-        given = {core: _given(value, core_split, taken) for core, taken in ranges.items()}
+        given = {core: _given(value, taken) for core, taken in ranges.items()}
         writes[number[name]] = {
             core: box for core, box in given.items() if box is not None and not box.empty
         }
-    turns = tuple(_turns(tiles, plan, cores))
+    turns = tuple(_turns(tiles, lots, plan.replicated, cores))
     inner = frozenset(number[name] for name in tiles.values)
     return GroupCut(signature, tiles, tuple(cores), turns, plan.replicated, inner, reads, writes)
 
 
 def _ranges(
-    counts: Sequence[int], core_split: int | None, cores: Sequence[int], replicated: bool
-) -> dict[int, range]:
-    """Core -> the positions it has along the dimension that is divided among the cores."""
+    counts: Sequence[int], lots: Mapping[int, int], cores: Sequence[int], replicated: bool
+) -> dict[int, Taken]:
+    """Core -> the positions it has along the dimensions that are divided among the cores."""
     if replicated:
-        return {core: range(1) for core in cores}
-    if core_split is None:
-        return {cores[0]: range(1)}
-    rows = zip(cores, shares(counts[core_split], len(cores)), strict=True)
-    return {core: row for core, row in rows if row}
+        return {core: {} for core in cores}
+    grid = product(*(shares(counts[dim], among) for dim, among in lots.items()))
+    return {
+        core: dict(zip(lots, taken, strict=True))
+        for core, taken in zip(cores, grid, strict=False)
+        if all(taken)
+    }
 
 
-def _hull(cuts: Iterable[Cut], core_split: int | None, taken: range) -> Box:
+def _hull(cuts: Iterable[Cut], taken: Taken) -> Box:
     """What some tiles touch of a value: cuts are separable, so it is found axis by axis."""
     found: list[Interval] = []
     for cut in cuts:
@@ -84,8 +87,9 @@ def _hull(cuts: Iterable[Cut], core_split: int | None, taken: range) -> Box:
         if len(some) == 1:
             found.append(some[0] if some[0][0] < some[0][1] else Interval(0, 0))
             continue
-        if cut.dim is not None and cut.dim == core_split:
-            some = some[taken.start : taken.stop]
+        part = None if cut.dim is None else taken.get(cut.dim)
+        if part is not None:
+            some = some[part.start : part.stop]
         there = [interval for interval in some if interval[0] < interval[1]]
         if there:
             start, stop = min([i[0] for i in there]), max([i[1] for i in there])
@@ -95,25 +99,27 @@ def _hull(cuts: Iterable[Cut], core_split: int | None, taken: range) -> Box:
     return Box(tuple(found))
 
 
-def _given(value: ValueTiles, core_split: int | None, taken: range) -> Box | None:
+def _given(value: ValueTiles, taken: Taken) -> Box | None:
     """What a core's tiles give to the outside; along dimensions that do not drive the value, only
     the first tile gives."""
     assert value.write is not None
     driven = {cut.dim for cut in value.have}
-    if core_split is not None and core_split not in driven and taken.start > 0:
+    if any(part.start > 0 and dim not in driven for dim, part in taken.items()):
         return None
-    return _hull(value.write, core_split, taken)
+    return _hull(value.write, taken)
 
 
-def _turns(tiles: GroupTiles, plan: GroupPlan, cores: Sequence[int]) -> list[Turn]:
+def _turns(
+    tiles: GroupTiles, lots: Mapping[int, int], replicated: bool, cores: Sequence[int]
+) -> list[Turn]:
     """Tiles in the order they run: each core has neighbouring ones, the cores take turns."""
-    if plan.replicated:
+    if replicated:
         return [(index, core) for index in tiles.indices for core in cores]
-    if plan.core_split is None:
-        return [(index, cores[0]) for index in tiles.indices]
     rows: dict[int, list[Index]] = {}
     for index in tiles.indices:
-        turn = index[plan.core_split] * len(cores) // tiles.counts[plan.core_split]
+        turn = 0
+        for dim, among in lots.items():
+            turn = turn * among + index[dim] * among // tiles.counts[dim]
         rows.setdefault(turn, []).append(index)
     turns = sorted(rows)
     return [

@@ -1,7 +1,7 @@
 """The blocks of a plan, one behind the other, their slots bound to the plan's buffers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -15,15 +15,15 @@ from tilewright.program.shared import Owner, Shared
 from tilewright.schedule.problem import Quantities
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Kept:
-    """How a plan keeps a resident tensor: the number of its regions, whether it is stored too, and
-    the nodes that load it again. The number stands for the regions."""
+    """How plans keep a resident tensor: its regions and their number, whether it is stored too, and
+    the nodes that load it again. There is one for each way: whoever is the same is equal."""
 
     number: int
     stored: bool
     again: frozenset[str]
-    regions: Regions = field(compare=False)
+    regions: Regions
 
 
 class Site(NamedTuple):

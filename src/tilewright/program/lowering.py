@@ -82,6 +82,7 @@ class Lowering:
         self._sites: dict[Hashable, Site] = {}
         self._regions: dict[Hashable, tuple[int, Regions]] = {}
         self._region_numbers: dict[Hashable, int] = {}
+        self._kept: dict[Hashable, Kept] = {}
         self._mains: dict[Hashable, Main] = {}
 
     def leaving_out(self, names: frozenset[str]) -> "Lowering":
@@ -269,6 +270,14 @@ class Lowering:
             known = self._regions[key] = (number, found)
         return known
 
+    def kept(self, regions: tuple[int, Regions], stored: bool, again: frozenset[str]) -> Kept:
+        """The one way to keep a tensor so."""
+        key = (regions[0], stored, again)
+        known = self._kept.get(key)
+        if known is None:
+            known = self._kept[key] = Kept(regions[0], stored, again, regions[1])
+        return known
+
 
 class _Residents:
     """The resident tensors of one plan: `kept` says how each is kept."""
@@ -290,10 +299,10 @@ class _Residents:
         outputs = lowering.graph.outputs
         self.kept: dict[str, Kept] = {}
         for name, found in readers.items():
-            number, regions = lowering.regions(makers[name], tuple(found))
+            regions = lowering.regions(makers[name], tuple(found))
             again = self.reloaded.get(name, frozenset())
             stored = name in main.read or name in outputs or name in self.reloaded
-            self.kept[name] = Kept(number, stored, again, regions)
+            self.kept[name] = lowering.kept(regions, stored, again)
 
     def _reads_here(self, entry: Entry, name: str) -> bool:
         """Whether some operator of a group reads a resident tensor where it is."""

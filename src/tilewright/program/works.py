@@ -1,6 +1,6 @@
 """Work on the engines of a machine: numbered, and what it costs there."""
 
-from tilewright.cost.base import Workload, views_of
+from tilewright.cost.base import Workload
 from tilewright.cost.models import models_of
 from tilewright.machine.machine import Machine
 from tilewright.program.rows import Price
@@ -43,7 +43,7 @@ class Works:
         if known is None:
             engine, work = self.numbered[number]
             model = self.models.model(self._engines[engine])
-            best = min(views_of(work), key=lambda view: model.cost(view).cycles)
+            best = model.seen(work)
             cost = model.cost(best)
             price = Price(engine, cost.cycles, cost.energy_pj)
             known = self._reshaped[number] = (self.number(engine, best), price)

@@ -33,6 +33,7 @@ def _boundary_json(plan: Plan, boundary: Boundary) -> dict[str, Any]:
         "tensor": edge.tensor,
         "bytes": boundary.bytes,
         "resident": boundary.resident,
+        "through": boundary.through,
         "before": [edge.before, label_of(plan.groups[edge.before])],
         "after": [edge.after, label_of(plan.groups[edge.after])],
         "via": list(edge.via),
@@ -99,7 +100,8 @@ def explanation_lines(plan: Plan, machine: Machine, explanation: Explanation) ->
         f"{format_bytes(explanation.dram_bytes)} of {machine.main_memory.name}, "
         f"{explanation.bandwidth:.4g} B/cycle; "
         f"{trials} forced {noun(trials, 'trial')} simulated",
-        "fusing pays where extra compute = fused - unfused < saved DMA = 2 x tensor / bandwidth",
+        "the simulated run decides; beside it the rule of thumb: join where extra compute = fused "
+        "- unfused < saved DMA = 2 x tensor / bandwidth. It knows no overlap of copies and work",
     ]
     if left_out:
         which = noun(left_out, "boundary of a smaller tensor", "boundaries of smaller tensors")
@@ -138,10 +140,10 @@ def boundary_lines(plan: Plan, explanation: Explanation) -> list[str]:
     for boundary in explanation.boundaries:
         edge = boundary.edge
         ends = (f"{n} {plan.groups[n].nodes[0]}" for n in (edge.before, edge.after))
-        where = "scratchpads" if boundary.resident else "main memory"
         lines += [
             f"{' | '.join(ends)}: {boundary.kind.value}",
-            f"    {edge.tensor}, {boundary.bytes:,} bytes through the {where}; {boundary.text}",
+            f"    {edge.tensor}, {boundary.bytes:,} bytes through {boundary.through}; "
+            f"{boundary.text}",
         ]
     return lines
 
@@ -161,7 +163,7 @@ def boundaries_table(plan: Plan, explanation: Explanation) -> Table:
         table.add_row(
             edge.tensor,
             f"{boundary.bytes:,}",
-            "scratchpads" if boundary.resident else "main memory",
+            boundary.through,
             " | ".join(ends),
             boundary.kind.value,
             "" if trial is None else f"{trial.cycles:,}",

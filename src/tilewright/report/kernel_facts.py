@@ -136,6 +136,7 @@ def search_json(found: Found) -> dict[str, Any]:
         "legal": found.legal,
         "last_rung_us": _us(found.start.high),
         "found_us": _us(found.best.high),
+        "judged_us": _us(found.judged),
         "speed_up": round(found.speed_up, 4),
         "above_floor": round(found.above_floor, 4),
         "held_back_by": found.held_back_by(),

@@ -99,8 +99,9 @@ def search_lines(found: Found) -> Iterator[str]:
     yield f"  {times} the tensor-engine floor of {_floor(found.best)} us: {found.held_back_by()}"
     if found.changes:
         yield (
-            "  its choices, by predicted time (of nests that are as fast to half a percent, when "
-            "simulated too, the one that moves least was taken: a choice may buy only that)"
+            "  its choices, by the longer of predicted and simulated time, "
+            f"{found.judged * 1e6:.1f} us for all of them (of nests that are as fast to half a "
+            "percent the one that moves least was taken: a choice may buy only that)"
         )
     for change in found.changes:
         parts = [f"  {change.name}: {change.before} -> {change.after}"]
@@ -114,7 +115,8 @@ def search_lines(found: Found) -> Iterator[str]:
         f"{name} {'(illegal alone)' if s is None else f'{s * 1e6:.1f}'}" for name, s in found.steps
     )
     if steps:
-        yield f"  one after the other, us: {found.start.high * 1e6:.1f} -> {steps}"
+        begin = "illegal" if found.start_judged is None else f"{found.start_judged * 1e6:.1f}"
+        yield f"  one after the other, us: {begin} -> {steps}"
 
 
 def ladder_table(rows: tuple[Row, ...]) -> Table:

@@ -160,7 +160,7 @@ def _search_json(planned: Planned) -> dict[str, Any] | None:
             for r in found.rivals
         ],
         "speed_up": None if layers is None else round(layers.cycles / latency, 6),
-        "fusion_helps": _helps(planned),
+        "fusion_helps": None if found.interrupted and not _helps(planned) else _helps(planned),
         "exact": found.exact,
         "groups_looked_at": found.groups_looked_at,
         "plans_simulated": found.simulated,
@@ -191,10 +191,12 @@ def _searched(planned: Planned) -> list[str]:
             f"the plan is {rival.cycles / max(1, account.latency_cycles):.2f}x as fast "
             f"and moves {moved / max(1, rival.dram_bytes):.2f}x the bytes"
         )
-    if not _helps(planned):
+    if not _helps(planned) and not found.interrupted:
         text = "fusion does not help here: no grouping that was simulated beats layer by layer"
         lines.append(f"{'':<13}{text}")
     how = "exact on the additive model" if found.exact else "approximate: too many groups for all"
+    if found.interrupted and not found.exact:
+        how = "incomplete"
     stop = "; interrupted, this is the best plan so far" if found.interrupted else ""
     stop += f" (not looked at: {found.not_looked_at})" if found.not_looked_at else ""
     lines.append(

@@ -110,7 +110,7 @@ class _Batch:
             found = search.run(self.effort)
             self.simulated += search.simulated
             single = found.best.plan
-            self._look(NAME, single, self.repeated, lot)
+            self._look(self.repeated, self._tried(NAME, single, self.repeated, lot))
             if not number and self.whole is not None:
                 self._change(single, self.whole.best.plan)
             elif not number:
@@ -156,16 +156,8 @@ class _Batch:
     def _score(self, way: _Way) -> float:
         return way.trial.score(self.objective)
 
-    def _look(
-        self,
-        name: str,
-        single: Plan,
-        images: Images,
-        lot: Sequence[Sequence[str]],
-        tail: Plan | None = None,
-    ) -> None:
-        """A plan of one image for all of them, image i on the cores of a lot."""
-        trial = self._tried(name, single, images, lot, tail)
+    def _look(self, images: Images, trial: Trial | None) -> None:
+        """A plan for all images, where it can be lowered."""
         self.ways += [_Way(trial, images)] if trial is not None else []
 
     def _rival(self, rivals: Sequence[Trial]) -> None:
@@ -182,6 +174,7 @@ class _Batch:
         lot: Sequence[Sequence[str]],
         tail: Plan | None = None,
     ) -> Trial | None:
+        """A plan of one image for all of them, image i on the cores of a lot."""
         known = images is self.repeated
         lowering = self.lowering if known else self._lowering(images.graph)
         network = Network(images.graph, self.machine, single.dtype)
@@ -203,7 +196,8 @@ class _Batch:
         for before in places[::step] if step else ():
             after = tuple(node.name for node in graph.nodes if node.name not in before)
             images = by_image(graph, self.images, after)
-            self._look(f"{NAME}, then all", single, images, [()], tail)
+            then = f"{NAME}, then all"
+            self._look(images, self._tried(then, single, images, [()], tail))
 
     def _lowering(self, graph: Graph) -> Lowering:
         return Lowering(graph, self.machine, self.search.network.dtype, self.search.without)

@@ -77,6 +77,7 @@ class Fusion:
         self.rivals: tuple[Trial, ...] = ()  # of the search for the fastest plan, if it ran
         self.done: list[str] = []
         self.improving = (0, 0)  # plans simulated, of how many
+        self.ended_in = ""  # what searches for all objectives had not looked at when they ended
 
     def run(self, effort: Effort = Effort.NORMAL, *, fast: bool = False) -> Found:
         """Search, simulate, improve. An interrupt ends it with the best plan so far, if any. `fast`
@@ -118,6 +119,7 @@ class Fusion:
         self.simulated += found.simulated
         self.looked_at += found.groups_looked_at
         if found.interrupted:
+            self.ended_in = f"{found.not_looked_at}; all that {effort.value} effort adds"
             raise KeyboardInterrupt
 
     def improved(self, start: Trial, evaluations: int) -> Trial:
@@ -128,6 +130,8 @@ class Fusion:
 
     def _left_out(self) -> str:
         """What an interrupt left out, in words."""
+        if self.ended_in:
+            return self.ended_in
         left = [what for what in STAGES if what not in self.done]
         if left == STAGES[-1:] and self.improving[1]:
             done, all_of_them = self.improving
@@ -199,6 +203,7 @@ class Fusion:
         self.looked_at += sum(found.groups_looked_at for found in pool.found)
         self.simulated += sum(found.simulated for found in pool.found)
         if pool.interrupted:
+            self.ended_in = pool.not_looked_at
             raise KeyboardInterrupt
 
     def _take(self, share: float) -> None:

@@ -34,11 +34,19 @@ class Pool:
 
     trials: list[Trial] = field(default_factory=list[Trial])
     found: list[Found] = field(default_factory=list[Found])
+    unsearched: tuple[Objective, ...] = ()  # where one was ended
 
     @property
     def interrupted(self) -> bool:
         """Whether the last search was ended."""
         return self.found[-1].interrupted
+
+    @property
+    def not_looked_at(self) -> str:
+        """What the end left out, in words."""
+        last = self.found[-1]
+        rest = [f"all of {objective.value}" for objective in self.unsearched]
+        return "; ".join([f"for {last.objective.value} {last.not_looked_at}", *rest])
 
 
 def search_all(
@@ -46,15 +54,17 @@ def search_all(
 ) -> Pool:
     """Search for the fastest plan, then for every other objective that means something here; all
     begin with the plans given."""
-    pool = Pool(list(given))
-    for objective in Objective:
-        if pool.trials and objective.counts_energy and not pool.trials[0].metrics.energy_pj:
-            continue
+    pool, left = Pool(list(given)), list(Objective)
+    while left:
+        objective = left.pop(0)
         search = search_for(objective)
         search.given = tuple(pool.trials)
         search.portion = PORTION if pool.found else 1.0
         pool.found.append(search.run(effort))
         pool.trials += [trial for trial in search.trials if trial not in search.given]
+        if not pool.trials[0].metrics.energy_pj:
+            left = [other for other in left if not other.counts_energy]
         if pool.interrupted:
+            pool.unsearched = tuple(left)
             break
     return pool

@@ -22,7 +22,6 @@ LONGEST_RUNS = (50, 200)  # nodes in one group; long ones only where short ones 
 MOST_TRIALS = 200_000  # operators cut on trial in one search, for short and for long runs each
 WORTHWHILE = 0.97  # more tiles have to save at least this much to look at still more
 SURPRISE = 1.02  # a full prediction so far above the estimate corrects it
-PRECISION = 0.02  # to which the smallest budget is found
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +51,11 @@ class Chooser:
         self._inner = _kernel_borders(graph, original)
         self._segments: dict[tuple[int, int], Segment | None] = {}
         self._patterns: dict[tuple[object, ...], Pattern] = {}
+
+    def forget(self) -> None:
+        """Drop what full predictions corrected: it was true of other choices."""
+        self.levels = _node_levels(self.timeline.graph, self.original)
+        self._segments.clear()
 
     def segment(self, start: int, stop: int) -> Segment | None:
         """The run of nodes between two points, or None where one of them has to run whole."""
@@ -133,19 +137,6 @@ class Chooser:
         outside = max((v for i, v in enumerate(self.levels) if i not in inside), default=0)
         peak = max([outside, *(c.peak for c in choices)])
         return Selection(tuple(choices), peak, sum(c.extra_work for c in choices))
-
-    def smallest(self, known: int = 0) -> Selection:
-        """The lowest peak any choice reaches, above a budget known to be out of reach."""
-        low, high = known, self.original.peak
-        best = Selection((), high, 0.0)
-        while high > low * (1 + PRECISION) + 1:
-            budget = (low + high) // 2
-            found = self.within(budget)
-            if found is None:
-                low = budget
-            else:
-                best, high = found, min(budget, found.peak)
-        return best
 
     @staticmethod
     def _cheapest(segment: Segment | None, budget: int) -> Choice | None:

@@ -8,22 +8,26 @@ from tilewright.graph.graph import Graph
 from tilewright.graph.ops import macs_of
 from tilewright.peak.predict import Prediction, predict_peak
 from tilewright.shrink.choose import Chooser, Selection, silent
+from tilewright.shrink.layouts import best_layouts, read_plain
 from tilewright.tiling.cutting import cut_group
 from tilewright.tiling.group import GroupTiles
 from tilewright.tiling.rewrite import tile_graph
 from tilewright.units import format_bytes
 
 ROUNDS = 12  # so often at most the full prediction corrects the estimates of the search
+TIGHTER = 0.97  # of a target that was missed, where there was nothing to correct
+PRECISION = 0.02  # to which the smallest peak is found
 
 
 @dataclass(frozen=True, slots=True)
 class Shrunk:
-    """A tiled network that fits, and how it was cut."""
+    """A tiled network that fits, and how it was cut; values in `plain` are read in one layout."""
 
     graph: Graph
     groups: tuple[GroupTiles, ...]
     original: Prediction
     predicted: Prediction
+    plain: tuple[str, ...] = ()
 
     @property
     def recompute_ratio(self) -> float:
@@ -46,11 +50,22 @@ def shrink_graph(
     as low as it goes)."""
     original = predict_peak(graph)
     if budget is None:
-        return _smallest(graph, original, Chooser(graph, original, progress), 0)
+        return _smallest(graph, original, Chooser(graph, original, progress))
     target = round(budget * original.peak) if isinstance(budget, float) else budget
     if original.peak <= target:
         return Shrunk(graph, (), original, original)
-    chooser = Chooser(graph, original, progress)
+    found = _attempt(graph, original, Chooser(graph, original, progress), target)
+    if found is None or found.predicted.peak > target:  # what `smallest` gives is never refused
+        found = _smallest(graph, original, Chooser(graph, original, progress))
+    if found.predicted.peak > target:
+        raise BudgetError(_why(target, found, graph))
+    return found
+
+
+def _attempt(graph: Graph, original: Prediction, chooser: Chooser, target: int) -> Shrunk | None:
+    """The network cut for a target: what meets it, else the lowest peak on the way; None where the
+    search itself knows of nothing."""
+    chooser.forget()
     best: Shrunk | None = None
     inner = target
     for _ in range(ROUNDS):
@@ -58,28 +73,26 @@ def shrink_graph(
         if selection is None:
             break
         shrunk = _write(graph, original, selection)
-        if shrunk.predicted.peak <= target:
-            return shrunk
         best = shrunk if best is None else min(best, shrunk, key=_peak)
-        learnt = chooser.learn(shrunk.predicted, selection.choices, inner)
-        if not learnt:
-            inner = round(0.97 * min(inner, selection.peak))
-    smallest = _smallest(graph, original, chooser, inner)
-    best = smallest if best is None else min(best, smallest, key=_peak)
-    if best.predicted.peak <= target:
-        return best
-    raise BudgetError(_why(target, best, graph))
-
-
-def _smallest(graph: Graph, original: Prediction, chooser: Chooser, known: int) -> Shrunk:
-    """The lowest peak found, as the full prediction sees it."""
-    best = Shrunk(graph, (), original, original)
-    for _ in range(ROUNDS):
-        selection = chooser.smallest(known)
-        shrunk = _write(graph, original, selection)
-        best = min(best, shrunk, key=_peak)
-        if not chooser.learn(shrunk.predicted, selection.choices, selection.peak):
+        if best.predicted.peak <= target:
             break
+        if not chooser.learn(shrunk.predicted, selection.choices, inner):
+            inner = round(TIGHTER * min(inner, selection.peak))
+    return best
+
+
+def _smallest(graph: Graph, original: Prediction, chooser: Chooser) -> Shrunk:
+    """The lowest peak found: targets are halved between what is met and what is not."""
+    best = Shrunk(graph, (), original, original)
+    low, high = 0, original.peak
+    while high > low * (1 + PRECISION) + 1:
+        target = (low + high) // 2
+        found = _attempt(graph, original, chooser, target)
+        best = best if found is None else min(best, found, key=_peak)
+        if best.predicted.peak <= target:
+            high = best.predicted.peak
+        else:
+            low = target
     return best
 
 
@@ -89,8 +102,17 @@ def _peak(shrunk: Shrunk) -> int:
 
 def _write(graph: Graph, original: Prediction, selection: Selection) -> Shrunk:
     groups = tuple(cut_group(graph, range(c.start, c.stop), c.splits) for c in selection.choices)
-    tiled = tile_graph(graph, groups)
-    return Shrunk(tiled, groups, original, predict_peak(tiled))
+    tiled, predicted, plain = best_layouts(tile_graph(graph, groups), graph)
+    return Shrunk(tiled, groups, original, predicted, plain)
+
+
+def rewritten(shrunk: Shrunk, graph: Graph) -> Graph:
+    """The same groups and layouts, of the network with other numbers."""
+    groups = [
+        cut_group(graph, (graph.index[tiled.node.name] for tiled in group.ops), group.splits)
+        for group in shrunk.groups
+    ]
+    return read_plain(tile_graph(graph, groups), shrunk.plain)
 
 
 def own_name(name: str, graph: Graph) -> str:

@@ -10,18 +10,10 @@ from typing import Any, TypeVar, cast
 
 from tilewright.errors import TilewrightError
 from tilewright.frontend import zoo
-from tilewright.machine.document import Document
+from tilewright.machine.document import read_tree, take_tree
 from tilewright.machine.dtypes import rate_class
 from tilewright.machine.entries import list_at, mapping_at
-from tilewright.machine.faults import (
-    Fault,
-    Faults,
-    FileError,
-    KeyFaultsError,
-    Keys,
-    key_fault,
-    written,
-)
+from tilewright.machine.faults import Faults, FileError, Keys, key_fault
 from tilewright.model import is_torch_name
 from tilewright.sweep.errors import SpaceError
 from tilewright.sweep.expression import CONSTANTS, FUNCTIONS, Expression, parse_expression
@@ -56,23 +48,15 @@ class SpaceFileError(FileError, SpaceError):
 
 def read_space(path: Path) -> Space:
     """A space from its file; the error of one that cannot be used has all its faults."""
-    try:
-        document = Document(path, "a space")
-    except FileError as error:
-        raise SpaceFileError(error.faults) from None
-    try:
-        return _space(document.tree, path.parent, path.stem)
-    except KeyFaultsError as error:
-        raise SpaceFileError(document.faults(error.faults)) from None
+    build = partial(_space, folder=path.parent, name=path.stem)
+    return read_tree(path, "a space", build, SpaceFileError)
 
 
 def space_of(document: object, folder: Path, name: str = "sweep") -> Space:
     """A space from the mapping of its file; what is named relative to `folder` has to be there."""
-    try:
-        return _space(mapping_at(document, ()), folder, name)
-    except KeyFaultsError as error:
-        faults = [Fault("the space", None, written(keys), text) for keys, text in error.faults]
-        raise SpaceFileError(faults) from None
+    return take_tree(
+        "the space", lambda: _space(mapping_at(document, ()), folder, name), SpaceFileError
+    )
 
 
 def _space(top: Mapping[str, Any], folder: Path, name: str) -> Space:

@@ -42,10 +42,10 @@ def cut_ops(
     splits: tuple[Split, ...],
     *,
     probe: bool = False,
-    lots: tuple[int, int] | None = None,
+    lots: Mapping[int, int] | None = None,
 ) -> GroupTiles:
-    """As `cut_group`, for a group that is typed and known to be convex. `lots` are a dimension of
-    the grid and among how many cores its parts are divided: halos are kept within a core.
+    """As `cut_group`, for a group that is typed and known to be convex. `lots` says among
+    how many cores a dimension of the grid is divided: halos are kept within a core.
 
     A probe derives a single inner tile: enough to know what one tile costs, at a fraction of the
     work. The result then has a grid of one.
@@ -67,10 +67,11 @@ def cut_ops(
         max(len(cut.intervals) for name in final for cut in needs[name] if cut.dim == dim)
         for dim in range(len(splits))
     )
-    begins: dict[int, frozenset[int]] = {}
-    if lots is not None and lots[1] > 1:
-        dim, cores = lots
-        begins[dim] = frozenset(share.start for share in shares(counts[dim], cores) if share)
+    begins = {
+        dim: frozenset(share.start for share in shares(counts[dim], cores) if share)
+        for dim, cores in (lots or {}).items()
+        if cores > 1
+    }
     written = {name: _padded(cuts, counts) for name, cuts in needs.items()}
     needs = dict(written)
     values: dict[str, ValueTiles] = {}

@@ -1,9 +1,10 @@
 """How a group is cut: which axis, in how many parts, and what happens at the seams."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
+from math import gcd
 
 from tilewright.errors import TilingError
 from tilewright.geometry.interval import Interval
@@ -18,11 +19,13 @@ class Halo(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """One dimension of the grid of tiles: an axis of the group's outputs, and how it is cut."""
+    """One dimension of the grid of tiles: an axis of the group's outputs, and how it is cut.
+    `crossed`: the cores share it too, beside the one that is divided among them."""
 
     axis: int
     parts: int
     halo: Halo = Halo.RECOMPUTE
+    crossed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,19 @@ def shares(parts: int, takers: int) -> list[range]:
     """The parts that each of several takers has: neighbours together, as evenly as can be."""
     begins = [-(-turn * parts // takers) for turn in range(takers + 1)]
     return [range(*pair) for pair in pairwise(begins)]
+
+
+def core_grid(splits: Sequence[Split], core_split: int | None, cores: int) -> dict[int, int]:
+    """Dimensions that are divided among the cores, and among how many each: all along the one, or
+    where another is crossed with it, as many as its parts can be dealt to evenly, and the others
+    along that."""
+    if core_split is None:
+        return {}
+    crossed = [dim for dim, split in enumerate(splits) if split.crossed and dim != core_split]
+    along = gcd(splits[core_split].parts, cores) if crossed else cores
+    if along == cores:
+        return {core_split: cores}
+    return {core_split: along, crossed[0]: cores // along}
 
 
 def whole_cut(extent: int) -> Cut:

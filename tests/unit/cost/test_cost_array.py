@@ -6,7 +6,7 @@ import pytest
 
 from tilewright.cost import CostModels, WorkKind, Workload
 from tilewright.cost.array import soft_maximum
-from tilewright.cost.base import CostError, matrix_product
+from tilewright.cost.base import CostError, matrix_product, views_of
 from tilewright.machine import load_machine
 
 NPU = CostModels(load_machine("npu-2.7"))
@@ -40,6 +40,36 @@ def test_a_view_keeps_the_positions() -> None:
         work.as_view(100, 16)
     with pytest.raises(CostError):
         replace(work, kernel_height=3).as_view(128, 16)
+
+
+@pytest.mark.parametrize("rows", [16, 35, 63, 99, 197, 3137])
+@pytest.mark.parametrize("models", [NPU, NEWER], ids=["2.7", "4.0"])
+def test_positions_are_seen_as_one_rectangle_or_two(models: CostModels, rows: int) -> None:
+    model = models.model(models.machine.cores[0].engines[0])
+    work = matrix_product(rows, 768, 256, "fp16")
+    found = model.seen(work)
+    assert (found.positions, found.macs) == (rows, work.macs)
+    assert sum(piece.positions for piece in found.pieces) >= rows  # some may be computed twice
+    assert all(piece.positions <= rows for piece in found.pieces)
+    assert all(model.cost(found).cycles <= model.cost(view).cycles for view in views_of(work))
+    assert model.floor(work) <= model.cost(found).cycles
+
+
+def test_ragged_rows_cost_little_more_than_whole_blocks() -> None:
+    model = NPU.model(NPU.machine.cores[0].engines[0])
+    ragged, blocks = matrix_product(99, 768, 256, "fp16"), matrix_product(64, 768, 256, "fp16")
+    spent, alone = (model.cost(model.seen(work)).cycles for work in (ragged, blocks))
+    assert spent < 7 / 4 * 1.02 * alone  # seven steps of sixteen positions, and four
+    assert min(model.cost(view).cycles for view in views_of(ragged)) > 1.06 * spent
+
+
+def test_a_rest_holds_what_its_rectangle_leaves() -> None:
+    work = matrix_product(99, 48, 256, "fp16")
+    assert [p.positions for p in work.as_view(8, 8, (12, 4)).pieces] == [64, 48]
+    with pytest.raises(CostError):
+        work.as_view(8, 8, (8, 4))  # three positions are missing
+    with pytest.raises(CostError):
+        work.as_view(8, 8, (32, 4))  # there are no 128 positions
 
 
 def test_first_convolution_packs_its_channels() -> None:

@@ -109,3 +109,16 @@ def test_memory_figures_are_plausible() -> None:
     if now is None or highest is None:
         pytest.skip("this system reports no memory of a process")
     assert 2**20 < now <= highest
+
+
+def test_half_precision_is_compared_in_its_last_places() -> None:
+    """Two roundings of the same sum differ by a last place, which is more than a thousandth of a
+    percent; a fault of the program is not as small."""
+    numbers = np.linspace(-4, 4, 64, dtype=np.float16)
+    near = np.nextafter(numbers, np.float16(10))
+    assert compare({"y": numbers}, {"y": near}).max_rel_error > TOLERANCE
+    with pytest.raises(VerificationError, match="more than 4e-03"):
+        compare({"y": numbers}, {"y": (numbers * np.float16(1.01)).astype(np.float16)})
+    single = numbers.astype(np.float32)
+    with pytest.raises(VerificationError, match="more than 1e-05"):
+        compare({"y": single}, {"y": single * np.float32(1.0001)})

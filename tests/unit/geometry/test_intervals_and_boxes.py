@@ -116,9 +116,10 @@ def test_box_hull_covers_and_within() -> None:
         (TransposedWindow(2, 3, 2, 1, 1, 8), (0, 4), Reach(Interval(0, 3), 1, 2)),
         (TransposedWindow(2, 1, 3, 1, 0, 8), (4, 6), Reach(Interval(1, 2), 1, -2)),
         (Mirrored(2, 2, 2, 6), (0, 5), Reach(Interval(0, 3), 2, 0)),
-        (Resampled(2, 2, 1, 1, 6), (4, 8), Reach(Interval(1, 5), 1, 1)),
-        (Resampled(2, 2, 1, 1, 6), (0, 4), Reach(Interval(0, 3), 0, 1)),
-        (Resampled(2, 1, 2, 2, 12), (2, 4), Reach(Interval(2, 10), 2, 2)),
+        (Resampled(2, 2, 1, 1, 1, 6), (4, 8), Reach(Interval(1, 5), 1, 1)),
+        (Resampled(2, 2, 1, 1, 1, 6), (0, 4), Reach(Interval(0, 3), 0, 1)),
+        (Resampled(2, 2, 1, 0, 1, 6), (4, 8), Reach(Interval(2, 5), 0, 1)),
+        (Resampled(2, 1, 2, 2, 2, 12), (2, 4), Reach(Interval(2, 10), 2, 2)),
     ],
     ids=lambda value: str(value)[:40],
 )

@@ -1,6 +1,7 @@
 """Transposed convolutions in stride phases: the same numbers, and only where they are cheaper."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from support.builder import GraphBuilder, feeds_of
 from support.compare import assert_claimed_types, assert_same, run_graph, runs_untiled
+from support.networks import one_conv
 from tilewright.frontend import zoo
 from tilewright.graph.graph import Graph
 from tilewright.legalise import Legalised, legalise
@@ -16,21 +18,7 @@ from tilewright.legalise.costs import Costs
 from tilewright.machine import load_machine
 
 NPU = load_machine("npu-2.7")
-
-
-def upscale(
-    data: tuple[int, ...],
-    filters: int,
-    kernel: tuple[int, ...],
-    group: int = 1,
-    bias: bool = True,
-    **attributes: object,
-) -> Graph:
-    b = GraphBuilder()
-    weight = b.weight(data[1], filters // group, *kernel)
-    rest = [b.weight(filters)] if bias else []
-    b.add("ConvTranspose", b.input(*data), weight, *rest, name="y", group=group, **attributes)
-    return b.graph()
+upscale = partial(one_conv, transposed=True)
 
 
 def phased(graph: Graph) -> Legalised:

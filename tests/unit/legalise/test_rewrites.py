@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from support.builder import GraphBuilder, feeds_of
 from support.compare import assert_claimed_types, assert_same, run_graph, runs_untiled
+from support.networks import one_conv as conv
 from tilewright.graph.graph import Graph
 from tilewright.graph.ops import spec_of
 from tilewright.legalise import Legalised, dilated, fits_limits, legalise
@@ -53,21 +54,6 @@ def check(graph: Graph, machine: Machine = NPU) -> Legalised:
             broken = {found.limit for found in fits_limits(known[1], None, machine)}
             assert broken <= left, f"{node.name}: {broken}"
     return result
-
-
-def conv(
-    data: tuple[int, ...],
-    filters: int,
-    kernel: tuple[int, ...],
-    group: int = 1,
-    bias: bool = True,
-    **attributes: object,
-) -> Graph:
-    b = GraphBuilder()
-    weight = b.weight(filters, data[1] // group, *kernel)
-    rest = [b.weight(filters)] if bias else []
-    b.add("Conv", b.input(*data), weight, *rest, name="y", group=group, **attributes)
-    return b.graph()
 
 
 def kinds(graph: Graph) -> list[str]:

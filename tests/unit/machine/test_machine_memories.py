@@ -73,7 +73,7 @@ def test_cores_differ() -> None:
     ]
     assert vector.engine("matrix") is None and vector.holding("weights") is vector.memory
     models = CostModels(machine)
-    classes = [[core.name for core in same] for same in models.core_classes()]
+    classes = [[core.name for core in same] for same in models.core_classes]
     assert classes == [["large"], ["small0", "small1"], ["vector"]]
     work = Workload(WorkKind.CONV, "int8", 64, 64, 28, 28, 28, 28, 3, 3)
     cycles = {core.name: models.best(core, work)[1].cycles for core in machine.cores}
@@ -84,7 +84,7 @@ def test_cores_differ() -> None:
 
 def test_equal_cores_are_one_class_and_weights_are_read_where_they_lie() -> None:
     for name, expected in (("npu-4.0", 1), ("eight-core-l2", 1), ("three-core-bus", 3)):
-        assert len(CostModels(load_machine(name)).core_classes()) == expected
+        assert len(CostModels(load_machine(name)).core_classes) == expected
     machine = load_machine("mixed-cores")
     work = Workload(WorkKind.CONV, "int8", 64, 64, 28, 28, 28, 28, 3, 3)
     before = CostModels(machine).best(machine.core("large"), work)[1].energy_pj

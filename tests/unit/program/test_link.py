@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import product
 
 import numpy as np
 
+from support.programs import bytes_of
 from tilewright.cost.base import WorkKind, Workload
 from tilewright.machine.load import load_machine
 from tilewright.program.columns import Columns
@@ -15,15 +15,6 @@ from tilewright.program.kernels.order import permuted, renumbered
 from tilewright.program.overlap import overlaps
 from tilewright.program.program import Buffer, Compute, Program, Task, View
 from tilewright.program.tables import Tables
-
-
-def bytes_of(view: View) -> set[int]:
-    """Every byte of a view, one by one."""
-    found: set[int] = set()
-    for index in product(*map(range, view.shape)):
-        start = view.offset + sum(i * s for i, s in zip(index, view.strides, strict=True))
-        found.update(range(start, start + view.item))
-    return found
 
 
 def box(channels: slice, rows: slice, columns: slice) -> View:

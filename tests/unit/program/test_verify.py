@@ -1,7 +1,6 @@
 """The verifiers against good programs, small wrong ones, and brute force over every edge."""
 
 from dataclasses import replace
-from itertools import product
 
 import numpy as np
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from support.faults import lifetimes
 from support.programs import (
     Lowered,
+    bytes_of,
     quartered,
     relative_error,
     with_address,
@@ -23,15 +23,6 @@ from tilewright.program.program import Buffer, Program, Task, Transfer, View
 from tilewright.program.verify import verify_placed, verify_program
 
 SMALL = [("four_convs@8x8", "npu-2.7"), ("four_convs@8x8", "mcu")]
-
-
-def bytes_of(view: View) -> set[int]:
-    """Every byte of a view, one by one."""
-    found: set[int] = set()
-    for index in product(*map(range, view.shape)):
-        start = view.offset + sum(i * s for i, s in zip(index, view.strides, strict=True))
-        found.update(range(start, start + view.item))
-    return found
 
 
 @pytest.mark.parametrize(

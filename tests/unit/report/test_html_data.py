@@ -207,7 +207,7 @@ def test_halo_is_what_tiles_compute_twice() -> None:
     first, others = 16 * 8, 16 * 16
     done = first * (24 + 12) + others * (24 + 6) + others * 24
     needed = 24 * (first + 2 * others)
-    assert rows[0]["halo"] == pytest.approx(1 - needed / done, abs=1e-6)
+    assert rows[0]["halo"] == pytest.approx(done / needed - 1, abs=1e-6)
     assert [row["halo"] for row in rows[1:]] == [0.0, 0.0]
     assert rows[0]["splits"] == [["H", 4, ""]] and rows[0]["tiles"] == 4
 

@@ -1,6 +1,7 @@
 """Estimates against a plain reference: the tile of `cut_ops`, box by box, nothing remembered."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import prod
 
 import pytest
@@ -22,7 +23,7 @@ from tilewright.search.candidates.tile_costs import Dims
 from tilewright.search.candidates.tiles import USABLE_SHARE, Tiler
 from tilewright.tiling.cutting import cut_ops
 from tilewright.tiling.grid import Cut, Split
-from tilewright.tiling.group import GroupTiles, TiledOp
+from tilewright.tiling.group import GroupTiles, TiledOp, whole_tile
 
 FIELDS = ("compute", "dma", "fill", "bytes", "least", "traffic", "energy", "halo")
 
@@ -57,7 +58,7 @@ class Reference:
             if tile is None:
                 continue
             work = workload_of(tiled.spec, tiled.op, tile, self.network.dtype)
-            kind, cycles, spent = self.costs.cost(work)
+            kind, cycles, spent = self.costs.cost(work, core_split is not None)
             if tiled.spec.folded(tiled.op) and busy["matrix"]:
                 cycles = 0
             once = all(not driven(group.values[n].compute) for n in tiled.node.writes)
@@ -153,12 +154,17 @@ class Reference:
     def times(self, dims: Dims, splits: tuple[Split, ...], core_split: int | None) -> float:
         moving = sorted(dim for dim in set(dims) if dim is not None)
         times = float(prod(s.parts for s in splits[: moving[-1] + 1])) if moving else 1.0
-        if core_split is None or core_split in moving:
-            return times
-        apart = bool(moving) and core_split <= moving[-1]
-        if self.costs.route.multicast:
-            return times / self.tiler.cores if apart else times
-        return times if apart else times * self.tiler.cores
+        among = {} if core_split is None else {core_split: self.tiler.cores}
+        for dim, split in enumerate(splits):
+            if split.crossed and core_split is not None:
+                among = {core_split: splits[core_split].parts, dim: split.parts}
+        for dim, cores in among.items():
+            apart = bool(moving) and dim <= moving[-1]
+            if dim not in moving and self.costs.route.multicast:
+                times = times / cores if apart else times
+            elif dim not in moving:
+                times = times if apart else times * cores
+        return times
 
     def inner(self, group: GroupTiles) -> int:
         zero = (0,) * len(group.splits)
@@ -239,3 +245,30 @@ def test_groups_that_join_channels_are_not_cut_along_them() -> None:
     options = tiler.fused(ops, tiler.exported(nodes), tiler.usable)
     assert options and any(op.node.kind == "Concat" for op in ops)
     assert all(split.axis != 1 for option in options for split in option.splits)
+
+
+def test_tiles_divided_among_cores_that_differ_take_what_the_slowest_takes() -> None:
+    machine = load_machine("mixed-cores")
+    network = Network(normalize(api.load("four_convs@16x16").graph), machine, machine.dtype)
+    tiler, unit = Tiler(network), next(u for u in network.units if network.on_cores(u.number))
+    ops, exported = network.ops(unit.number), tiler.exported(unit.nodes)
+    work = workload_of(ops[0].spec, ops[0].op, whole_tile(ops[0]), machine.dtype)
+    cycles = [network.models.best(core, work)[1].cycles for core in machine.cores]
+    assert cycles[0] < max(cycles)
+    alone, divided = (tiler.costs.cost(work, wide).cycles for wide in (False, True))
+    assert alone <= cycles[0] < divided <= max(cycles)
+    # As fast as the first core, four cores would take a quarter.
+    one = tiler.estimate(ops, exported, (), None)
+    four = tiler.estimate(ops, exported, (Split(2, 4),), 0)
+    assert one is not None and four is not None and four.compute > one.compute / 4
+
+
+def test_which_core_comes_first_does_not_decide_what_folds() -> None:
+    machine = load_machine("mixed-cores")
+    graph = normalize(api.load("resnet18").graph)
+    turned = replace(machine, cores=machine.cores[::-1])
+    units = [
+        [unit.nodes for unit in Network(graph, each, machine.dtype).units]
+        for each in (machine, turned)
+    ]
+    assert units[0] == units[1]

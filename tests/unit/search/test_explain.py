@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from support.networks import pair, residual, view_between
+from support.networks import pair, residual, u_shape, view_between
 from tilewright import api
 from tilewright.frontend.builder import Builder
 from tilewright.frontend.normalize import normalize
@@ -15,7 +15,8 @@ from tilewright.machine.load import load_machine
 from tilewright.machine.machine import Machine
 from tilewright.plan.order import order_with
 from tilewright.plan.plan import GroupPlan, Place, Plan
-from tilewright.program.account import main_bytes_per_cycle, traffic
+from tilewright.planning import prepared
+from tilewright.program.account import bytes_per_cycle, main_bytes_per_cycle, traffic
 from tilewright.program.lower import lowered
 from tilewright.search.candidates.layers import layer_by_layer
 from tilewright.search.explanation.explain import Boundary, Explanation, explain, grid_words
@@ -92,7 +93,8 @@ def test_large_kernels_are_kept_apart_by_their_halo(
     rule = f"extra compute = {fused:,.0f} - {unfused:,.0f} = {fused - unfused:,.0f} cycles"
     assert rule in boundary.text
     assert f"saved DMA = 2 x {boundary.bytes:,} B" in boundary.text
-    assert "of the work is halo that tiles compute again" in boundary.text
+    assert ": the rule keeps apart" in boundary.text and "otherwise" not in boundary.text
+    assert "again of what the group takes uncut" in boundary.text
 
 
 def test_trials_are_the_simulators() -> None:
@@ -285,3 +287,33 @@ def test_a_group_that_nobody_reads_has_a_grid_in_words() -> None:
     graph = replace(normalize(api.load("four_convs@16x16").graph), outputs=("conv1",))
     group = GroupPlan(("conv4",), (Split(2, 4),), 0)
     assert grid_words(graph, group, 2) == "H 16 in 4 of 4 over 2 cores"
+
+
+def test_what_the_rule_says_is_held_against_the_run_and_an_l2_is_no_main_memory() -> None:
+    """Rows whose rule and whose simulated run disagree say so; saved copies are those of the memory
+    that the tensor lies in."""
+    machine = load_machine("eight-core-l2")
+    graph = prepared(u_shape(32, 32), machine, machine.dtype).graph
+    plan = layer_by_layer(graph, machine, machine.dtype, "net")
+    first = plan.groups[0].nodes[-1]
+    (name,) = graph.nodes[graph.index[first]].writes
+    plan = replace(plan, shared=(("l2", (name,)),))
+    placed = lowered(graph, machine, plan)
+    told = explain(graph, machine, plan, placed)
+    shared = [b for b in told.boundaries if b.edge.tensor == name]
+    assert shared and {b.memory for b in shared} == {"l2"}
+    for boundary in shared:
+        assert boundary.saved_dma == 2 * boundary.bytes / bytes_per_cycle(machine, "l2")
+    assert {b.memory for b in told.boundaries if b.edge.tensor != name} == {"dram"}
+    checked = 0
+    for boundary in told.boundaries:
+        for trial in boundary.trials:
+            if trial.compute is None or trial.cycles is None:
+                continue
+            fused, unfused = trial.compute
+            joins = fused - unfused < boundary.saved_dma
+            assert f"the rule {'joins' if joins else 'keeps apart'}" in boundary.text
+            disagree = joins != (trial.cycles < told.cycles)
+            assert disagree == ("the simulated run says otherwise" in boundary.text)
+            checked += 1
+    assert checked

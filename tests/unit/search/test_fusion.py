@@ -9,6 +9,7 @@ from tilewright import api
 from tilewright.frontend.normalize import normalize
 from tilewright.machine.load import load_machine
 from tilewright.planning import plan_model, prepared
+from tilewright.program.metrics import Objective
 from tilewright.report.plan_summary import summary_json, summary_lines
 from tilewright.search import fusion
 from tilewright.search.effort import Effort
@@ -60,6 +61,48 @@ def test_an_interrupted_plan_is_executed_and_says_so() -> None:
     assert planned.verified is not None
     assert any("best plan so far" in line for line in summary_lines(planned))
     assert summary_json(planned)["search"]["interrupted"]
+
+
+class StopsOnce(Stops):
+    """Interrupts the first time only."""
+
+    def __call__(self, text: str, share: float | None = None, /) -> None:
+        word, self.word = self.word, "" if self.word in text else self.word
+        if word and word in text:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("word", ["bounding", "lowering, placing", "executing"])
+def test_an_interrupt_behind_a_search_does_not_lose_its_plan(word: str) -> None:
+    model, machine = api.load("four_convs@16x16"), load_machine("mcu")
+    planned = plan_model(model, machine, fast=True, progress=StopsOnce(word))
+    assert planned.found is not None and not planned.found.interrupted
+    assert (planned.verified is None) == (word == "executing")
+    assert any("interrupted" in note for note in planned.notes) == (word == "executing")
+    with pytest.raises(KeyboardInterrupt):
+        plan_model(model, machine, layer_by_layer=True, progress=StopsOnce(word))
+
+
+def test_an_interrupt_before_any_grouping_says_nothing_about_fusion() -> None:
+    model = api.load("four_convs@16x16")
+    planned = plan_model(model, load_machine("mcu"), progress=Stops("merging greedily"))
+    shown = "\n".join(summary_lines(planned))
+    assert "fusion does not help" not in shown and "too many groups" not in shown
+    assert "not looked at: greedy merging, groups of the additive model, improvements" in shown
+    assert summary_json(planned)["search"]["fusion_helps"] is None
+
+
+def test_an_interrupt_among_objectives_says_which_were_not_searched() -> None:
+    machine = load_machine("mcu")
+    graph = normalize(residual())
+    search = Fusion(
+        graph, machine, machine.dtype, "net", Objective.TRAFFIC, progress=Stops("looking at all")
+    )
+    found = search.run(Effort.LOW)
+    assert found.interrupted and found.not_looked_at.startswith(
+        "for latency groups of the additive"
+    )
+    assert "all of traffic" in found.not_looked_at and "all of memory" in found.not_looked_at
 
 
 def test_the_share_that_is_done_grows_to_one() -> None:

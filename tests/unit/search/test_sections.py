@@ -6,6 +6,8 @@ from support.builder import GraphBuilder
 from tilewright.graph.graph import Graph
 from tilewright.machine.load import load_machine
 from tilewright.planning import prepared
+from tilewright.program.lowering import Lowering
+from tilewright.program.timed import Timed
 from tilewright.search.candidates import sections
 from tilewright.search.candidates.candidate import Candidates
 from tilewright.search.candidates.network import Network
@@ -23,6 +25,17 @@ def narrowing() -> Graph:
         y = b.add("Conv", y, b.weight(wide, depth, 3, 3), pads=(1, 1, 1, 1), strides=(stride,) * 2)
         y, depth = b.add("Conv", y, b.weight(wide, wide, 1, 1)), wide
     return b.graph(y)
+
+
+def gated() -> Graph:
+    """Convolutions with activations of the vector engine between them, on which a mean waits."""
+    b = GraphBuilder()
+    y = b.input(1, 64, 28, 28)
+    y = b.add("Conv", y, b.weight(384, 64, 1, 1))
+    y = b.add("Sigmoid", y)
+    y = b.add("Conv", y, b.weight(384, 1, 5, 5), pads=(2, 2, 2, 2), group=384)
+    y = b.add("Sigmoid", y)
+    return b.graph(b.add("GlobalAveragePool", y))
 
 
 def whole_section(machine_name: str) -> Section:
@@ -53,3 +66,23 @@ def test_looking_ahead_pays_where_the_best_division_changes(
     assert ahead.spent < 0.99 * whole_section("npu-4.0").spent
     axes = {option.axis for _, option in ahead.choices}
     assert len(axes) > 1
+
+
+def test_engines_overlap_within_a_section(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = load_machine("npu-2.7")
+    graph = prepared(gated(), machine, machine.dtype).graph
+    cycles: list[int] = []
+    runs: list[int] = []
+    for longest in (1, sections.LONGEST):
+        monkeypatch.setattr(sections, "LONGEST", longest)
+        network = Network(graph, machine, machine.dtype)
+        whole = (1 << len(network.units)) - 1
+        candidates = Candidates(network)
+        found = candidates.sections.section(whole)
+        assert found is not None
+        runs.append(max(len(run) for run, _ in found.choices))
+        timed = Lowering(graph, machine, machine.dtype).timed(candidates.plan("gated", (whole,)))
+        assert isinstance(timed, Timed)
+        cycles.append(timed.makespan)
+    assert runs[0] == 1 < runs[1]  # several units are cut as one
+    assert cycles[1] < 0.85 * cycles[0]

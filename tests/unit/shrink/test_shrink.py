@@ -2,18 +2,21 @@
 
 import re
 
+import numpy as np
 import pytest
 
 from support.builder import GraphBuilder
 from support.compare import run_graph
+from support.networks import pan
 from tilewright.errors import BudgetError
 from tilewright.execute.compare import compare
 from tilewright.frontend import zoo
-from tilewright.frontend.weights import seeded_inputs
+from tilewright.frontend.builder import Builder
+from tilewright.frontend.weights import seeded, seeded_inputs
 from tilewright.graph.graph import Graph
 from tilewright.graph.verify import verify
 from tilewright.peak.predict import predict_peak
-from tilewright.shrink.shrink import shrink_graph
+from tilewright.shrink.shrink import rewritten, shrink_graph
 from tilewright.units import parse_bytes
 
 
@@ -123,3 +126,45 @@ def test_a_batch_is_cut_item_by_item_and_each_item_further(batch: int) -> None:
     feeds = seeded_inputs(together)
     tiled = run_graph(smaller.graph, feeds)
     assert compare(run_graph(together, feeds), tiled).max_rel_error <= 1e-5
+
+
+def test_a_detector_goes_below_two_fifths_and_holds_nothing_in_two_layouts() -> None:
+    """Its skips are read by tiles (plain) and by convolutions (in blocks)."""
+    graph = pan()
+    result = shrink_graph(graph, None)
+    assert result.predicted.peak < 0.405 * result.original.peak
+    assert result.plain and predict_peak(result.graph).peak == result.predicted.peak
+    verify(result.graph)
+    feeds = seeded_inputs(graph)
+    numbered = seeded(graph)
+    again = rewritten(result, numbered)
+    assert predict_peak(again).peak == result.predicted.peak
+    assert compare(run_graph(numbered, feeds), run_graph(again, feeds)).max_rel_error <= 1e-5
+
+
+def fork() -> Graph:
+    """A skip around a pooled branch: what the search estimates is not what the runtime needs."""
+    b = Builder("fork")
+    x = b.input("x", (1, 3, 64, 80))
+    x = b.op("Relu", b.conv(x, 16, 3, pads=1, stride=2, name="stem"), name="r1")
+    x = b.op("Relu", b.conv(x, 32, 3, pads=1, name="skip"), name="r2")
+    y = b.op("Relu", b.conv(x, 32, 3, pads=1, stride=2, name="down"), name="r3")
+    scales = b.constant("scales", np.array([1, 1, 2, 2], np.float32))
+    y = b.op("Resize", y, "", scales, mode="nearest", name="up")
+    y = b.op("Concat", y, x, axis=1, name="join")
+    y = b.conv(y, 48, 3, pads=1, name="fuse")
+    y = b.op("Add", y, b.silu(y), name="mix")
+    return b.finish(b.conv(y, 4, 1, name="box"), b.conv(y, 10, 1, name="score"))
+
+
+def test_smallest_is_one_number() -> None:
+    """Nothing below it is met, nothing above it refused, and refusals name it."""
+    graph = fork()
+    smallest = shrink_graph(graph, None).predicted.peak
+    for share in (0.98, 0.9, 0.5):
+        with pytest.raises(BudgetError, match="what --memory smallest gives") as caught:
+            shrink_graph(graph, round(share * smallest))
+        named = re.search(r"smallest found is ([\d.]+ \w+)", str(caught.value))
+        assert named is not None and 0 <= parse_bytes(named[1]) - smallest <= 100
+    for share in (1.0, 1.01, 1.1):
+        assert shrink_graph(graph, round(share * smallest)).predicted.peak <= share * smallest

@@ -203,3 +203,29 @@ def test_convolution_padded_beyond_its_kernel() -> None:
     x = b.add("Relu", b.input(1, 2, 4, 3))
     b.add("Conv", x, b.weight(2, 2, 2, 2), pads=[6, 3, 5, 0])
     check(b.graph(), axis2=7, axis3=2)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "rows"),
+    [
+        ({"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}, (4, 8)),
+        ({}, (4, 8)),
+        ({"coordinate_transformation_mode": "asymmetric", "nearest_mode": "ceil"}, (4, 9)),
+        ({"nearest_mode": "floor"}, (3, 8)),
+        ({"mode": "linear"}, (3, 9)),
+        ({"mode": "linear", "coordinate_transformation_mode": "asymmetric"}, (4, 9)),
+        ({"mode": "cubic"}, (2, 10)),
+    ],
+)
+def test_a_resize_reads_the_rows_that_it_is_made_of(
+    attributes: dict[str, str], rows: tuple[int, int]
+) -> None:
+    """Doubled: a tile of eight rows has four of its own, and neighbours as its mode takes them."""
+    b = GraphBuilder()
+    x = b.input(1, 3, 16, 8)
+    scales = b.constant([1, 1, 2, 2], "float32")
+    graph = b.graph(b.add("Resize", x, "", scales, **attributes))
+    group = cut_group(graph, [0], (Split(2, 4),))
+    read = group.inputs[x][2].intervals[1]
+    assert (read.start, read.stop) == rows
+    check(graph, axis2=4)

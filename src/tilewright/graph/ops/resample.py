@@ -1,7 +1,9 @@
 """Resize: nearest, linear and cubic interpolation along each axis."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from math import ceil, floor
 
 from tilewright.geometry.access import Access, AxisRule, Resampled, Same, Whole
 from tilewright.graph.ops.spec import Engine, Op, OpSpec, Step, StepInput, Tile, ints
@@ -44,8 +46,35 @@ def _scalings(op: Op) -> list[_Scaling] | None:
     return found
 
 
-def _halo(op: Op) -> int:
-    return {"nearest": 1, "linear": 1, "cubic": 2}.get(op.str_of("mode", "nearest"), 2)
+_ROUNDED: dict[str, Callable[[Fraction], int]] = {
+    "round_prefer_floor": lambda place: ceil(place - Fraction(1, 2)),
+    "round_prefer_ceil": lambda place: floor(place + Fraction(1, 2)),
+    "floor": floor,
+    "ceil": ceil,
+}
+
+
+def _halo(op: Op, up: int, down: int) -> tuple[int, int]:
+    """Rows that a block of `up` results reads before and behind its own `down` ones, counted in
+    whole blocks: what a tile reads has to be a multiple of them."""
+    middle = op.str_of("coordinate_transformation_mode", "half_pixel") != "asymmetric"
+    half = Fraction(1, 2) if middle else Fraction(0)
+    taps: list[int] = []
+    for place in range(up):
+        exact = (place + half) * down / up - half
+        taps += _taps(op, exact)
+    before, after = max(0, -min(taps)), max(0, max(taps) - (down - 1))
+    return -(-before // down) * down, -(-after // down) * down
+
+
+def _taps(op: Op, place: Fraction) -> range:
+    """The positions that a result at this place of the input is made of."""
+    mode = op.str_of("mode", "nearest")
+    if mode == "nearest":
+        taken = _ROUNDED[op.str_of("nearest_mode", "round_prefer_floor")](place)
+        return range(taken, taken + 1)
+    first, last = floor(place), ceil(place)
+    return range(first, last + 1) if mode == "linear" else range(first - 1, first + 3)
 
 
 def _resize_access(op: Op, output: int) -> Access | None:
@@ -65,7 +94,7 @@ def _resize_access(op: Op, output: int) -> Access | None:
         else:
             up, down = scaling.scale.numerator, scaling.scale.denominator
             grain.append(up)
-            rules.append(Resampled(axis, up, down, _halo(op) * down, shape[axis]))
+            rules.append(Resampled(axis, up, down, *_halo(op, up, down), shape[axis]))
     return Access(result, tuple(grain), (tuple(rules), *[None] * (len(op.inputs) - 1)))
 
 

@@ -74,10 +74,12 @@ def window_parameters(op: Op, weight: int | None = None) -> WindowParameters:
     return WindowParameters(kernel, strides, dilations, before, after)
 
 
-def _spatial_rules(op: Op, window: WindowParameters) -> tuple[AxisRule, ...]:
+def _spatial_rules(
+    op: Op, window: WindowParameters, rule: type[Window | TransposedWindow] = Window
+) -> tuple[AxisRule, ...]:
     extents = op.shape(0)[FIRST_SPATIAL:]
     return tuple(
-        Window(FIRST_SPATIAL + a, k, s, d, p, extent)
+        rule(FIRST_SPATIAL + a, k, s, d, p, extent)
         for a, (k, s, d, p, extent) in enumerate(
             zip(
                 window.kernel,
@@ -182,19 +184,7 @@ def _transposed_access(op: Op, output: int) -> Access | None:
         grain[1] = filters
         channel = Scaled(1, shape[1] // groups, filters)
         weight_rules = (channel, *whole_rules(weights[1:]))
-    spatial = tuple(
-        TransposedWindow(FIRST_SPATIAL + a, k, s, d, p, extent)
-        for a, (k, s, d, p, extent) in enumerate(
-            zip(
-                window.kernel,
-                window.strides,
-                window.dilations,
-                window.pads_before,
-                shape[FIRST_SPATIAL:],
-                strict=True,
-            )
-        )
-    )
+    spatial = _spatial_rules(op, window, TransposedWindow)
     bias = (_per_channel(op, 2),) if op.has(2) else ()
     return Access(result, tuple(grain), ((Same(0), channel, *spatial), weight_rules, *bias))
 

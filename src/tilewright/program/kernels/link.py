@@ -101,6 +101,15 @@ def _single_writers(
 
 
 @njit(inner=True)
+def put_sorted(rows: Ids, begin: int, end: int, number: int) -> None:
+    """Put a number among those of rows[begin:end], which are in order."""
+    while end > begin and rows[end - 1] > number:
+        rows[end] = rows[end - 1]
+        end -= 1
+    rows[end] = number
+
+
+@njit(inner=True)
 def longer(array: Ids, size: int) -> Ids:
     """The same numbers in a larger array."""
     larger = np.empty(size, np.int32)

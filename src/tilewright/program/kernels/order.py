@@ -8,6 +8,7 @@ import numpy as np
 
 from tilewright.compiled import njit
 from tilewright.program.columns import COPY, Columns, Copies, Needs
+from tilewright.program.kernels.link import put_sorted
 from tilewright.program.kernels.prefetch import Loads
 from tilewright.schedule.problem import Ids, Quantities
 
@@ -115,11 +116,7 @@ def renumbered(order: Ids, needs: Needs) -> tuple[Needs, bool]:
         begin = filled
         for entry in range(needs.start[order[new]], needs.start[order[new] + 1]):
             earlier = place[needs.needs[entry]]
-            hole = filled
-            while hole > begin and rows[hole - 1] > earlier:
-                rows[hole] = rows[hole - 1]
-                hole -= 1
-            rows[hole] = earlier
+            put_sorted(rows, begin, filled, earlier)
             filled += 1
         valid = valid and (filled == begin or rows[filled - 1] < new)
         start[new + 1] = filled

@@ -9,7 +9,7 @@ import numpy as np
 from tilewright.compiled import njit
 from tilewright.memory.greedy import lowest_offsets
 from tilewright.program.columns import Columns, Hardware, Needs
-from tilewright.program.kernels.link import longer, rows_of
+from tilewright.program.kernels.link import longer, put_sorted, rows_of
 from tilewright.schedule.problem import Flags, Ids, Quantities
 
 
@@ -297,11 +297,7 @@ def needed_waits(engine: Ids, engines: int, needs: Needs, waits: Needs) -> Needs
                 continue
             for other in range(engines):
                 over[task, other] = max(over[task, other], over[earlier, other])
-            hole = filled
-            while hole > begin and rows[hole - 1] > earlier:
-                rows[hole] = rows[hole - 1]
-                hole -= 1
-            rows[hole] = earlier
+            put_sorted(rows, begin, filled, earlier)
             filled += 1
         over[task, where] = position[task]
         start[task + 1] = filled

@@ -52,7 +52,7 @@ def _roomy(context: "Context", made: GroupRows) -> set[int]:
     """Memories between the main one and the cores that have room for every region that the group
     brings there, each once."""
     regions: dict[tuple[int, Access], int] = {}
-    for row in made.rows:
+    for row in made.rows if context.machine.on_chip else ():
         slot = row.writes[0][0] if row.kind == COPY else -1
         if slot >= 0 and context.home[row.source] < 0 and context.home[row.target] < 0:
             regions.setdefault((row.target, row.reads[0]), made.buffers[slot][1])

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ImplicitReshape:
-    """See the positions of pointwise work as the height x width that costs least."""
+    """See the positions of pointwise work as the one or two rectangles that cost least."""
 
     name: ClassVar[str] = "implicit-reshape"
     requires: ClassVar[str] = "work on engines"

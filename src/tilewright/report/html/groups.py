@@ -58,7 +58,7 @@ def group_rows(planned: Planned, story: Story, network: Network) -> list[dict[st
                     ]
                     for s in group.splits
                 ],
-                "core_split": group.core_split,
+                "core_splits": group.core_splits,
                 "tiles": len(total.tiles),
                 "tasks": total.tasks,
                 "start": total.start or 0,
@@ -152,7 +152,7 @@ def _count(planned: Planned, total: GroupSums, task: Task) -> None:
 
 
 def _halo_share(total: GroupSums, sizes: dict[str, int]) -> float | None:
-    """The share of the group's work that more than one tile does; None where it is unknown."""
+    """The recomputed share: work beyond that of the group uncut, over that; None where unknown."""
     if not total.made or any(value not in sizes for value in total.made):
         return None
     needed = sum(
@@ -160,7 +160,7 @@ def _halo_share(total: GroupSums, sizes: dict[str, int]) -> float | None:
         for value, made in total.made.items()
     )
     everything = sum(total.work.values())
-    return round(1 - needed / everything, 6) if everything else 0.0
+    return round(everything / needed - 1, 6) if needed else 0.0
 
 
 def _peaks(planned: Planned) -> list[int]:

@@ -90,7 +90,7 @@
     const group = state.group;
     chooser.value = group === null ? "" : String(group);
     element("tiles-facts").textContent = group === null ? "" : `${groups[group].nodes.join(", ").slice(0, 160)}; ${grid(group)}`
-      + (groups[group].core_split === null ? "" : `; split over the cores along ${groups[group].splits[groups[group].core_split][0]}`);
+      + (groups[group].core_splits.length ? `; split over the cores along ${groups[group].core_splits.map((k) => groups[group].splits[k][0]).join(" and ")}` : "");
     if (group === null) {
       element("tiles-view").innerHTML = '<p class="hint">Choose a group here, in the table, the graph or the timeline.</p>';
       element("tasks-view").innerHTML = '<p class="hint">The tasks of a tile: their times, regions, strides and addresses.</p>';

@@ -47,8 +47,8 @@ TERMS: dict[str, str] = {
     ),
     "grid": "The axes that are cut, and into how many parts: H/4 is four parts of the height.",
     "halo": (
-        "Rows that neighbouring tiles both need. The column shows the share of the work that is"
-        " done more than once because of them."
+        "Rows that neighbouring tiles both need. The column shows the recomputed share: work that"
+        " is done more than once because of them, over the work of the group uncut."
     ),
     "adds cycles": (
         "From the moment all groups before it have ended to its own end. These cycles add up to"

@@ -27,7 +27,10 @@ def kernels_table(partition: Partition, mapped: Mapped | None) -> Table:
     tiled = any(kernel.tiling is not None for kernel in partition.kernels)
     if tiled:
         table.add_column("tile")
+    retyped = mapped is not None and _retyped(partition, mapped)
     if mapped is not None:
+        if retyped:
+            table.add_column(f"in {mapped.target.dtype}", justify="right", no_wrap=True)
         table.add_column("time", justify="right", no_wrap=True)
         table.add_column("bound by", no_wrap=True)
     for index, kernel in enumerate(partition.kernels):
@@ -46,9 +49,16 @@ def kernels_table(partition: Partition, mapped: Mapped | None) -> Table:
             cells.append("" if kernel.tiling is None else str(kernel.tiling))
         if mapped is not None:
             run = mapped.kernels[index].fused
-            cells += [format_time(run.seconds), run.bound]
+            moved = [f"{run.external / byte:.2f} {unit}"] if retyped else []
+            cells += [*moved, format_time(run.seconds), run.bound]
         table.add_row(*cells)
     return table
+
+
+def _retyped(partition: Partition, mapped: Mapped) -> bool:
+    """Whether the machine's elements are of another size than the network's."""
+    own = sum(kernel.traffic.external for kernel in partition.kernels)
+    return abs(sum(kernel.fused.external for kernel in mapped.kernels) - own) > 0.5
 
 
 def summary_lines(partition: Partition, mapped: Mapped | None) -> list[str]:
@@ -88,7 +98,7 @@ def summary_lines(partition: Partition, mapped: Mapped | None) -> list[str]:
             f"not counted: what {_some(left)} {'gives' if len(left) == 1 else 'give'}, whose size "
             "is not known before it runs"
         )
-    return lines + ([] if mapped is None else mapped_lines(mapped))
+    return lines + ([] if mapped is None else mapped_lines(partition, mapped))
 
 
 def _some(names: Sequence[str]) -> str:
@@ -124,7 +134,7 @@ def _teraflops(rate: float) -> str:
     return f"{rate / 1e12:,.0f}" if rate >= 1e14 else f"{rate / 1e12:.3g}"
 
 
-def mapped_lines(mapped: Mapped) -> list[str]:
+def mapped_lines(partition: Partition, mapped: Mapped) -> list[str]:
     """Before and after on the machine."""
     before, after = mapped.totals["before"], mapped.totals["after"]
 
@@ -141,6 +151,13 @@ def mapped_lines(mapped: Mapped) -> list[str]:
         "of overhead",
         f"bound by: {bound(before)} before; {bound(after)} after",
     ]
+    if _retyped(partition, mapped):
+        own = format_bytes(partition.traffic.external)
+        there = format_bytes(sum(kernel.fused.external for kernel in mapped.kernels))
+        lines.append(
+            f"bytes above are of the network's own types; times are for {target.dtype}, in which "
+            f"{own} are {there}"
+        )
     if "scheduling_operations" in after:
         lines.append(
             f"scheduling operations {before['scheduling_operations']} -> "

@@ -152,6 +152,7 @@ class _Bounder:
         self.matrix = np.array([row.matrix for row in table], dtype=np.float64)
         self.vector = np.array([row.vector for row in table], dtype=np.float64)
         self.alone = np.array([row.alone for row in table], dtype=np.float64)
+        self.tasks = [self.floors.task(index) for index in range(count)]
         self.work_energy = sum(row.energy_pj for row in table)
         kinds = [engine.kind for engine in self.machine.engines]
         shares = [
@@ -248,6 +249,7 @@ class _Bounder:
             np.stack((following, waiting), axis=1).reshape(-1, count),
             np.stack((needed, done), axis=1).reshape(-1, count),
             [index for index, _ in nodes],
+            flow,
         )
         titles = [self.graph.nodes[index].name for index, _ in nodes]
         return (
@@ -274,7 +276,9 @@ class _Bounder:
             ]
         )
 
-    def _chained(self, moments: Floats, waiting: Mask, done: Mask, nodes: Sequence[int]) -> Floats:
+    def _chained(
+        self, moments: Floats, waiting: Mask, done: Mask, nodes: Sequence[int], flow: Flow
+    ) -> Floats:
         """The moments, none before those it waits for and what lies between the two: operators that
         begin after the one and are done by the other. A moment waits for earlier ones only."""
         rows = self.prices[:2]
@@ -287,6 +291,7 @@ class _Bounder:
             between = np.maximum(between, (first * row) @ second.T)
         apart = np.where(first @ second.T > 0, between, -inf)
         self._stand_alone(apart, waiting, done, nodes)
+        self._one_task(apart, nodes, flow)
         found = moments.copy()
         for k in range(len(found)):
             found[k] = max(found[k], float((found[:k] + apart[:k, k]).max(initial=0.0)))
@@ -305,6 +310,21 @@ class _Bounder:
             if rows and columns and self.alone[node] > 0:
                 cells = np.ix_(rows, columns)
                 apart[cells] = np.maximum(apart[cells], self.alone[node])
+
+    def _one_task(self, apart: Floats, nodes: Sequence[int], flow: Flow) -> None:
+        """A reader's first task waits for one of its maker's, and its last element for the maker's
+        last, whatever the tiles are."""
+        place = {node: 2 * k for k, node in enumerate(nodes)}
+        for edge in self.needs.edges:
+            maker = self.graph.producer.get(edge.source)
+            if maker not in place or edge.node not in place:
+                continue
+            first, second = place[maker], place[edge.node]
+            if flow.precedes(edge):
+                apart[first, second] = max(apart[first, second], self.tasks[maker])
+            if flow.follows(edge):
+                least = self.tasks[edge.node]
+                apart[first + 1, second + 1] = max(apart[first + 1, second + 1], least)
 
     def _done_matrix(self, required: Mapping[str, int], nodes: list[tuple[int, str]]) -> Mask:
         """For every node with one output, which nodes are done when its last element exists."""

@@ -8,7 +8,7 @@ from tilewright.cost.array import ArrayModel
 from tilewright.cost.base import CostModel, WorkKind, Workload
 from tilewright.cost.from_graph import workload_of
 from tilewright.cost.models import models_of
-from tilewright.geometry.access import Reach
+from tilewright.geometry.access import AxisRule, Reach, Whole
 from tilewright.geometry.box import Box
 from tilewright.geometry.interval import Interval
 from tilewright.graph.graph import Graph, Node
@@ -22,7 +22,7 @@ from tilewright.search.bounds.needs import Needs, counts_of
 class Floor:
     """Cycles that one engine of a class would take for an operator at least, infinite where no
     tile of it runs there; cycles that it takes on all engines of the machine, with nothing else to
-    do; and its energy."""
+    do; and its energy. See `Floors.task` for a single tile of it."""
 
     matrix: float = 0.0
     vector: float = 0.0
@@ -40,6 +40,7 @@ class Floors:
         self.graph, self.machine, self.dtype, self.needs = graph, machine, dtype, needs
         self.models = models_of(machine)
         self._known: dict[tuple[tuple[Workload, int], ...], Floor] = {}
+        self._tasks: dict[Workload, float] = {}
 
     def of(self, index: int) -> Floor:
         """The floor of a node."""
@@ -58,6 +59,51 @@ class Floors:
                 *(min(getattr(row, name) for row in rows) for name in Floor.__slots__)
             )
         return found
+
+    def task(self, index: int) -> float:
+        """The least cycles of any single tile of a node, whoever runs it."""
+        node, known = self.graph.nodes[index], self.needs.specs[index]
+        floor = self.of(index)
+        if known is None or floor is NOTHING:
+            return 0.0
+        spec, op = known
+        written = next(name for name in node.writes if name in self.needs.need)
+        access = spec.access(op, node.outputs.index(written))
+        assert access is not None
+        counts = counts_of(self.needs.need[written])
+        least = tuple(min(pair) for pair in zip(access.grain, counts, strict=True))
+        boxes = tuple(Box.whole(least) if name == written else None for name in node.outputs)
+        inputs = tuple(
+            None if rules is None else _reaches(self._least_read(index, name, rules))
+            for name, rules in zip(node.inputs, access.inputs, strict=True)
+        )
+        work = workload_of(spec, op, Tile(boxes, inputs), self.dtype)
+        if work.kind is not WorkKind.VECTOR:  # at an edge it may read padding alone
+            work = replace(work, in_height=0, in_width=0)
+        if work not in self._tasks:
+            self._tasks[work] = self._least_cost(work)
+        return self._tasks[work]
+
+    def _least_read(self, index: int, name: str, rules: tuple[AxisRule, ...]) -> tuple[int, ...]:
+        """What a tile reads of an operand at least: all that is needed of axes it takes whole."""
+        edges = self.needs.readers.get(name, ())
+        mask = next((edge.mask for edge in edges if edge.node == index), None)
+        extents = counts_of(mask) if mask is not None else [1] * len(rules)
+        return tuple(
+            extent if isinstance(rule, Whole) else min(1, extent)
+            for rule, extent in zip(rules, extents, strict=True)
+        )
+
+    def _least_cost(self, work: Workload) -> float:
+        """What the quickest engine takes; tables say nothing about other tiles."""
+        found: list[float] = []
+        for engine in self.machine.engines:
+            if isinstance(engine.parameters, TableParameters):
+                return 0.0
+            model = self.models.model(engine)
+            if model.supports(work):
+                found.append(model.cost(work).cycles)
+        return min(found, default=0.0)
 
     def _engines(self, work: Workload, pieces: int) -> Floor:
         """The floor of so many equal pieces of work, none of which two tiles share."""

@@ -69,6 +69,18 @@ class Flow:
         is needed for elements in this state."""
         return self._before.get((name, state), (0, 0))
 
+    def follows(self, edge: Edge) -> bool:
+        """Whether whatever element of its operand comes last, some element of a node reads it."""
+        return self._known(edge) and self._forward(edge, self.least(edge.source)) is not None
+
+    def precedes(self, edge: Edge) -> bool:
+        """Whether any element of a node reads some needed element of its operand."""
+        return self._known(edge) and self._backward(edge, self.least(edge.target)) is not None
+
+    def _known(self, edge: Edge) -> bool:
+        names = (edge.source, edge.target)
+        return all(name in self.counts and len(self.counts[name]) <= _MOST_AXES for name in names)
+
     def required(self, position: Mapping[str, int]) -> dict[str, int]:
         """Value -> the nodes (by position) whose needed elements need all needed ones of it."""
         found: dict[str, int] = {}

@@ -1,7 +1,7 @@
 """Ways to run a set of units as one group: alone, depth-first tile by tile, or as a section whose
 values stay in the scratchpads; and which of them an objective prefers."""
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -67,7 +67,7 @@ class Candidates:
         self.tiler = Tiler(network)
         self.sections = Sections(network, self.tiler)
         self._alone: dict[int, Estimate] = {}
-        self._fused: dict[tuple[object, ...], Estimate | None] = {}
+        self._fused: dict[Hashable, Estimate | None] = {}
         self._known: dict[int, Candidate | None] = {}
 
     @cached_property
@@ -203,7 +203,7 @@ class Candidates:
         network = self.network
         nodes = sorted(n for number in members for n in network.units[number].nodes)
         ops = network.joined_ops(members)
-        key = self._group_signature(members, nodes)
+        key = self.sections.look(tuple(members))
         if key not in self._fused:
             options = self.tiler.fused(
                 ops, self.tiler.exported(nodes), int(self.tiler.usable * USABLE_SHARE)
@@ -217,28 +217,16 @@ class Candidates:
             groups += [g for g in network.movements(number) if g.place is Place.VIEW]
         return _candidate(tuple(groups), (), estimate, "tiled")
 
-    def _group_signature(self, members: list[int], nodes: list[int]) -> tuple[object, ...]:
-        """Equal looks and equal wiring cost the same."""
-        graph = self.network.graph
-        names: dict[str, int] = {}
-        wiring: list[int] = []
-        for index in nodes:
-            node = graph.nodes[index]
-            for name in (*node.inputs, *node.outputs):
-                wiring.append(names.setdefault(name, len(names)))
-        outside = tuple(sorted(names[n] for n in self.tiler.exported(nodes)))
-        signatures = tuple(self.sections.signature(number) for number in members)
-        return (signatures, tuple(wiring), outside)
-
     def _kept(self, mask: int) -> Candidate | None:
         """One after the other, values kept in the scratchpads."""
         section = self.sections.section(mask)
         if section is None:
             return None
         groups: list[GroupPlan] = []
-        for number, option in section.choices:
-            groups.append(option.plan(self.network.names(self.network.units[number].nodes)))
-            groups += (g for g in self.network.movements(number) if g.place is Place.VIEW)
+        for run, option in section.choices:
+            groups.append(option.plan(self.network.names(self.sections.nodes(run))))
+            moved = (group for number in run for group in self.network.movements(number))
+            groups += (group for group in moved if group.place is Place.VIEW)
         resident = tuple(name for name in section.made if self._read_inside(name, mask))
         stored = self._stored_bytes(section, mask)
         dma = section.dma + stored / self.tiler.rate

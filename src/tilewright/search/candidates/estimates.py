@@ -4,7 +4,13 @@ from dataclasses import dataclass
 
 from tilewright.plan.plan import GroupPlan
 from tilewright.search.candidates.probe import Cutting, Region
-from tilewright.tiling.grid import Split
+from tilewright.tiling.grid import Split, core_grid
+
+Division = tuple[tuple[int, int], ...]
+"""Axes of a value that are divided among the cores, and among how many each; none: one core has all
+of it."""
+
+EVERYWHERE: Division = ((-1, 0),)  # every core has all of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,13 @@ class Estimate:
     def axis(self) -> int | None:
         """The axis that is divided among the cores."""
         return None if self.core_split is None else self.splits[self.core_split].axis
+
+    def division(self, cores: int) -> Division:
+        """How the result is divided among so many cores."""
+        if self.replicated:
+            return EVERYWHERE
+        grid = core_grid(self.splits, self.core_split, cores)
+        return tuple((self.splits[dim].axis, among) for dim, among in grid.items())
 
     def plan(self, nodes: tuple[str, ...]) -> GroupPlan:
         """As a decision for these nodes."""
@@ -100,13 +113,15 @@ class Copied:
         return double * (self.load.held + self.store.held) + self.inner * (2 if overlapped else 1)
 
 
-def work_of(cut: Cutting, tiles: int, turns: int) -> tuple[float, float, float, float]:
+def work_of(
+    cut: Cutting, tiles: int, turns: int, divided: bool
+) -> tuple[float, float, float, float]:
     """Cycles of a tile on matrix and vector engines, energy of all tiles, and the tile's cycles
     that no other tile repeats."""
     matrix = vector = energy = useful = 0.0
     probe = cut.probe
     for node, outputs, tile in zip(probe.nodes, probe.outputs, cut.tiles, strict=True):
-        run = tile.run
+        run = tile.run(divided)
         if run is None:
             continue
         cycles = 0 if node.folds and matrix else run.cycles

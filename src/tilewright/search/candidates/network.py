@@ -202,7 +202,8 @@ class Network:
         except TilingError:
             return
         work = workload_of(tiled.spec, tiled.op, whole_tile(tiled), self.dtype)
-        if self.models.best(self.machine.cores[0], work)[0].kind != "matrix":
+        engines = [self.models.best(alike[0], work)[0] for alike in self.models.core_classes]
+        if all(engine.kind != "matrix" for engine in engines):
             return
         while True:
             (name, *_) = self.graph.nodes[index].outputs

@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from tilewright.cost.base import Copy, Workload, views_of
+from tilewright.cost.base import Copy, Workload
 from tilewright.cost.dma import moved_bytes, start_cycles
 from tilewright.cost.from_graph import workload_of
 from tilewright.geometry.access import Access
 from tilewright.geometry.box import Box, span_of
 from tilewright.geometry.interval import Interval
 from tilewright.graph.ops.spec import Tile, is_given
+from tilewright.machine.machine import Core, Hop
 from tilewright.program.constants import channels_of, constant_strides, immediate, packs_of
 from tilewright.program.layout import part
 from tilewright.program.program import View
@@ -36,7 +37,8 @@ class CopyCost:
 
 
 class Run(NamedTuple):
-    """What the best engine of a core takes for a tile."""
+    """What the best engine of a core takes for a tile; where tiles are divided among cores that
+    differ, the one that takes the longest."""
 
     kind: str
     cycles: int
@@ -47,17 +49,25 @@ class Run(NamedTuple):
 class NodeTile:
     """A tile of a node. `reads` are regions by output, then by data input; `constants` are copies
     with the output axes that drive them; `sizes` are elements of each output: of all, of the
-    tile's. None of `ran` where there is nothing to compute."""
+    tile's. `ran` says what it takes on the first core, or divided among all; there is none where
+    there is nothing to compute."""
 
     sizes: tuple[tuple[int, int], ...]
     reads: tuple[tuple[Spans, ...] | None, ...]
     constants: tuple[tuple[tuple[int, ...], CopyCost], ...]
-    ran: Callable[[], Run] | None
+    ran: Callable[[bool], Run] | None
+
+    def run(self, divided: bool) -> Run | None:
+        """Worked out when it is asked for: copies alone rule most tiles out."""
+        return self._divided if divided else self._alone
 
     @cached_property
-    def run(self) -> Run | None:
-        """Worked out when it is asked for: copies alone rule most tiles out."""
-        return None if self.ran is None else self.ran()
+    def _alone(self) -> Run | None:
+        return None if self.ran is None else self.ran(False)
+
+    @cached_property
+    def _divided(self) -> Run | None:
+        return None if self.ran is None else self.ran(True)
 
 
 class Value:
@@ -129,9 +139,11 @@ class TileCosts:
 
     def __init__(self, network: Network) -> None:
         self.network, self.machine = network, network.machine
-        main, core = self.machine.main_memory, self.machine.cores[0]
-        hops = self.machine.path(main.name, core.memory.name)
-        rates = [self.machine.joint_bytes_per_cycle(route) for _, route in hops]
+        main = self.machine.main_memory.name
+        self.cores = [alike[0] for alike in network.models.core_classes]
+        paths = [self.machine.path(main, core.memory.name) for core in self.cores]
+        hops = min(paths, key=lambda hops: min(map(self._rate, hops)))  # of the slowest core
+        rates = list(map(self._rate, hops))
         self.rate = min(rates)  # the slowest hop counts, and the latency of all others
         self.link, self.route = hops[rates.index(self.rate)]
         self.latency = sum(route.latency for _, route in hops) - self.route.latency
@@ -141,7 +153,7 @@ class TileCosts:
         self._value_costs: dict[object, Value] = {}
         self._nodes: dict[str, Node] = {}
         self._node_costs: dict[object, Node] = {}
-        self._costs: dict[Workload, Run] = {}
+        self._costs: dict[tuple[Workload, bool], Run] = {}
         self._packs = packs_of(network.graph, network.layouts)
         self._lying: dict[str, View] = {}
 
@@ -214,18 +226,26 @@ class TileCosts:
         start = (start_cycles(copy, self.link, self.route) + self.latency) / self.queues
         return start + moved_bytes(copy, self.route) / self.rate
 
-    def cost(self, work: Workload) -> Run:
-        """What work takes in the shape of its positions that suits the engine best."""
-        known = self._costs.get(work)
+    def _rate(self, hop: Hop) -> float:
+        return self.machine.joint_bytes_per_cycle(hop[1])
+
+    def cost(self, work: Workload, divided: bool) -> Run:
+        """What work takes on the first core, or on the slowest of all."""
+        divided = divided and len(self.cores) > 1
+        known = self._costs.get((work, divided))
         if known is None:
-            engine, cost = self.network.models.best(self.machine.cores[0], work)
-            model = self.network.models.model(engine)
-            cost = min((model.cost(view) for view in self._views(work)), key=lambda c: c.cycles)
-            known = self._costs[work] = Run(engine.kind, cost.cycles, cost.energy_pj)
+            cores = self.cores if divided else self.cores[:1]
+            known = max((self._on(core, work) for core in cores), key=lambda run: run.cycles)
+            self._costs[work, divided] = known
         return known
 
-    def _views(self, work: Workload) -> list[Workload]:
-        return views_of(work) if self.reshapes else [work]
+    def _on(self, core: Core, work: Workload) -> Run:
+        """In the shape of its positions that suits the core's best engine best."""
+        engine, cost = self.network.models.best(core, work)
+        if self.reshapes:
+            model = self.network.models.model(engine)
+            cost = model.cost(model.seen(work))
+        return Run(engine.kind, cost.cycles, cost.energy_pj)
 
     def tile(self, node: Node, outputs: tuple[Spans | None, ...]) -> NodeTile:
         """The tile of a node that computes these parts of its outputs."""
@@ -249,9 +269,9 @@ class TileCosts:
             (tiled.op.result(k).size, box.size) for k, box in enumerate(boxes) if box is not None
         )
 
-        def ran() -> Run:
-            dtype = self.network.dtype
-            return self.cost(workload_of(tiled.spec, tiled.op, tile, dtype, tiled.access[0]))
+        def ran(divided: bool) -> Run:
+            access, dtype = tiled.access[0], self.network.dtype
+            return self.cost(workload_of(tiled.spec, tiled.op, tile, dtype, access), divided)
 
         return NodeTile(sizes, reads, self._constants(tiled, tile), ran)
 

@@ -4,6 +4,8 @@ An estimate orders choices; it is never reported. The truth is the simulator's.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
 from math import inf, prod
 
 from tilewright.geometry.access import Shifted
@@ -12,7 +14,7 @@ from tilewright.search.candidates.estimates import Copied, Estimate, Side, Slow,
 from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.probe import Cutting, Probe
 from tilewright.search.candidates.tile_costs import CopyCost, Dims, TileCosts
-from tilewright.tiling.grid import Split
+from tilewright.tiling.grid import Split, core_grid
 from tilewright.tiling.group import TiledOp, exports
 
 USABLE_SHARE = 0.9  # share of a scratchpad that may be planned with; addresses need some slack
@@ -36,10 +38,10 @@ class Tiler:
         self.network, self.graph, self.machine = network, network.graph, network.machine
         self.cores = len(self.machine.cores)
         self.usable = min(core.memory.usable for core in self.machine.cores)
-        main, core = self.machine.main_memory, self.machine.cores[0]
         self.costs = TileCosts(network)
         self.rate, self.multicast = self.costs.rate, self.costs.route.multicast
-        self.main_pj = main.read_pj_per_byte + core.memory.write_pj_per_byte
+        writes = [core.memory.write_pj_per_byte for core in self.machine.cores]
+        self.main_pj = self.machine.main_memory.read_pj_per_byte + max(writes)
 
     def kind(self, tiled: TiledOp) -> str:
         """The kind of engine that runs an operator."""
@@ -47,7 +49,7 @@ class Tiler:
             None if kind is None else tuple((0, extent) for extent in kind.shape)
             for kind in tiled.op.outputs
         )
-        run = self.costs.tile(self.costs.node(tiled), whole).run
+        run = self.costs.tile(self.costs.node(tiled), whole).run(divided=False)
         return "" if run is None else run.kind
 
     def estimate(
@@ -96,7 +98,9 @@ class Tiler:
     def _computed(self, copied: Copied, replicated: bool = False) -> Estimate:
         """With what computing takes."""
         tiles, turns, load, store = copied.tiles, copied.turns, copied.load, copied.store
-        matrix, vector, energy, useful = work_of(copied.cut, tiles, turns)
+        matrix, vector, energy, useful = work_of(
+            copied.cut, tiles, turns, replicated or copied.core_split is not None
+        )
         both, least = matrix + vector, min(matrix, vector)
         overlapped = least if turns > 1 and self.pipelines else 0.0
         held = copied.held(overlapped > 0)
@@ -165,13 +169,16 @@ class Tiler:
     def _times(self, dims: Dims, splits: tuple[Split, ...], core_split: int | None) -> float:
         """How often something is loaded, by all cores together, that these dimensions drive."""
         driven = [dim for dim in dims if dim is not None]
-        times = float(prod([s.parts for s in splits[: max(driven) + 1]])) if driven else 1.0
-        if core_split is None or core_split in driven:
-            return times
-        apart = bool(driven) and core_split <= max(driven)
-        if self.multicast:
-            return times / self.cores if apart else times
-        return times if apart else times * self.cores
+        last = max(driven, default=-1)
+        times = float(prod([s.parts for s in splits[: last + 1]]))
+        for dim, among in core_grid(splits, core_split, self.cores).items():
+            if dim in driven:
+                continue
+            if self.multicast:
+                times /= among if dim <= last else 1
+            else:
+                times *= 1 if dim <= last else among
+        return times
 
     def _stores(self, cut: Cutting, resident: frozenset[str]) -> Side:
         probe = cut.probe
@@ -190,7 +197,8 @@ class Tiler:
         return Side(cycles, cycles, moved, held)
 
     def choices(self, ops: tuple[TiledOp, ...]) -> Iterator[tuple[tuple[Split, ...], int | None]]:
-        """Ways to cut a single unit: none, one axis, or output channels and one other."""
+        """Ways to cut a single unit: none, one axis, or output channels and one other; two axes
+        that the cores share."""
         access = ops[-1].access[0]
         yield (), None
         axes = access.tileable()
@@ -198,6 +206,9 @@ class Tiler:
         for axis in axes:
             for parts in self._parts(access.shape[axis], self.parts, self.cores):
                 yield (Split(axis, parts),), 0
+        for pair in combinations(axes, 2):
+            for parts in self.grids([access.shape[axis] for axis in pair]):
+                yield _shared(pair, parts), 0
         if channel not in axes:
             return
         aligned = self._aligned(access.shape[channel])
@@ -215,6 +226,13 @@ class Tiler:
                 for other in self._parts(access.shape[axis], COARSE, self.cores):
                     if other > 1 and parts > 1:
                         yield (Split(axis, other), Split(channel, parts)), 0
+
+    def grids(self, extents: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Numbers of cores along two axes of these extents, at least two along each."""
+        for along in range(2, self.cores):
+            across = self.cores // along
+            if along * across == self.cores and along <= extents[0] and across <= extents[1]:
+                yield along, across
 
     def _aligned(self, channels: int) -> list[int]:
         """Numbers of parts with few channels each that fill the array's lanes, beside the usual."""
@@ -250,10 +268,10 @@ class Tiler:
         alone take longer are left out."""
         found: list[Estimate] = []
         probe = Probe(self.costs, ops, exported)
-        done: set[tuple[tuple[int, ...], tuple[int, ...]]] = set()
+        done: set[tuple[tuple[int, int, bool], ...]] = set()
         most = inf
         for splits, core_split in self.choices(ops):
-            line = (tuple(s.axis for s in splits), tuple(s.parts for s in splits[:-1]))
+            line = tuple((s.axis, s.parts * (s is not splits[-1]), s.crossed) for s in splits)
             if line in done:
                 continue
             copied = self._copied(probe, splits, core_split, resident)
@@ -293,19 +311,26 @@ class Tiler:
         if self.cores == 1:
             search.tried((), None)
         axes: list[int] = []
+        numbers = PARTS if crossed else self.parts
         joined = _joined_axes(ops)
         for axis, extent in enumerate(extents):
             if axis in joined:
                 continue  # tiles hold different inputs: none stands for the others
-            parts = self._parts(extent, PARTS, self.cores)
+            parts = self._parts(extent, numbers, self.cores)
             if parts and search.along((), axis, parts, core_split=0):
                 axes.append(axis)
+        if search.found and search.sorted()[0].halo < LITTLE_HALO and not crossed:
+            return search.sorted()
+        for pair in combinations(axes, 2):
+            for along, across in self.grids([extents[axis] for axis in pair]):
+                others = self._parts(extents[pair[1]], numbers, across)
+                search.along((Split(pair[0], along),), pair[1], others, 0, crossed=True)
         if search.found and search.sorted()[0].halo < LITTLE_HALO and not crossed:
             return search.sorted()
         for outer in axes:
             for parts in self._parts(extents[outer], (1, 4), self.cores):
                 for inner in axes:
-                    others = self._parts(extents[inner], PARTS, 1)
+                    others = self._parts(extents[inner], numbers, 1)
                     if inner != outer and others:
                         search.along((Split(outer, parts),), inner, others, core_split=0)
         return search.sorted()
@@ -313,6 +338,11 @@ class Tiler:
     def exported(self, nodes: Sequence[int]) -> dict[str, bool]:
         """Values of nodes that something outside reads -> whether the nodes read them too."""
         return exports(self.graph, nodes)
+
+
+def _shared(axes: Sequence[int], parts: Sequence[int]) -> tuple[Split, ...]:
+    """Two axes that the cores share."""
+    return Split(axes[0], parts[0]), Split(axes[1], parts[1], crossed=True)
 
 
 def _joined_axes(ops: Sequence[TiledOp]) -> set[int]:
@@ -341,24 +371,33 @@ class _Fused:
         return estimate
 
     def along(
-        self, outer: tuple[Split, ...], axis: int, parts: Sequence[int], core_split: int
+        self,
+        outer: tuple[Split, ...],
+        axis: int,
+        parts: Sequence[int],
+        core_split: int,
+        *,
+        crossed: bool = False,
     ) -> bool:
-        """The coarsest cuts along an axis that fit; whether it can be cut at all."""
+        """The coarsest cuts along an axis that fit; whether it can be cut at all. `crossed`: the
+        cores share it too."""
         low, high = 0, len(parts) - 1
-        finest = self.tried((*outer, Split(axis, parts[high])), core_split)
+        inner = Split(axis, parts[high], crossed=crossed)
+        finest = self.tried((*outer, inner), core_split)
         if finest is None or finest.halo > MOST_HALO:
             return False
         if finest.bytes > self.limit:
             return True
         while low < high:
             middle = (low + high) // 2
-            estimate = self.tried((*outer, Split(axis, parts[middle])), core_split)
+            inner = replace(inner, parts=parts[middle])
+            estimate = self.tried((*outer, inner), core_split)
             if estimate is None or estimate.bytes > self.limit:
                 low = middle + 1
             else:
                 high = middle
         for finer in parts[low + 1 : low + AFTER_FIRST_FIT]:
-            self.tried((*outer, Split(axis, finer)), core_split)
+            self.tried((*outer, replace(inner, parts=finer)), core_split)
         return True
 
     def sorted(self) -> list[Estimate]:

@@ -13,13 +13,20 @@ from tilewright.graph.graph import Graph, Node
 from tilewright.graph.ops import runs_whole
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import GroupPlan, Place, Plan
-from tilewright.program.account import added_cycles, engine_names, main_bytes_per_cycle, traffic
+from tilewright.program.account import (
+    added_cycles,
+    bytes_per_cycle,
+    engine_names,
+    main_bytes_per_cycle,
+    traffic,
+)
 from tilewright.program.place import Placed
 from tilewright.program.program import Transfer
 from tilewright.search.explanation.trials import Forced, How, Kind, Shortage, Trials, on_cores
 from tilewright.search.improvement.boundaries import TIE, Edge, edges_of, moving_groups
 from tilewright.search.progress import Tell, silent
 from tilewright.tiling.cutting import cut_group
+from tilewright.tiling.grid import core_grid
 from tilewright.tiling.group import exports
 
 MOST_BOUNDARIES = 40
@@ -29,15 +36,23 @@ _AXES = {4: "NCHW", 3: "NSC", 2: "SC"}
 @dataclass(frozen=True, slots=True)
 class Boundary:
     """An edge with its reason. `bytes` is the tensor as it lies in memory, `resident` whether it
-    stays in the scratchpads; `saved_dma` are the cycles 2 x tensor / bandwidth, where it moves."""
+    stays in the scratchpads, `memory` the one it passes through if not; `saved_dma` are the cycles
+    2 x tensor / bandwidth of that, where it moves."""
 
     edge: Edge
     bytes: int
     resident: bool
+    memory: str
+    bandwidth: float
     saved_dma: float
     kind: Kind
     text: str
     trials: tuple[Forced, ...] = ()
+
+    @property
+    def through(self) -> str:
+        """What the tensor passes through, in words."""
+        return "the scratchpads" if self.resident else self.memory
 
     @property
     def trial(self) -> Forced | None:
@@ -152,8 +167,12 @@ class _Explainer:
         """The reason for one boundary."""
         resident = edge.tensor in self.plan.resident
         size = self.bytes(edge.tensor)
-        saved = 0.0 if resident else 2 * size / self.bandwidth
-        blank = Boundary(edge, size, resident, saved, Kind.NOT_TRIED, "")
+        machine = self.trials.machine
+        lies = (memory for memory, names in self.plan.shared if edge.tensor in names)
+        memory = next(lies, machine.main_memory.name)
+        rate = bytes_per_cycle(machine, memory)
+        saved = 0.0 if resident else 2 * size / rate
+        blank = Boundary(edge, size, resident, memory, rate, saved, Kind.NOT_TRIED, "")
         whole = self._whole(edge)
         if whole is not None:
             text = (
@@ -208,24 +227,27 @@ class _Explainer:
             if extra > 0 and extra * 2 >= trial.cycles - base:  # most of what is lost
                 if not halo:
                     return Kind.NO_GAIN, f"{figures}: slower, its tiles take more work{rule}"
-                text = f"slower, {halo:.1%} of the work is halo that tiles compute again"
+                text = f"slower, as tiles compute {halo:.1%} again of what the group takes uncut"
                 return Kind.HALO, f"{figures}: {text}{rule}"
         return Kind.NO_GAIN, f"{figures}: slower{rule}"
 
     def _rule(self, trial: Forced, boundary: Boundary) -> str:
-        """The classic rule, with its numbers."""
-        if trial.compute is None:
+        """The rule of thumb: its numbers, what it would do, and where the run says otherwise."""
+        if trial.compute is None or trial.cycles is None:
             return ""
         fused, unfused = trial.compute
         saved = "saved DMA = 0 cycles (the tensor stays in the scratchpads)"
         if not boundary.resident:
             saved = (
-                f"saved DMA = 2 x {boundary.bytes:,} B / {self.bandwidth:.4g} B/cycle "
-                f"= {boundary.saved_dma:,.0f} cycles"
+                f"saved DMA = 2 x {boundary.bytes:,} B / {boundary.bandwidth:.4g} B/cycle of "
+                f"{boundary.memory} = {boundary.saved_dma:,.0f} cycles"
             )
+        joins = fused - unfused < boundary.saved_dma
+        otherwise = joins != (trial.cycles < self.trials.base.schedule.makespan)
         return (
             f"; extra compute = {fused:,.0f} - {unfused:,.0f} = {fused - unfused:,.0f} cycles, "
-            f"{saved}"
+            f"{saved}: the rule {'joins' if joins else 'keeps apart'}"
+            f"{', the simulated run says otherwise' if otherwise else ''}"
         )
 
     def _movement(self, moving: Sequence[int]) -> str:
@@ -326,24 +348,26 @@ def grid_words(graph: Graph, group: GroupPlan, cores: int) -> str:
     shape = graph.types[final].shape
     axes = _AXES.get(len(shape), "")
     words: list[str] = []
+    grid = {} if group.replicated else core_grid(group.splits, group.core_split, cores)
     for dim, split in enumerate(group.splits):
         axis = axes[split.axis] if split.axis < len(axes) else f"axis {split.axis}"
         each = -(-shape[split.axis] // split.parts)
         kept = ", halo kept" if split.halo.value == "cache" else ""
-        over = f" over {cores} cores" if dim == group.core_split and cores > 1 else ""
+        among = grid.get(dim, 1)
+        over = f" over {among} cores" if among > 1 else ""
         words.append(f"{axis} {shape[split.axis]} in {split.parts} of {each}{over}{kept}")
     return " x ".join(words) + (" on every core" if group.replicated else "")
 
 
 def _halo_share(graph: Graph, group: GroupPlan) -> float:
+    """The recomputed share, as `tile` and `shrink` count it."""
     if not on_cores(group) or not group.splits:
         return 0.0
     try:
         tiles = cut_group(graph, (graph.index[name] for name in group.nodes), group.splits)
     except TilewrightError:
         return 0.0
-    ratio = max(0.0, tiles.recompute_ratio)
-    return ratio / (1 + ratio)
+    return max(0.0, tiles.recompute_ratio)
 
 
 __all__ = ["Boundary", "Edge", "Explanation", "Forced", "GroupFacts", "How", "Kind", "explain"]

@@ -12,7 +12,7 @@ from tilewright.errors import TilewrightError
 from tilewright.graph.ops.spec import channel_axis
 from tilewright.plan.plan import GroupPlan, Place
 from tilewright.program.signature import Signatures
-from tilewright.search.candidates.estimates import Estimate
+from tilewright.search.candidates.estimates import Division, Estimate
 from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.probe import Probe
 from tilewright.search.candidates.tiles import Tiler
@@ -193,9 +193,9 @@ class _Group:
     def ways(self, free: int) -> list[GroupPlan]:
         """The cuts in the order to look at them, with so many bytes of a core free."""
         if free not in self._ways:
-            rows: dict[tuple[int | None, bool], list[Estimate]] = {}
+            rows: dict[Division, list[Estimate]] = {}
             for estimate in sorted(self.estimates, key=lambda e: (self._over(e, free), e.amid)):
-                row = rows.setdefault((estimate.axis, estimate.replicated), [])
+                row = rows.setdefault(estimate.division(self.tiler.cores), [])
                 if not row or estimate.bytes <= SMALLER * row[-1].bytes:
                     row.append(estimate)
             ranks = zip_longest(*rows.values())
