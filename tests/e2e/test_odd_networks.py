@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import tilewright
+from support.builder import GraphBuilder
 from tilewright.graph.graph import Node
 
 
@@ -106,3 +107,15 @@ def test_an_element_type_that_only_vector_engines_have_is_warned_of(succeeds) ->
     assert "warning: the arrays of mcu have no elements of type fp16" in warned
     assert "vector engines run 'conv1' (Conv), 'conv2' (Conv), 'conv3' (Conv) and 1 more" in warned
     assert "warning" not in succeeds(*asked).err
+
+
+def test_a_stride_that_leaves_one_position_is_as_long_as_the_input() -> None:
+    """However far a convolution would step, it does not step: once it asked for 200 GB."""
+    b = GraphBuilder()
+    x = b.add("Relu", b.input(1, 8, 12, 12))
+    b.add("Conv", x, b.weight(8, 8, 3, 3), pads=[1] * 4, strides=[1, 2**31 - 1])
+    graph = b.graph()
+    for machine in ("mcu", "npu-2.7"):
+        run = tilewright.plan(graph, machine, layer_by_layer=True)
+        assert run.verified
+        assert all(kind.bytes < 10_000 for kind in run.planned.graph.types.values())

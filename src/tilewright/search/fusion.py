@@ -160,6 +160,7 @@ class Fusion:
             self._take(share)
             merged = greedy_merge(self.space.predecessors, self.score)
             if self.attempt("greedy merge", merged.groups) is not None:
+                self._apart(merged.groups)
                 break
         self.done.append(STAGES[0])
         for share in SHARES:
@@ -172,6 +173,12 @@ class Fusion:
         self._improve(evaluations, self._start(known))
         self._share()
         self.done.append(STAGES[2])
+
+    def _apart(self, groups: tuple[int, ...]) -> None:
+        """The same groups with every unit of a section cut by itself, where that fits."""
+        self.space.candidates = self.space.candidates.apart()
+        if all(self.space.candidate(mask) is not None for mask in groups):
+            self.attempt("fused, unit by unit", groups)
 
     def like(
         self,

@@ -23,7 +23,7 @@ from tilewright.search.candidates.tile_costs import Dims
 from tilewright.search.candidates.tiles import USABLE_SHARE, Tiler
 from tilewright.tiling.cutting import cut_ops
 from tilewright.tiling.grid import Cut, Split
-from tilewright.tiling.group import GroupTiles, TiledOp, whole_tile
+from tilewright.tiling.group import GroupTiles, TiledOp
 
 FIELDS = ("compute", "dma", "fill", "bytes", "least", "traffic", "energy", "halo")
 
@@ -58,7 +58,7 @@ class Reference:
             if tile is None:
                 continue
             work = workload_of(tiled.spec, tiled.op, tile, self.network.dtype)
-            kind, cycles, spent = self.costs.cost(work, core_split is not None)
+            kind, cycles, spent = self.costs.cost(work)
             if tiled.spec.folded(tiled.op) and busy["matrix"]:
                 cycles = 0
             once = all(not driven(group.values[n].compute) for n in tiled.node.writes)
@@ -245,22 +245,6 @@ def test_groups_that_join_channels_are_not_cut_along_them() -> None:
     options = tiler.fused(ops, tiler.exported(nodes), tiler.usable)
     assert options and any(op.node.kind == "Concat" for op in ops)
     assert all(split.axis != 1 for option in options for split in option.splits)
-
-
-def test_tiles_divided_among_cores_that_differ_take_what_the_slowest_takes() -> None:
-    machine = load_machine("mixed-cores")
-    network = Network(normalize(api.load("four_convs@16x16").graph), machine, machine.dtype)
-    tiler, unit = Tiler(network), next(u for u in network.units if network.on_cores(u.number))
-    ops, exported = network.ops(unit.number), tiler.exported(unit.nodes)
-    work = workload_of(ops[0].spec, ops[0].op, whole_tile(ops[0]), machine.dtype)
-    cycles = [network.models.best(core, work)[1].cycles for core in machine.cores]
-    assert cycles[0] < max(cycles)
-    alone, divided = (tiler.costs.cost(work, wide).cycles for wide in (False, True))
-    assert alone <= cycles[0] < divided <= max(cycles)
-    # As fast as the first core, four cores would take a quarter.
-    one = tiler.estimate(ops, exported, (), None)
-    four = tiler.estimate(ops, exported, (Split(2, 4),), 0)
-    assert one is not None and four is not None and four.compute > one.compute / 4
 
 
 def test_which_core_comes_first_does_not_decide_what_folds() -> None:

@@ -71,6 +71,16 @@ def window_parameters(op: Op, weight: int | None = None) -> WindowParameters:
         ]
         small, large = tuple(t // 2 for t in totals), tuple(t - t // 2 for t in totals)
         before, after = (small, large) if mode == "SAME_UPPER" else (large, small)
+    if not op.int_of("ceil_mode", 0):
+        # Over a single result nobody strides: as far as the input goes is as good as further.
+        rooms = (
+            shape[a + 2] + before[a] + after[a] - (kernel[a] - 1) * dilations[a]
+            for a in range(rank)
+        )
+        strides = tuple(
+            min(stride, max(1, room)) if extent == 1 else stride
+            for stride, room, extent in zip(strides, rooms, result[FIRST_SPATIAL:], strict=True)
+        )
     return WindowParameters(kernel, strides, dilations, before, after)
 
 

@@ -113,15 +113,13 @@ class Copied:
         return double * (self.load.held + self.store.held) + self.inner * (2 if overlapped else 1)
 
 
-def work_of(
-    cut: Cutting, tiles: int, turns: int, divided: bool
-) -> tuple[float, float, float, float]:
+def work_of(cut: Cutting, tiles: int, turns: int) -> tuple[float, float, float, float]:
     """Cycles of a tile on matrix and vector engines, energy of all tiles, and the tile's cycles
     that no other tile repeats."""
     matrix = vector = energy = useful = 0.0
     probe = cut.probe
     for node, outputs, tile in zip(probe.nodes, probe.outputs, cut.tiles, strict=True):
-        run = tile.run(divided)
+        run = tile.run
         if run is None:
             continue
         cycles = 0 if node.folds and matrix else run.cycles

@@ -13,7 +13,7 @@ from tilewright.geometry.access import Access
 from tilewright.geometry.box import Box, span_of
 from tilewright.geometry.interval import Interval
 from tilewright.graph.ops.spec import Tile, is_given
-from tilewright.machine.machine import Core, Hop
+from tilewright.machine.machine import Hop
 from tilewright.program.constants import channels_of, constant_strides, immediate, packs_of
 from tilewright.program.layout import part
 from tilewright.program.program import View
@@ -37,8 +37,7 @@ class CopyCost:
 
 
 class Run(NamedTuple):
-    """What the best engine of a core takes for a tile; where tiles are divided among cores that
-    differ, the one that takes the longest."""
+    """What the best engine of a core takes for a tile."""
 
     kind: str
     cycles: int
@@ -49,25 +48,17 @@ class Run(NamedTuple):
 class NodeTile:
     """A tile of a node. `reads` are regions by output, then by data input; `constants` are copies
     with the output axes that drive them; `sizes` are elements of each output: of all, of the
-    tile's. `ran` says what it takes on the first core, or divided among all; there is none where
-    there is nothing to compute."""
+    tile's. None of `ran` where there is nothing to compute."""
 
     sizes: tuple[tuple[int, int], ...]
     reads: tuple[tuple[Spans, ...] | None, ...]
     constants: tuple[tuple[tuple[int, ...], CopyCost], ...]
-    ran: Callable[[bool], Run] | None
+    ran: Callable[[], Run] | None
 
-    def run(self, divided: bool) -> Run | None:
+    @cached_property
+    def run(self) -> Run | None:
         """Worked out when it is asked for: copies alone rule most tiles out."""
-        return self._divided if divided else self._alone
-
-    @cached_property
-    def _alone(self) -> Run | None:
-        return None if self.ran is None else self.ran(False)
-
-    @cached_property
-    def _divided(self) -> Run | None:
-        return None if self.ran is None else self.ran(True)
+        return None if self.ran is None else self.ran()
 
 
 class Value:
@@ -153,7 +144,7 @@ class TileCosts:
         self._value_costs: dict[object, Value] = {}
         self._nodes: dict[str, Node] = {}
         self._node_costs: dict[object, Node] = {}
-        self._costs: dict[tuple[Workload, bool], Run] = {}
+        self._costs: dict[Workload, Run] = {}
         self._packs = packs_of(network.graph, network.layouts)
         self._lying: dict[str, View] = {}
 
@@ -229,23 +220,18 @@ class TileCosts:
     def _rate(self, hop: Hop) -> float:
         return self.machine.joint_bytes_per_cycle(hop[1])
 
-    def cost(self, work: Workload, divided: bool) -> Run:
-        """What work takes on the first core, or on the slowest of all."""
-        divided = divided and len(self.cores) > 1
-        known = self._costs.get((work, divided))
+    def cost(self, work: Workload) -> Run:
+        """What work takes in the shape of its positions that suits the engine best. Of cores that
+        differ the first stands for all: to count the slowest was tried, and large networks on three
+        cores became a seventh faster, small ones a third slower."""
+        known = self._costs.get(work)
         if known is None:
-            cores = self.cores if divided else self.cores[:1]
-            known = max((self._on(core, work) for core in cores), key=lambda run: run.cycles)
-            self._costs[work, divided] = known
+            engine, cost = self.network.models.best(self.cores[0], work)
+            if self.reshapes:
+                model = self.network.models.model(engine)
+                cost = model.cost(model.seen(work))
+            known = self._costs[work] = Run(engine.kind, cost.cycles, cost.energy_pj)
         return known
-
-    def _on(self, core: Core, work: Workload) -> Run:
-        """In the shape of its positions that suits the core's best engine best."""
-        engine, cost = self.network.models.best(core, work)
-        if self.reshapes:
-            model = self.network.models.model(engine)
-            cost = model.cost(model.seen(work))
-        return Run(engine.kind, cost.cycles, cost.energy_pj)
 
     def tile(self, node: Node, outputs: tuple[Spans | None, ...]) -> NodeTile:
         """The tile of a node that computes these parts of its outputs."""
@@ -269,9 +255,9 @@ class TileCosts:
             (tiled.op.result(k).size, box.size) for k, box in enumerate(boxes) if box is not None
         )
 
-        def ran(divided: bool) -> Run:
+        def ran() -> Run:
             access, dtype = tiled.access[0], self.network.dtype
-            return self.cost(workload_of(tiled.spec, tiled.op, tile, dtype, access), divided)
+            return self.cost(workload_of(tiled.spec, tiled.op, tile, dtype, access))
 
         return NodeTile(sizes, reads, self._constants(tiled, tile), ran)
 

@@ -49,7 +49,7 @@ class Tiler:
             None if kind is None else tuple((0, extent) for extent in kind.shape)
             for kind in tiled.op.outputs
         )
-        run = self.costs.tile(self.costs.node(tiled), whole).run(divided=False)
+        run = self.costs.tile(self.costs.node(tiled), whole).run
         return "" if run is None else run.kind
 
     def estimate(
@@ -98,9 +98,7 @@ class Tiler:
     def _computed(self, copied: Copied, replicated: bool = False) -> Estimate:
         """With what computing takes."""
         tiles, turns, load, store = copied.tiles, copied.turns, copied.load, copied.store
-        matrix, vector, energy, useful = work_of(
-            copied.cut, tiles, turns, replicated or copied.core_split is not None
-        )
+        matrix, vector, energy, useful = work_of(copied.cut, tiles, turns)
         both, least = matrix + vector, min(matrix, vector)
         overlapped = least if turns > 1 and self.pipelines else 0.0
         held = copied.held(overlapped > 0)
@@ -334,6 +332,21 @@ class Tiler:
                     if inner != outer and others:
                         search.along((Split(outer, parts),), inner, others, core_split=0)
         return search.sorted()
+
+    def spread(
+        self, ops: tuple[TiledOp, ...], exported: dict[str, bool], options: Sequence[Estimate]
+    ) -> list[Estimate]:
+        """The ways to cut a group that divide each of its operators among the cores: what a cut
+        does not drive, one core computes for all, and passes on for every tile."""
+        probe = Probe(self.costs, ops, exported)
+        found: list[Estimate] = []
+        for option in options:
+            cut = probe.cut(option.splits)
+            grid = core_grid(option.splits, option.core_split, self.cores)
+            regions = () if cut is None else (cut.needs[v] for row in probe.outputs for v in row)
+            if all(region is None or grid.keys() <= set(region[0]) for region in regions):
+                found.append(option)
+        return found
 
     def exported(self, nodes: Sequence[int]) -> dict[str, bool]:
         """Values of nodes that something outside reads -> whether the nodes read them too."""
