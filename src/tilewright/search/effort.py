@@ -9,3 +9,10 @@ class Effort(StrEnum):
     LOW = "low"
     NORMAL = "normal"
     HIGH = "high"
+
+    @property
+    def smaller(self) -> "Effort | None":
+        """The next smaller one: what it finds, a search of this one begins with."""
+        efforts = list(Effort)
+        number = efforts.index(self)
+        return efforts[number - 1] if number else None

@@ -5,6 +5,7 @@ is lowered, placed and simulated, and the simulator's cycles are the only ones r
 """
 
 from collections.abc import Iterator, Sequence
+from math import inf
 
 from tilewright.errors import TilewrightError
 from tilewright.graph.graph import Graph
@@ -37,9 +38,7 @@ GROUPS_PER_UNIT = 150  # groups per unit that the additive model may look at
 SHARES = (USABLE_SHARE, 0.75, 0.6)  # of the scratchpads that sections are planned with
 REPAIRS = 6  # times that groups which do not fit are run one by one instead
 SMALL_GROUP = 16  # units; larger groups are rather planned again with a smaller share
-STARTS = 2  # plans that are improved for a while, before the best is
-START_EVALUATIONS = 400  # that each of them gets, where there are many more
-WORSE = 1.5  # times the best's score that such a plan may have
+START_SHARE = 3  # one of so many evaluations goes to a new proposal, the others to the best plan
 RIVALS = ("layer by layer", "greedy merge")
 STAGES = ["greedy merging", "groups of the additive model", "improvements"]
 
@@ -74,6 +73,7 @@ class Fusion:
         self.exact = False  # until all groups were looked at
         self.simulated = self.looked_at = 0
         self.given, self.portion = tuple[Trial, ...](), 1.0  # plans found before, of a whole search
+        self.begun, self.worst = tuple[Trial, ...](), inf  # what a smaller effort found, its score
         self.rivals: tuple[Trial, ...] = ()  # of the search for the fastest plan, if it ran
         self.done: list[str] = []
         self.improving = (0, 0)  # plans simulated, of how many
@@ -89,6 +89,8 @@ class Fusion:
         self.candidates.tiler.quick = effort is Effort.LOW
         interrupted = False
         try:
+            if not self.given:
+                self._begin(effort)
             self._search(effort)
         except KeyboardInterrupt:
             if not self.trials:
@@ -104,6 +106,21 @@ class Fusion:
             self._left_out() if interrupted else "",
             self.objective,
         )
+
+    def _begin(self, effort: Effort) -> None:
+        """All that a search of smaller effort does: a larger one finds nothing worse."""
+        if effort.smaller is None:
+            return
+        search = self.like()
+        found = search.run(effort.smaller)
+        self.begun = tuple(trial for trial in search.trials if trial.name not in RIVALS)
+        self.trials += self.begun
+        self.worst = found.best.score(self.objective)
+        self.simulated += found.simulated
+        self.looked_at += found.groups_looked_at
+        if found.interrupted:
+            self.ended_in = f"{found.not_looked_at}; all that {effort.value} effort adds"
+            raise KeyboardInterrupt
 
     def improved(self, start: Trial, evaluations: int) -> Trial:
         """What moves make of a plan found elsewhere."""
@@ -137,21 +154,31 @@ class Fusion:
             self._all_objectives(effort)
             return
         self.trials += self.given
+        known = len(self.trials)
         self.progress("merging greedily, as compilers do")
         for share in SHARES:
             self._take(share)
             merged = greedy_merge(self.space.predecessors, self.score)
             if self.attempt("greedy merge", merged.groups) is not None:
+                self._apart(merged.groups)
                 break
         self.done.append(STAGES[0])
         for share in SHARES:
             self._take(share)
-            if self._groupings(low):
+            if self._groupings(low, known):
                 break
         self.done.append(STAGES[1])
-        self._improve(int(EVALUATIONS[effort] * self.portion))
+        done = 0 if self.given or effort.smaller is None else EVALUATIONS[effort.smaller]
+        evaluations = int(max(0, EVALUATIONS[effort] - done) * self.portion)
+        self._improve(evaluations, self._start(known))
         self._share()
         self.done.append(STAGES[2])
+
+    def _apart(self, groups: tuple[int, ...]) -> None:
+        """The same groups with every unit of a section cut by itself, where that fits."""
+        self.space.candidates = self.space.candidates.apart()
+        if all(self.space.candidate(mask) is not None for mask in groups):
+            self.attempt("fused, unit by unit", groups)
 
     def like(
         self,
@@ -177,7 +204,7 @@ class Fusion:
 
     def _all_objectives(self, effort: Effort) -> None:
         """What searches for all objectives find, this one's included."""
-        pool = search_all(lambda objective: self.like(objective=objective), effort)
+        pool = search_all(lambda objective: self.like(objective=objective), effort, self.begun)
         self.trials, self.rivals = [*self.trials, *pool.trials], pool.found[0].rivals
         self.exact = pool.found[-1].exact
         self.looked_at += sum(found.groups_looked_at for found in pool.found)
@@ -192,8 +219,9 @@ class Fusion:
             self.candidates if share == SHARES[0] else self.candidates.within(share)
         )
 
-    def _groupings(self, low: bool) -> bool:
-        """Simulate the best groupings of the additive model; whether the first of them fits."""
+    def _groupings(self, low: bool, before: int) -> bool:
+        """Simulate the best groupings of the additive model that none of the trials behind those
+        before has; whether the first of them fits."""
         units = len(self.space.blocks)
 
         def share(done: float) -> None:
@@ -212,7 +240,7 @@ class Fusion:
         fits = False
         for number, grouping in enumerate(found.groupings):
             self.progress(f"simulating grouping {number + 1} of {len(found.groupings)}")
-            known = any(trial.groups == grouping.groups for trial in self.trials)
+            known = any(trial.groups == grouping.groups for trial in self.trials[before:])
             fitting = known or self.attempt("fused", grouping.groups) is not None
             fits = fits or (number == 0 and fitting)
         return fits
@@ -227,9 +255,10 @@ class Fusion:
                 if self._tried(f"fused, through {memory.name}", plan, best.groups):
                     break
 
-    def _improve(self, evaluations: int) -> None:
-        """Make moves on plans, one after the other, as the simulator likes them: on the best of
-        different proposals for a while, then on the best of all; boundaries are taken away last."""
+    def _improve(self, evaluations: int, start: Trial | None = None) -> None:
+        """Make moves on plans, one after the other, as the simulator likes them: on a start of its
+        own for a while, if there is one, then on the best of all; boundaries are taken away
+        last."""
         space = self.space
         cuts = Cuts(self.network, self.candidates.tiler, self.lowering.context.signatures)
         moves = Moves(cuts, space.may_stay, joins=not (space.forced or space.apart))
@@ -240,26 +269,23 @@ class Fusion:
             return self.evaluate(plan)
 
         sections, objective = self.candidates.sections, self.objective
-        improver = Improver(moves, sections, self.lowering, evaluate, objective)
-        starts = self._starts()
-        several = len(starts) > 1 and len(starts) * START_EVALUATIONS < evaluations
-        for start in starts if several else ():
-            self._improved(improver, start, START_EVALUATIONS)
+        seed = len(self.begun)  # other moves first than in what it began with
+        improver = Improver(moves, sections, self.lowering, evaluate, objective, seed)
+        if start is not None:
+            self._improved(improver, start, evaluations // START_SHARE)
         self._improved(improver, self.best(), evaluations - improver.evaluations)
         best, limit = self.best(), evaluations // JOIN_SHARE if moves.joins else 0
         joins = Joins(self.network, self.candidates.tiler)
         for pair in joins.better(best.plan, best.metrics, self.evaluate, objective, limit):
             self.trials.append(Trial("fused, joined", pair[0], best.groups, pair[1]))
 
-    def _starts(self) -> list[Trial]:
-        """The best plan, and others that are not much worse and of other groups."""
-        best = self.best()
-        found = [best]
-        for trial in sorted(self.trials, key=lambda trial: trial.score(self.objective)):
-            near = trial.score(self.objective) <= WORSE * best.score(self.objective)
-            if near and all(trial.groups != other.groups for other in found):
-                found.append(trial)
-        return found[:STARTS]
+    def _start(self, known: int) -> Trial | None:
+        """The best of the proposals behind the trials known before, where there were such: what is
+        not yet as good as a plan that was improved may become better."""
+        proposals = self.trials[known:]
+        if not self.begun or not proposals:
+            return None
+        return min(proposals, key=lambda trial: trial.score(self.objective))
 
     def _improved(self, improver: Improver, start: Trial, evaluations: int) -> None:
         """Better plans than the given one take its place."""
@@ -345,7 +371,8 @@ class Fusion:
             raise TilewrightError(self._why_none())
         least = min(trial.score(self.objective) for trial in self.trials)
         tie = TIE if self.objective is Objective.LATENCY else 0.0
-        close = [t for t in self.trials if t.score(self.objective) <= least * (1 + tie)]
+        most = max(least, min(least * (1 + tie), self.worst))
+        close = [t for t in self.trials if t.score(self.objective) <= most]
         return min(close, key=lambda t: (t.dram_bytes, t.cycles))
 
     def _why_none(self) -> str:

@@ -244,6 +244,7 @@ def test_a_search_ends_with_its_improvement_and_an_interrupt_keeps_it(
 
         return Fusion(graph, machine, machine.dtype, "net", progress=tell).run()
 
+    monkeypatch.setitem(fusion.EVALUATIONS, Effort.LOW, 0)
     monkeypatch.setitem(fusion.EVALUATIONS, Effort.NORMAL, 200)
     full, cut = search(), search(0.1)
     monkeypatch.setitem(fusion.EVALUATIONS, Effort.NORMAL, 0)
@@ -253,6 +254,27 @@ def test_a_search_ends_with_its_improvement_and_an_interrupt_keeps_it(
     assert cut.interrupted and not full.interrupted
     assert cut.not_looked_at.endswith("of 200 improvements")
     assert not full.not_looked_at
+
+
+@pytest.mark.parametrize(
+    ("objective", "evaluations"),
+    [
+        (Objective.LATENCY, (12, 30, 60)),
+        (Objective.LATENCY, (60, 0, 0)),
+        (Objective.TRAFFIC, (20, 0, 0)),
+    ],
+)
+def test_a_larger_effort_never_finds_a_worse_plan(
+    objective: Objective, evaluations: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However lucky the smaller one was: it begins with all that that does."""
+    machine = load_machine("npu-4.0").with_memory(24 * 1024)
+    graph = prepared(transformer_block(), machine, machine.dtype).graph
+    for effort, count in zip(Effort, evaluations, strict=True):
+        monkeypatch.setitem(fusion.EVALUATIONS, effort, count)
+    found = [Fusion(graph, machine, machine.dtype, "net", objective).run(e).best for e in Effort]
+    scores = [trial.score(objective) for trial in found]
+    assert scores == sorted(scores, reverse=True)
 
 
 def test_every_objective_finds_the_plan_that_is_best_by_it(

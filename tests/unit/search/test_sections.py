@@ -86,3 +86,31 @@ def test_engines_overlap_within_a_section(monkeypatch: pytest.MonkeyPatch) -> No
         cycles.append(timed.makespan)
     assert runs[0] == 1 < runs[1]  # several units are cut as one
     assert cycles[1] < 0.85 * cycles[0]
+
+
+def test_runs_divide_each_operator_among_the_cores() -> None:
+    """The columns of a product do not divide the normalisation before it: one core would compute
+    all of that, and pass it on for every tile."""
+    b = GraphBuilder()
+    y = b.add("LayerNormalization", b.input(1, 64, 256), b.weight(256), axis=2)
+    graph = b.graph(b.add("MatMul", y, b.weight(256, 512)))
+    machine = load_machine("npu-2.7")
+    network = Network(prepared(graph, machine, machine.dtype).graph, machine, machine.dtype)
+    tiler = Candidates(network).tiler
+    nodes = [node for unit in network.units for node in unit.nodes]
+    ops, exported = network.joined_ops(range(len(network.units))), tiler.exported(nodes)
+    options = tiler.fused(ops, exported, tiler.usable, crossed=True)
+    spread = tiler.spread(ops, exported, options)
+    assert {option.axis for option in options} == {1, 2}
+    assert {option.axis for option in spread} == {1}
+
+
+def test_units_of_a_section_can_be_kept_apart() -> None:
+    machine = load_machine("npu-2.7")
+    graph = prepared(gated(), machine, machine.dtype).graph
+    candidates = Candidates(Network(graph, machine, machine.dtype))
+    whole = (1 << len(candidates.network.units)) - 1
+    for some, longest in ((candidates, 2), (candidates.apart(), 1)):
+        found = some.sections.section(whole)
+        assert found is not None
+        assert (max(len(run) for run, _ in found.choices) >= 2) == (longest == 2)

@@ -83,6 +83,12 @@ class Candidates:
         other.sections, other._known = self.sections.within(share), {}
         return other
 
+    def apart(self) -> "Candidates":
+        """The same, but sections cut every unit by itself."""
+        other = copy(self)
+        other.sections, other._known = self.sections.apart(), {}
+        return other
+
     def candidate(self, mask: int) -> Candidate | None:
         """The best way to run these units together, or None where there is none."""
         if mask not in self._known:

@@ -21,6 +21,7 @@ from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.tiles import USABLE_SHARE, Tiler
 from tilewright.tiling.cutting import cut_ops
 from tilewright.tiling.grid import Split
+from tilewright.tiling.group import TiledOp
 
 OPTIONS = 12  # ways to cut a unit that are kept for each way to divide it among the cores
 PRICE = (
@@ -29,6 +30,7 @@ PRICE = (
 
 DIVISIONS = 3  # ways to divide the last run of a section that are grown on
 LONGEST = 5  # units of a run that is cut as one
+LARGE = 0.5  # of a scratchpad: a tile of a run takes no more, and constants that do are cut too
 
 
 Run = tuple[int, ...]
@@ -90,6 +92,7 @@ class Sections:
     def __init__(self, network: Network, tiler: Tiler) -> None:
         self.network, self.tiler = network, tiler
         self.usable = int(tiler.usable * USABLE_SHARE)
+        self.longest = LONGEST
         self._known: dict[int, list[Section]] = {}
         self._options: dict[Hashable, Rows] = {}
         self._needs: dict[tuple[Run, Division], dict[str, int]] = {}
@@ -127,6 +130,12 @@ class Sections:
         other.usable = int(self.tiler.usable * share)
         return other
 
+    def apart(self) -> "Sections":
+        """The same, with every unit cut by itself."""
+        other = copy(self)
+        other._known, other.longest = {}, 1
+        return other
+
     @property
     def possible(self) -> bool:
         """Whether values can get from core to core without the main memory."""
@@ -161,7 +170,7 @@ class Sections:
         run = (last,)
         yield run
         kinds = {self._kind(last)}
-        while len(run) < LONGEST:
+        while len(run) < self.longest:
             inside = sum(1 << number for number in run)
             makers = 0
             for number in run:
@@ -313,7 +322,10 @@ class Sections:
             if len(run) == 1:
                 options = self.tiler.options(ops, exported, resident)
             else:
-                options = self.tiler.fused(ops, exported, self.tiler.usable, resident)
+                limit = int(LARGE * self.tiler.usable)  # the rest is for values that are kept
+                heavy = self._constant_bytes(ops) > limit
+                options = self.tiler.fused(ops, exported, limit, resident, crossed=heavy)
+                options = self.tiler.spread(ops, exported, options)
             for option in sorted(options, key=lambda o: o.amid):
                 row = known.setdefault(option.division(self.tiler.cores), [])
                 # The best first; later ones only if they need fewer bytes.
@@ -323,6 +335,12 @@ class Sections:
                 row.sort(key=lambda o: (o.amid[0] + PRICE * o.bytes / self.tiler.rate, o.bytes))
             self._options[key] = known
         return self._options[key]
+
+    def _constant_bytes(self, ops: Sequence[TiledOp]) -> int:
+        """Bytes of the constants that operators read."""
+        graph, layouts = self.network.graph, self.network.layouts
+        names = {name for tiled in ops for name in tiled.node.inputs if name in graph.constants}
+        return sum(layouts.bytes(n, graph.types[n].shape, aligned=True) for n in names)
 
     def _needed(self, run: Run, divided: Division) -> dict[str, int]:
         """Bytes of each input that one core needs when the run is divided so."""

@@ -333,6 +333,21 @@ class Tiler:
                         search.along((Split(outer, parts),), inner, others, core_split=0)
         return search.sorted()
 
+    def spread(
+        self, ops: tuple[TiledOp, ...], exported: dict[str, bool], options: Sequence[Estimate]
+    ) -> list[Estimate]:
+        """The ways to cut a group that divide each of its operators among the cores: what a cut
+        does not drive, one core computes for all, and passes on for every tile."""
+        probe = Probe(self.costs, ops, exported)
+        found: list[Estimate] = []
+        for option in options:
+            cut = probe.cut(option.splits)
+            grid = core_grid(option.splits, option.core_split, self.cores)
+            regions = () if cut is None else (cut.needs[v] for row in probe.outputs for v in row)
+            if all(region is None or grid.keys() <= set(region[0]) for region in regions):
+                found.append(option)
+        return found
+
     def exported(self, nodes: Sequence[int]) -> dict[str, bool]:
         """Values of nodes that something outside reads -> whether the nodes read them too."""
         return exports(self.graph, nodes)

@@ -248,8 +248,16 @@ class Changes:
         }
         resident = tuple(name for name in plan.resident if name in passed)
         reloaded = tuple(row for row in plan.reloaded if row[0] in passed)
-        ordered = tuple(groups[number] for number in order)
-        return replace(plan, groups=ordered, resident=resident, reloaded=reloaded)
+        shared = tuple(
+            (memory, tuple(n for n in row if n in passed)) for memory, row in plan.shared
+        )
+        return replace(
+            plan,
+            groups=tuple(groups[number] for number in order),
+            resident=resident,
+            reloaded=reloaded,
+            shared=tuple(row for row in shared if row[1]),
+        )
 
     def _parted(self, shape: Shape, site: Site) -> Iterator[Plan]:
         members = shape.members[site.places[0][0]]
