@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import shutil
+from collections.abc import Callable
 from itertools import pairwise, product
 from pathlib import Path
 from statistics import median
@@ -372,3 +373,21 @@ def test_a_memory_outside_that_is_too_small_is_told_with_its_file(refused, tmp_p
     hardware, mapping = files
     told = refused("plan", "four_convs@12x12", "--on", hardware, "--mapping", mapping, "--fast")
     assert str(hardware) in told and "bytes in 8 of dram" in told
+
+
+def test_an_entry_for_all_layers_cuts_short_ones_as_far_as_they_go(
+    succeeds: Command, refused: Callable[..., str], tmp_path: Path
+) -> None:
+    mapping = tmp_path / "seven.yaml"
+    entry = {"name": "default", "core_allocation": [0, 1, 2], "intra_core_tiling": ["OY, 7"]}
+    mapping.write_text(yaml.safe_dump([entry]))
+    folder = tmp_path / "run"
+    asked = ("plan", "mobilenet_v2@64x64", "--on", MACHINE, "--mapping", mapping, "--fast")
+    told = succeeds(*asked, "--no-verify", "--out", folder, "--json").json
+    assert any("has 2 positions along OY" in note for note in told["notes"])
+    assert "planned with --mapping" in refused("verify", folder)
+    ours = tmp_path / "ours.yaml"
+    ours.write_text("name: ours\ncores: {core: {count: 2}}\n")
+    assert "machine files of Tilewright" in refused(
+        "plan", "four_convs@16x16", "--on", ours, "--mapping", FUSED
+    )

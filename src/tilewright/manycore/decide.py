@@ -1,6 +1,6 @@
 """From a mapping to decisions: how every layer is cut, and which cores its parts may use."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import ceil, prod
@@ -136,10 +136,17 @@ def _choice(
     cuts: list[LayerCut] = []
     allowed: list[tuple[tuple[int, ...], ...]] = []
     notes: list[str] = []
+    longest: dict[str, int] = {}  # by key: the most positions that a layer of its entry has
+    for entry, cuttings, layer in zip(entries, intra, workload.layers, strict=True):
+        for cutting in (*entry.inter, *cuttings):
+            extent = _extent(layer, cutting.loop)
+            longest[cutting.key] = max(longest.get(cutting.key, 1), extent or 1)
     for entry, cuttings, layer in zip(entries, intra, workload.layers, strict=True):
         cores = tuple(fabric.index[number] for number in entry.cores)
-        across = _axes(mapping, layer, entry.inter, len(cores) if spread else 1, len(cores), notes)
-        within = _axes(mapping, layer, cuttings, rows, len(cores), notes, within=True)
+        across = _axes(
+            mapping, layer, entry.inter, len(cores) if spread else 1, len(cores), longest, notes
+        )
+        within = _axes(mapping, layer, cuttings, rows, len(cores), longest, notes, within=True)
         fit = _Fit(workload, layer, fabric, cores, room)
         cut = _fitting(fit, LayerCut(across, within), notes, finer)
         parts = len(layer_boxes(layer, cut))
@@ -152,29 +159,35 @@ def _choice(
     return Choice("", tuple(cuts), tuple(allowed), tuple(dict.fromkeys(notes)))
 
 
+def _extent(layer: Layer, loop: str) -> int | None:
+    """Positions of a layer's result along a loop; None where it has no such loop."""
+    axis, shape = layer.axes.get(loop), layer.main.op.result().shape
+    return None if axis is None or axis >= len(shape) else shape[axis]
+
+
 def _axes(
     mapping: MappingFile,
     layer: Layer,
     cuttings: Sequence[Cutting],
     rows: int,
     cores: int,
+    longest: Mapping[str, int],
     notes: list[str],
     *,
     within: bool = False,
 ) -> Axes:
     """Cuts by loop as cuts by axis. `rows` is what `auto` stands for: positions of a tile within a
-    core (0: all of them), parts across cores."""
+    core (0: all of them), parts across cores. A layer with fewer positions than an entry for
+    several asks parts for is cut into single ones; `longest` is what the longest of them has."""
     found: dict[int, int] = {}
-    shape = layer.main.op.result().shape
     for cutting in cuttings:
-        axis = layer.axes.get(cutting.loop)
-        if axis is None or axis >= len(shape):
+        axis, extent = layer.axes.get(cutting.loop), _extent(layer, cutting.loop)
+        if axis is None or extent is None:
             if cutting.loop not in layer.reductions and cutting.parts not in (1, "*", "all"):
                 notes.append(f"{mapping.file}: {cutting.key}: {layer.kind} has no {cutting.loop}")
             elif cutting.loop in layer.reductions and cutting.parts != 1:
                 notes.append(f"{mapping.file}: {cutting.key}: sums are not cut ({cutting.loop})")
             continue
-        extent = shape[axis]
         if cutting.size is not None:
             if cutting.size > extent:
                 raise mapping.error(
@@ -190,12 +203,17 @@ def _axes(
         elif cutting.parts == "auto":
             parts = (ceil(extent / rows) if rows else 1) if within else min(rows, extent)
         else:
-            parts = cutting.parts
-            if parts > extent:
+            parts = min(cutting.parts, extent)
+            if cutting.parts > longest[cutting.key]:
                 raise mapping.error(
                     cutting.key,
-                    f"{parts} parts are more than {cutting.loop} of layer '{layer.name}' has: "
-                    f"{extent}",
+                    f"{cutting.parts} parts are more than {cutting.loop} of layer "
+                    f"'{layer.name}' has: {extent}",
+                )
+            if parts < cutting.parts:
+                notes.append(
+                    f"{mapping.file}: {cutting.key}: layer '{layer.name}' has {extent} "
+                    f"{noun(extent, 'position')} along {cutting.loop}, and is cut into as many"
                 )
         found[axis] = found.get(axis, 1) * parts
     return tuple((axis, parts) for axis, parts in found.items() if parts > 1)

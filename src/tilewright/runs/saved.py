@@ -47,6 +47,7 @@ from tilewright.version import __version__
 VERSION = 2
 FOLDER, MANIFEST = "run", "run.json"
 PLAN_FILE = "plan.yaml"
+CORES_FILE = "cost_lut.png"  # only plans with --mapping have it
 _PLACED, _MACHINE, _NETWORK = "placed.json", "machine.json", "network.json"
 _INPUTS, _WEIGHTS, _EXPECTED = "inputs.npz", "weights.npz", "expected.npz"
 _DAMAGE = (
@@ -268,7 +269,13 @@ def is_run(folder: Path) -> bool:
 def _manifest(folder: Path) -> dict[str, Any]:
     path = folder / FOLDER / MANIFEST
     if not is_run(folder):
-        raise RunError(f"'{folder}' is no run of tilewright plan: there is no {FOLDER}/{MANIFEST}")
+        cores = (folder / CORES_FILE).is_file()
+        what = (
+            "was planned with --mapping, and executed then: it cannot be run again"
+            if cores
+            else f"is no run of tilewright plan: there is no {FOLDER}/{MANIFEST}"
+        )
+        raise RunError(f"'{folder}' {what}")
     about = store.load_json(path)
     if about.get("version") != VERSION:
         raise RunError(f"'{path}' is of version {about.get('version')}, not {VERSION}")
