@@ -47,7 +47,7 @@ class Alternative:
 @dataclass(frozen=True, slots=True)
 class CorePlan:
     """A plan on many cores: decisions, times, program and proof. `lowered` is the program with its
-    final writes, whatever `evaluator` leaves out. An execution is `verified`, or a `failure`."""
+    final writes, whatever `evaluator` leaves out. `outcome` is what an execution gave."""
 
     model: str
     workload: Workload
@@ -59,8 +59,7 @@ class CorePlan:
     fused: bool
     costs_from: Path | None
     objective: str
-    verified: Verified | None
-    failure: Failure | None
+    outcome: Comparison | None
     notes: tuple[str, ...]
     alternatives: tuple[Alternative, ...]
 
@@ -68,6 +67,20 @@ class CorePlan:
     def best(self) -> Timed:
         """The allocation that was chosen, timed."""
         return self.found.best
+
+    @property
+    def verified(self) -> Verified | None:
+        """The proof that it runs, if it was executed and gave the original's numbers."""
+        if self.outcome is None or not self.outcome.same:
+            return None
+        return Verified(self.outcome.difference, len(self.lowered.placed.program.tasks))
+
+    @property
+    def failure(self) -> Failure | None:
+        """What was wrong with the numbers of its execution, if anything."""
+        if self.outcome is None or self.outcome.same:
+            return None
+        return Failure.of(self.outcome)
 
     @property
     def tiles(self) -> TileGraph:
@@ -99,38 +112,19 @@ def plan_cores(
     given = read_mapping(mapping, accelerator.ids)
     workload = workload_of(graph)
 
-    def search(choices: Sequence[Choice]) -> list[tuple[Choice, Evaluator, Found | None]]:
-        """The best allocation of every way to cut the layers (None where there is none), finer
-        ones only as long as that helps."""
-        results: list[tuple[Choice, Evaluator, Found | None]] = []
-        worths: list[tuple[float, float]] = []  # of ways that are each finer than the one before
-        for choice in choices:
-            if choice.finer == 1:
-                worths = []
-            elif len(worths) > 1 and worths[-1] >= worths[-2] < (inf, inf):
-                continue
-            tell(f"costing tiles on cores ({choice.name})")
-            tiles = build_tiles(workload, choice.cuts)
-            costs = _costs(tiles, fabric, core_costs, needed=not results)
-            if costs is None:
-                continue
-            evaluator = Evaluator(tiles, fabric, costs, write_final=final_write)
-            found = Search(
-                evaluator,
-                choice.parts,
-                objective=objective,
-                seed=seed,
-                work=WORK // len(choices),
-                tell=_within(tell, f"searching ({choice.name})"),
-            ).run(climb=CLIMB // 5 if fast else CLIMB)
-            possible = found is not None and found.best.latency < IMPOSSIBLE
-            results.append((choice, evaluator, found if possible else None))
-            worths.append(_worth(found, objective) if found and possible else (inf, inf))
-        return results
-
+    trials = _Trials(
+        workload,
+        fabric,
+        core_costs,
+        final_write,
+        objective,
+        CLIMB // 5 if fast else CLIMB,
+        seed,
+        tell,
+    )
     for room in ROOMS:
         choices = choices_of(given, workload, fabric, fused=fused, open_tiles=open_tiles, room=room)
-        results = search(choices)
+        results = trials.of(choices)
         fitting = [(c, e, f) for c, e, f in results if f is not None]
         if not fitting:
             choice, evaluator, _ = results[0]
@@ -149,14 +143,10 @@ def plan_cores(
             "memories: they are too small for their tiles"
         )
     chosen, evaluator, best, lowered, shared = made
-    verified: Verified | None = None
-    failure: Failure | None = None
+    outcome = None
     if numbered is not None:
-        tasks = len(lowered.placed.program.tasks)
-        tell(f"executing {tasks} tasks on the virtual machine")
+        tell(f"executing {len(lowered.placed.program.tasks)} tasks on the virtual machine")
         outcome = _executed(numbered, lowered, seed)
-        verified = Verified(outcome.difference, tasks) if outcome.same else None
-        failure = None if outcome.same else Failure.of(outcome)
     notes = [*accelerator.notes, *given.notes, *chosen.notes]
     if shared < 1.0:
         notes.append(f"{shared:.0%} of every memory is used at once, so that addresses are found")
@@ -171,11 +161,54 @@ def plan_cores(
         fused,
         core_costs,
         objective,
-        verified,
-        failure,
+        outcome,
         tuple(notes),
         tuple(Alternative(c.name, f.best.latency if f else None) for c, _, f in results),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Trials:
+    """What is tried of a network on an accelerator: ways to cut its layers, the best allocation of
+    each."""
+
+    workload: Workload
+    fabric: Fabric
+    core_costs: Path | None
+    final_write: bool
+    objective: str
+    climb: int
+    seed: int
+    tell: Tell
+
+    def of(self, choices: Sequence[Choice]) -> list[tuple[Choice, Evaluator, Found | None]]:
+        """The best allocation of every way to cut the layers (None where there is none), finer
+        ones only as long as that helps."""
+        results: list[tuple[Choice, Evaluator, Found | None]] = []
+        worths: list[tuple[float, float]] = []  # of ways that are each finer than the one before
+        for choice in choices:
+            if choice.finer == 1:
+                worths = []
+            elif len(worths) > 1 and worths[-1] >= worths[-2] < (inf, inf):
+                continue
+            self.tell(f"costing tiles on cores ({choice.name})")
+            tiles = build_tiles(self.workload, choice.cuts)
+            costs = _costs(tiles, self.fabric, self.core_costs, needed=not results)
+            if costs is None:
+                continue
+            evaluator = Evaluator(tiles, self.fabric, costs, write_final=self.final_write)
+            found = Search(
+                evaluator,
+                choice.parts,
+                objective=self.objective,
+                seed=self.seed,
+                work=WORK // len(choices),
+                tell=_within(self.tell, f"searching ({choice.name})"),
+            ).run(climb=self.climb)
+            possible = found is not None and found.best.latency < IMPOSSIBLE
+            results.append((choice, evaluator, found if possible else None))
+            worths.append(_worth(found, self.objective) if found and possible else (inf, inf))
+        return results
 
 
 def _within(tell: Tell, what: str) -> Tell:

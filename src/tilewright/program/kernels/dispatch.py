@@ -175,10 +175,12 @@ def _backwards(waits: Needs) -> Needs:
     tasks = waits.start.size - 1
     first = np.empty(waits.needs.size, np.int32)
     second = np.empty(waits.needs.size, np.int32)
-    for task in range(tasks):
+    count = 0
+    for task in range(tasks - 1, -1, -1):  # the last first: rows are filled in their order
         for entry in range(waits.start[task], waits.start[task + 1]):
-            first[entry] = tasks - 1 - task
-            second[entry] = tasks - 1 - waits.needs[entry]
+            first[count] = tasks - 1 - task
+            second[count] = tasks - 1 - waits.needs[entry]
+            count += 1
     return rows_of(tasks, first, second, first.size)
 
 
