@@ -177,6 +177,25 @@ def test_neighbours_are_divided_alike_in_one_move() -> None:
     assert Kind.ALIGN not in kinds, "there is nothing to divide on a single core"
 
 
+def test_groups_go_to_cores_of_one_kind_in_one_move() -> None:
+    """Where cores differ, two groups become one on either kind alone; where they do not, no half
+    of them is proposed for it."""
+    for machine, several in (("mixed-cores", True), ("npu-2.7", False)):
+        case = case_of(residual(), machine)
+        plan, _ = case.start()
+        kinds = {
+            tuple(core.name for core in alike) for alike in case.search.network.models.core_classes
+        }
+        assert (len(kinds) > 1) is several
+        merged = {
+            group.cores
+            for site, made in case.made(plan)
+            if site.kind is Kind.MERGE and len(made.groups) < len(plan.groups)
+            for group in made.groups
+        }
+        assert merged == ({(), *kinds} if several else {()})
+
+
 def test_cuts_that_are_not_expected_to_fit_come_last() -> None:
     case = case_of(residual(64, 32), "npu-2.7")
     cuts, graph = case.moves.cuts, case.search.graph

@@ -59,7 +59,8 @@ class Changes:
         staying, free = self._staying(shape, first), self._free(shape, site.places[0])
         ways = self.cuts.ways(members, staying, free)
         near = list(self.cuts.near(group))
-        rows = (ways[:1], near, ways[1:], self.cuts.further(group))
+        alone = self.cuts.elsewhere([cutting_of(group), *ways[:1]])
+        rows = (ways[:1], near, alone, ways[1:], self.cuts.further(group))
         for cutting in self.cuts.there_are(members, staying, free, chain.from_iterable(rows)):
             if cutting == cutting_of(group):
                 continue
@@ -128,7 +129,9 @@ class Changes:
         ).difference(self._inside(shape, places[0]))
         free = self._free(shape, places[0])
         best = self.cuts.ways(members, staying, free)
-        cuttings = chain(best[:2], self.cuts.like(groups), best[2:])
+        alike = list(self.cuts.like(groups))
+        alone = self.cuts.elsewhere([*best[:1], *alike[:1]])
+        cuttings = chain(best[:2], alike, alone, best[2:])
         for cutting in self.cuts.there_are(members, staying, free, cuttings):
             plan = self._with_joined(shape, places, cutting)
             if plan is not None:

@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from functools import cached_property
-from itertools import zip_longest
+from itertools import product, zip_longest
 from math import prod
 
 from tilewright.errors import TilewrightError
@@ -143,6 +143,12 @@ class Cuts:
                 for parts in (2, 4):
                     yield replace(own, splits=(*own.splits, Split(axis, parts)))
         yield from _otherwise(own)
+
+    def elsewhere(self, cuttings: Sequence[GroupPlan]) -> Iterator[GroupPlan]:
+        """The same tiles on the cores of one kind alone, where a machine has several kinds."""
+        kinds = self.network.models.core_classes
+        for cutting, alike in product(cuttings, kinds if len(kinds) > 1 else ()):
+            yield replace(cutting, cores=tuple(core.name for core in alike))
 
     def further(self, group: GroupPlan) -> Iterator[GroupPlan]:
         """Other numbers of parts not far from a group's, and the same tiles on fewer cores, or on
