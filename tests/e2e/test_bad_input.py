@@ -467,3 +467,8 @@ def test_library_raises_the_same_errors(tmp_path: Path) -> None:
 
     with pytest.raises(ModelError):
         api.load(str(tmp_path / "missing.onnx"))
+
+
+def test_a_choice_that_there_is_not_is_told_with_those_there_are(refused) -> None:
+    told = refused("plan", "four_convs@16x16", "--on", "mcu", "--effort", "hi")
+    assert "--effort': 'hi' is not one of 'low', 'normal', 'high'" in told

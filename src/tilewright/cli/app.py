@@ -143,7 +143,8 @@ def run() -> None:
 
 def _usage(error: typer.BadParameter) -> tuple[str, str]:
     command = error.ctx.command_path if error.ctx is not None else "tilewright"
-    return error.format_message(), f" (see {command} --help)"
+    text = error.format_message().replace("Value error, ", "")  # a word of a library's
+    return text, f" (see {command} --help)"
 
 
 def _stop(text: str, hint: str = "") -> NoReturn:
