@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise, product
 from pathlib import Path
@@ -58,6 +59,20 @@ def test_the_example_is_planned_executed_and_written(succeeds: Command, tmp_path
         "cost_lut.png",
     }
     trace = json.loads((folder / "schedule.json").read_text())["traceEvents"]
+    carriers = {
+        event["tid"]: event["args"]["name"] for event in trace if event["name"] == "thread_name"
+    }
+    carried: Counter[str] = Counter()
+    for event in trace:
+        if event["ph"] == "X":
+            carried[carriers[event["tid"]]] += (
+                event["args"]["end_cycle"] - event["args"]["start_cycle"]
+            )
+    waits = [wait for core in told["cores"] for wait in core["idle_cycles"].items()]
+    assert any(why == "waiting for core1" for why, _ in waits)
+    for why, cycles in waits:  # nobody waits for a carrier that carries nothing
+        name = why.removeprefix("waiting for ")
+        assert not name.startswith("bus") or cycles <= carried[name]
     ends = [event["args"]["end_cycle"] for event in trace if event["ph"] == "X"]
     assert max(ends) == told["latency_cycles"]
     assert json.loads((folder / "summary.json").read_text()) == told
