@@ -2,21 +2,18 @@
 which fit."""
 
 from functools import cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
-from hypothesis import assume, event, given, settings
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from support.random_plans import depthwise, plans, pointwise, squeeze
+from support.random_plans import depthwise, legal_on, plans, pointwise, squeeze
 from support.strategies import LAYOUT, concat, conv3, matmul, networks, pool, residual
 from tilewright.errors import TilewrightError
 from tilewright.graph.graph import Graph
-from tilewright.machine.load import load_machine
+from tilewright.machine.load import machine_of
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Place, Plan
-from tilewright.planning import prepared
 from tilewright.program.kernels.link import link
 from tilewright.program.kernels.prefetch import find_loads
 from tilewright.program.kernels.space import least_live
@@ -34,10 +31,8 @@ KIBIBYTES = (2, 4, 8, 16, 64)
 @cache
 def machine_with(cores: int, kibibytes: int) -> Machine:
     """A machine of so many alike cores."""
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "some.yaml"
-        path.write_text(f"extends: npu-2.7\ncores: {{cluster: {{count: {cores}}}}}\n")
-        return load_machine(str(path)).with_memory(kibibytes * 1024)
+    tree = {"name": "some", "extends": "npu-2.7", "cores": {"cluster": {"count": cores}}}
+    return machine_of(tree, "some").with_memory(kibibytes * 1024)
 
 
 @st.composite
@@ -45,12 +40,7 @@ def planned(draw: st.DrawFn) -> tuple[Graph, Machine, Plan]:
     """A small network, a machine of 1 to 8 cores with little memory, and any plan."""
     graph = draw(networks(OPERATORS, nodes=5, shapes=IMAGES))
     machine = machine_with(draw(st.integers(1, 8)), draw(st.sampled_from(KIBIBYTES)))
-    try:
-        legal = prepared(graph, machine, machine.dtype).graph
-    except TilewrightError:
-        assume(False)
-    assume(bool(legal.nodes))
-    assume(all(name in legal.types for node in legal.nodes for name in node.writes))
+    legal = legal_on(graph, machine)
     return legal, machine, draw(plans(legal, machine))
 
 

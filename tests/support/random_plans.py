@@ -30,6 +30,18 @@ Draw = Callable[[st.SearchStrategy], object]
 TOLERANCE = 1e-5
 
 
+def legal_on(graph: Graph, machine: Machine) -> Graph:
+    """A network as it is planned for a machine; another is drawn where nothing of it is left to
+    plan, or it cannot be."""
+    try:
+        legal = prepared(graph, machine, machine.dtype).graph
+    except TilewrightError:
+        assume(False)
+    assume(bool(legal.nodes))
+    assume(all(name in legal.types for node in legal.nodes for name in node.writes))
+    return legal
+
+
 @st.composite
 def legal_networks(
     draw: Draw,
@@ -46,13 +58,7 @@ def legal_networks(
     memory = draw(st.sampled_from(kibibytes))
     machine = machine if memory is None else machine.with_memory(memory * 1024)
     machine = changed(draw, machine)
-    try:
-        legal = prepared(graph, machine, machine.dtype).graph
-    except TilewrightError:
-        assume(False)
-    assume(bool(legal.nodes))
-    assume(all(name in legal.types for node in legal.nodes for name in node.writes))
-    return legal, machine
+    return legal_on(graph, machine), machine
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from tilewright.manycore.page import page_data, page_text
 from tilewright.manycore.plan import CorePlan
 from tilewright.manycore.told import summary
 from tilewright.runs.folder import check_place
+from tilewright.runs.saved import CORES_FILE
 from tilewright.schedule.problem import Quantities
 
 FILES = (
@@ -22,7 +23,7 @@ FILES = (
     "schedule.json",
     "summary.json",
     "memory.png",
-    "cost_lut.png",
+    CORES_FILE,
 )
 
 
@@ -66,7 +67,7 @@ def _write_all(plan: CorePlan, folder: Path) -> None:
     (folder / "schedule.json").write_text(trace(data), encoding="utf-8")
     plot_levels(levels(plan), f"{title}: what the cores' memories hold", folder / "memory.png")
     rows, columns, cycles, energy = cost_table(plan)
-    plot_cost_table(rows, columns, cycles, energy, folder / "cost_lut.png")
+    plot_cost_table(rows, columns, cycles, energy, folder / CORES_FILE)
 
 
 def trace(data: dict[str, Any]) -> str:
