@@ -124,30 +124,40 @@ def build(raw: proto.RawModel, shapes: Shapes, said: Collection[str] = ()) -> Gr
             named = replace(node, name=names.take(node.name or _unnamed(node)))
             if inference.add(named):
                 nodes.append(named)
-    return _finish(raw, tuple(inputs), nodes, inference, opsets)
+    return _finish(raw.name, tuple(inputs), raw.outputs, nodes, inference)
+
+
+def reinferred(graph: Graph, learnt: Mapping[str, TensorType]) -> Graph:
+    """The network with types learnt elsewhere, and all that follows from them."""
+    inference = Inference(graph.opsets, {**graph.types, **learnt})
+    inference.types.update({name: graph.types[name] for name in graph.inputs})
+    for name, constant in graph.constants.items():
+        inference.constant(name, constant)
+    nodes = [node for node in graph.nodes if inference.add(node)]
+    return _finish(graph.name, graph.inputs, graph.outputs, nodes, inference)
 
 
 def _finish(
-    raw: proto.RawModel,
+    name: str,
     inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
     nodes: list[Node],
     inference: Inference,
-    opsets: Mapping[str, int],
 ) -> Graph:
     """Drop what nothing reads; a network output that became constant is copied out."""
     copies = [
         Node(f"constant_output_{name}", "Identity", (f"{name}/value",), (name,))
-        for name in raw.outputs
+        for name in outputs
         if name in inference.constants
     ]
     for node in copies:
         inference.constant(node.inputs[0], inference.constants.pop(node.outputs[0]))
-    alive = needed([*nodes, *copies], raw.outputs)
-    read = {*raw.outputs, *(name for node in alive for name in node.reads)}
+    alive = needed([*nodes, *copies], outputs)
+    read = {*outputs, *(name for node in alive for name in node.reads)}
     constants = {name: c for name, c in inference.constants.items() if name in read}
     made = {name for node in alive for name in node.writes} | set(inputs) | set(constants)
     types = {name: kind for name, kind in inference.types.items() if name in made}
-    graph = Graph(raw.name, tuple(alive), inputs, raw.outputs, types, constants, opsets)
+    graph = Graph(name, tuple(alive), inputs, outputs, types, constants, inference.opsets)
     verify(graph)
     return graph
 
