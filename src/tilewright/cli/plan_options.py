@@ -56,6 +56,7 @@ class Asked:
         typer.Option(
             help="How many plans the search simulates: low for a first look, high for the last "
             "percent.",
+            metavar="|".join(Effort),
             show_default=Effort.NORMAL.value,
         ),
     ] = None
