@@ -295,7 +295,7 @@ def test_open_dimensions_are_fixed_by_name(tmp_path: Path) -> None:
     assert np.prod(loaded.graph.types["y"].shape) == 384
     with pytest.raises(tilewright.TilewrightError, match="inputs are: x; open dimensions: batch"):
         tilewright.load(model, {"btch": (2,)})
-    with pytest.raises(tilewright.TilewrightError, match=r"still open: .* by name: --shape side=224"):
+    with pytest.raises(tilewright.TilewrightError, match=r"still open: .* --shape side=224"):
         tilewright.load(model, {"batch": (2,)})
 
 

@@ -70,7 +70,7 @@ def plan(
     layer_by_layer: bool = False,
     dtype: str | None = None,
     objective: str | Objective = Objective.LATENCY,
-    effort: str | Effort | None = None,
+    effort: str | Effort = Effort.NORMAL,
     fast: bool = False,
     verify: bool = True,
     patterns: str | Path | Sequence[Pattern] | None = None,
@@ -87,7 +87,7 @@ def plan(
     `plan` is a plan.yaml, the folder of a run, the mapping that such a file holds, a Plan, or an
     earlier result, and is taken as it is.
     A result whose execution gave other numbers has `verified` False and says in `failure` what and
-    where. `effort` is low, normal (without any) or high; `fast` is low by an older name.
+    where. `effort` is low, normal or high; `fast` is low by an older name.
 
     >>> found = tilewright.plan("four_convs@16x16", "npu-2.7", fast=True)
     >>> found.verified, len(found.layers)
@@ -95,7 +95,7 @@ def plan(
     >>> sum(found.groups.column("cycles")) == found.latency_cycles
     True
     """
-    searched = None if effort is None else _chosen(Effort, effort, "effort")
+    searched = _chosen(Effort, effort, "effort")
     wanted = Path(patterns) if isinstance(patterns, str | Path) else tuple(patterns or ())
     return PlanResult(
         plan_model(
@@ -105,7 +105,7 @@ def plan(
             plan=None if plan is None else _plan_given(plan),
             dtype=dtype,
             objective=_chosen(Objective, objective, "objective"),
-            effort=effort_of(searched, fast),
+            effort=effort_of(None if searched is Effort.NORMAL else searched, fast),
             without=_passes(without),
             verify=verify,
             seed=seed,
