@@ -272,7 +272,7 @@ def _explained(saved: SavedRun, everything: bool, apply: bool, progress: Tell) -
     return Explained(saved.plan, target, explanation, saved.notes, applied)
 
 
-def _folder(run: str | Path) -> Path:
+def _folder(run: object) -> Path:
     """The folder that a path means: the folder itself, or the one that a file of a run lies in."""
     if not isinstance(run, str | Path):
         from tilewright.manycore.result import CoresResult
