@@ -208,7 +208,7 @@ class Trials:
 
     def _made_to_fit(self, plan: Plan, placed: Placed) -> Shortage | None:
         """What was short, where the trial fits only with spills or with passes left out."""
-        short = self.lowering.timed(plan)
+        short = self.lowering.timed_of(self.lowering.linked(plan))
         if not isinstance(short, Short):
             return None
         spilled = sum(spill.moved for spill in placed.spills)
