@@ -73,7 +73,7 @@ def assert_same(
         np.testing.assert_array_equal(one, other)
     issued = None, None
     if isinstance(found, Timed) and isinstance(expected, Timed):
-        for name in ("address", "start", "end", "peaks", "most_live"):
+        for name in ("address", "start", "end", "highest", "most_live"):
             np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), name)
         rows = (*found.waits, *found.issued), (*expected.waits, *expected.issued)
         for one, other in zip(*rows, strict=True):
@@ -104,7 +104,7 @@ def test_a_changed_plan_evaluates_the_same_from_the_cache_and_from_scratch(
 ) -> None:
     graph, machine, plan = data.draw(planned(), "plan")
     warm = Lowering(graph, machine, machine.dtype)
-    evaluated(warm, plan)
+    known = evaluated(warm, plan)
     for _ in range(data.draw(st.integers(2, MOST_MOVES), "moves")):
         plan = data.draw(moved(graph, machine, plan), "moved")
         known = evaluated(warm, plan)

@@ -4,7 +4,7 @@
 import re
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,31 +49,28 @@ def session(
     """
     import onnxruntime as ort  # heavy: only where numbers are wanted
 
-    options = ort.SessionOptions()
-    options.enable_mem_reuse = reuse
-    options.enable_mem_pattern = False
-    options.enable_cpu_mem_arena = arena
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 4  # errors are raised; its log would repeat them
-    if not optimise:
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    if precise:
-        options.add_session_config_entry("session.x64quantprecision", "1")
     source = model if isinstance(model, bytes) else str(model)
 
-    def loaded() -> Any:
+    def loaded(precisely: bool) -> Any:
+        options = ort.SessionOptions()  # anew each time: an entry set twice is warned of
+        options.enable_mem_reuse = reuse
+        options.enable_mem_pattern = False
+        options.enable_cpu_mem_arena = arena
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 4  # errors are raised; its log would repeat them
+        if not optimise:
+            options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        if precisely:
+            options.add_session_config_entry("session.x64quantprecision", "1")
         with _errors("onnxruntime cannot load the model"):
             return ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
 
-    try:
-        return loaded()
-    except ModelError:
-        if not precise:
-            raise
+    if precise:
         # It makes weights unsigned: where activations are signed no kernel takes both.
-        options.add_session_config_entry("session.x64quantprecision", "0")
-        return loaded()
+        with suppress(ModelError):
+            return loaded(True)
+    return loaded(False)
 
 
 @contextmanager
@@ -91,11 +88,13 @@ def _errors(what: str) -> Iterator[None]:
 
 def output_types(model: bytes | Path) -> dict[str, TensorType]:
     """Types of a model's outputs as onnxruntime works them out, where they are known to it: it has
-    operators of its own that onnx does not know."""
+    operators of its own that onnx does not know. It has one word for no axes and for an unknown
+    number of them, which is left out."""
     found: dict[str, TensorType] = {}
     for output in session(model, optimise=False).get_outputs():
         dtype = _ELEMENTS.get(output.type)
-        if dtype is not None and all(isinstance(extent, int) for extent in output.shape):
+        extents = output.shape
+        if dtype is not None and extents and all(isinstance(extent, int) for extent in extents):
             found[output.name] = TensorType(dtype, tuple(output.shape))
     return found
 
