@@ -107,14 +107,16 @@ def explain(
     without: frozenset[str] = frozenset(),
     apart: Mapping[tuple[str, str], str] | None = None,
     limit: int | None = MOST_BOUNDARIES,
+    remedies: bool = True,
     tell: Tell = silent,
 ) -> Explanation:
-    """Try to take every boundary away, the largest tensors first and at most `limit` of them.
+    """Try to take every boundary away, the largest tensors first and at most `limit` of them; made
+    to fit by spills or less overlap, if `remedies`, where they do not.
 
     `apart` are pairs of nodes that a pattern of the user keeps apart, with its name.
     """
     facts = group_facts(graph, machine, plan, placed)
-    trials = Trials(graph, machine, plan, without)
+    trials = Trials(graph, machine, plan, without, remedies=remedies)
     explainer = _Explainer(trials, apart or {})
     edges = sorted(edges_of(graph, plan), key=lambda e: (-explainer.bytes(e.tensor), e.tensor))
     tried = [edge for edge in edges if explainer.can_be_tried(edge)]
