@@ -109,7 +109,7 @@ def test_large_kernels_are_kept_apart_by_their_halo(
     rule = f"extra compute = {fused:,.0f} - {unfused:,.0f} = {fused - unfused:,.0f} cycles"
     assert rule in boundary.text
     assert f"saved DMA = 2 x {boundary.bytes:,} B" in boundary.text
-    assert ": the rule keeps apart" in boundary.text and "otherwise" not in boundary.text
+    assert ": the rule of thumb keeps apart" in boundary.text and "otherwise" not in boundary.text
     assert "again of what the group takes uncut" in boundary.text
 
 
@@ -328,7 +328,7 @@ def test_what_the_rule_says_is_held_against_the_run_and_an_l2_is_no_main_memory(
                 continue
             fused, unfused = trial.compute
             joins = fused - unfused < boundary.saved_dma
-            assert f"the rule {'joins' if joins else 'keeps apart'}" in boundary.text
+            assert f"the rule of thumb {'joins' if joins else 'keeps apart'}" in boundary.text
             disagree = joins != (trial.cycles < told.cycles)
             assert disagree == ("the simulated run says otherwise" in boundary.text)
             checked += 1

@@ -30,6 +30,10 @@ from tilewright.tiling.grid import core_grid
 from tilewright.tiling.group import exports
 
 MOST_BOUNDARIES = 40
+RULE_OF_THUMB = (
+    "join where extra compute = fused - unfused < saved DMA = 2 x tensor / bandwidth; it knows no "
+    "overlap of copies and work"
+)
 _AXES = {4: "NCHW", 3: "NSC", 2: "SC"}
 
 
@@ -248,7 +252,7 @@ class _Explainer:
         otherwise = joins != (trial.cycles < self.trials.base.schedule.makespan)
         return (
             f"; extra compute = {fused:,.0f} - {unfused:,.0f} = {fused - unfused:,.0f} cycles, "
-            f"{saved}: the rule {'joins' if joins else 'keeps apart'}"
+            f"{saved}: the rule of thumb {'joins' if joins else 'keeps apart'}"
             f"{', the simulated run says otherwise' if otherwise else ''}"
         )
 
