@@ -1,6 +1,6 @@
 """Graph: a network as frozen data, in execution order."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -119,10 +119,17 @@ class Graph:
         """Bytes of all constants."""
         return sum(constant.type.bytes for constant in self.constants.values())
 
-    def predecessors(self, index: int) -> set[int]:
-        """Indices of the nodes whose results the node reads."""
+    @cached_property
+    def _makers(self) -> tuple[frozenset[int], ...]:
         producer = self.producer
-        return {producer[name] for name in self.nodes[index].reads if name in producer}
+        return tuple(
+            frozenset(producer[name] for name in node.reads if name in producer)
+            for node in self.nodes
+        )
+
+    def predecessors(self, index: int) -> frozenset[int]:
+        """Indices of the nodes whose results the node reads."""
+        return self._makers[index]
 
     def successors(self, index: int) -> set[int]:
         """Indices of the nodes that read the node's results."""
@@ -130,7 +137,7 @@ class Graph:
 
     def reachable(self, start: Iterable[int], *, forward: bool) -> set[int]:
         """Nodes that can be reached from start (itself included) along or against the edges."""
-        step = self.successors if forward else self.predecessors
+        step: Callable[[int], Set[int]] = self.successors if forward else self.predecessors
         found, todo = set(start), list(start)
         while todo:
             for other in step(todo.pop()) - found:

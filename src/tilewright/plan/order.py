@@ -22,10 +22,12 @@ def order_with(
 def order_of(graph: Graph, home: Mapping[str, int], count: int) -> list[int] | None:
     """An order in which groups can run, close to that of their numbers, given the group of every
     node; None where some would wait for each other."""
+    homes = [home[node.name] for node in graph.nodes]
     needs: list[set[int]] = [set() for _ in range(count)]
-    for index, node in enumerate(graph.nodes):
-        own = home[node.name]
-        needs[own] |= {home[graph.nodes[p].name] for p in graph.predecessors(index)} - {own}
+    for index, own in enumerate(homes):
+        needs[own].update([homes[p] for p in graph.predecessors(index)])
+    for own, before in enumerate(needs):
+        before.discard(own)
     followers: list[list[int]] = [[] for _ in range(count)]
     for number, before in enumerate(needs):
         for other in before:

@@ -41,6 +41,9 @@ class GroupPlan:
     replicated: bool = False
     cores: tuple[str, ...] = ()
 
+    def __hash__(self) -> int:  # of what differs most often: searches ask for it all the time
+        return hash((self.nodes, self.splits, self.core_split))
+
     @property
     def core_splits(self) -> tuple[int, ...]:
         """The dimension that is divided among the cores, and the one that is crossed with it."""

@@ -38,6 +38,7 @@ GROUPS_PER_UNIT = 150  # groups per unit that the additive model may look at
 SHARES = (USABLE_SHARE, 0.75, 0.6)  # of the scratchpads that sections are planned with
 REPAIRS = 6  # times that groups which do not fit are run one by one instead
 SMALL_GROUP = 16  # units; larger groups are rather planned again with a smaller share
+SLOWER = 1.5  # times that a change of a group may be estimated to take longer, to be simulated
 START_SHARE = 3  # one of so many evaluations goes to a new proposal, the others to the best plan
 RIVALS = ("layer by layer", "greedy merge")
 STAGES = ["greedy merging", "groups of the additive model", "improvements"]
@@ -261,14 +262,16 @@ class Fusion:
         last."""
         space = self.space
         cuts = Cuts(self.network, self.candidates.tiler, self.lowering.context.signatures)
-        moves = Moves(cuts, space.may_stay, joins=not (space.forced or space.apart))
+        joins, objective = not (space.forced or space.apart), self.objective
+        slower = SLOWER if objective is Objective.LATENCY else inf
+        moves = Moves(cuts, space.may_stay, joins=joins, slower=slower)
 
         def evaluate(plan: Plan) -> Metrics | None:
             self.improving = (improver.evaluations, evaluations)
             self.progress("improving the best plan", improver.evaluations / evaluations)
             return self.evaluate(plan)
 
-        sections, objective = self.candidates.sections, self.objective
+        sections = self.candidates.sections
         seed = len(self.begun)  # other moves first than in what it began with
         improver = Improver(moves, sections, self.lowering, evaluate, objective, seed)
         if start is not None:

@@ -27,6 +27,9 @@ class Split:
     halo: Halo = Halo.RECOMPUTE
     crossed: bool = False
 
+    def __hash__(self) -> int:  # of what differs most often: searches ask for it all the time
+        return hash((self.axis, self.parts))
+
 
 @dataclass(frozen=True, slots=True)
 class Cut:

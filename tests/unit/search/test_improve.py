@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from random import Random
 
@@ -196,7 +197,7 @@ def test_groups_go_to_cores_of_one_kind_in_one_move() -> None:
         assert merged == ({(), *kinds} if several else {()})
 
 
-def test_cuts_that_are_not_expected_to_fit_come_last() -> None:
+def test_of_cuts_that_are_not_expected_to_fit_the_smallest_comes_last() -> None:
     case = case_of(residual(64, 32), "npu-2.7")
     cuts, graph = case.moves.cuts, case.search.graph
     conv = next(n for n, node in enumerate(graph.nodes) if node.kind == "Conv")
@@ -204,15 +205,37 @@ def test_cuts_that_are_not_expected_to_fit_come_last() -> None:
     tight = cuts.ways((conv,), frozenset(), 40_000)
     assert plenty and tight and plenty[0] != tight[0]
     both = [plenty[0], tight[0]]
-    assert list(cuts.there_are((conv,), frozenset(), 1 << 30, both)) == both
-    assert list(cuts.there_are((conv,), frozenset(), 40_000, both)) == both[::-1]
+    assert list(cuts.there_are((conv,), frozenset(), 1 << 30, inf, both)) == both
+    assert list(cuts.there_are((conv,), frozenset(), 40_000, inf, both)) == both[::-1]
+    assert list(cuts.there_are((conv,), frozenset(), 0, inf, both)) == tight[:1]
 
 
-def test_plans_without_room_count_only_where_they_are_most_of_all() -> None:
-    improver = case_of(residual(8, 8), "mcu").improver()
-    metrics = case_of(residual(8, 8), "mcu").start()[1]
-    improver.evaluations = 2
-    assert [improver.spent(value) for value in (None, metrics, None, None)] == [0, 1, 0, 1]
+def test_cuts_that_are_expected_to_take_much_longer_are_not_simulated() -> None:
+    case = case_of(residual(64, 32), "npu-2.7")
+    cuts, graph = case.moves.cuts, case.search.graph
+    conv = next(n for n, node in enumerate(graph.nodes) if node.kind == "Conv")
+    ways = cuts.ways((conv,), frozenset(), 1 << 30)
+    cycles = [cuts.cycles((conv,), frozenset(), way) for way in ways]
+    most = sorted(cycles)[len(ways) // 2]
+    assert max(cycles) > most
+    kept = list(cuts.there_are((conv,), frozenset(), 1 << 30, most, ways))
+    assert kept == [way for way, found in zip(ways, cycles, strict=True) if found <= most]
+
+
+def test_plans_without_room_count_as_others_do() -> None:
+    case = case_of(residual(16, 32), "mcu", 24 * 1024)
+    improver, simulated = case.improver(), list[bool]()
+    evaluate = improver.evaluate
+
+    def counted(plan: Plan) -> Metrics | None:
+        found = evaluate(plan)
+        simulated.append(found is not None)
+        return found
+
+    improver.evaluate = counted
+    assert [*improver.better(*case.start(), 80)]
+    assert len(simulated) == improver.evaluations == 80
+    assert not all(simulated)
 
 
 def test_it_ends_where_no_move_is_left() -> None:

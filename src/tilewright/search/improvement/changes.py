@@ -4,6 +4,7 @@ Nothing is decided here: whether a plan fits and what it costs, the simulator sa
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice, product
+from math import inf
 
 from tilewright.plan.order import order_of
 from tilewright.plan.plan import GroupPlan, Place, Plan
@@ -16,12 +17,14 @@ PARTINGS = 6  # places at which a group is parted, at most
 
 
 class Changes:
-    """What the moves of one network make. `may_stay` says which tensors may be resident at all."""
+    """What the moves of one network make. `may_stay` says which tensors may be resident at all;
+    cuts that are expected to take more than `slower` times as long as now are left out."""
 
-    def __init__(self, cuts: Cuts, may_stay: Callable[[str], bool]) -> None:
+    def __init__(self, cuts: Cuts, may_stay: Callable[[str], bool], slower: float) -> None:
         self.cuts, self.graph, self.network = cuts, cuts.graph, cuts.network
-        self.may_stay = may_stay
+        self.may_stay, self.slower = may_stay, slower
         self._sizes: dict[str, int] = {}
+        self._exports: dict[tuple[str, ...], tuple[str, ...]] = {}
         self.made: Mapping[Kind, Callable[[Shape, Site], Iterator[Plan]]] = {
             Kind.MERGE: self._merged,
             Kind.PART: self._parted,
@@ -61,7 +64,8 @@ class Changes:
         near = list(self.cuts.near(group))
         alone = self.cuts.elsewhere([cutting_of(group), *ways[:1]])
         rows = (ways[:1], near, alone, ways[1:], self.cuts.further(group))
-        for cutting in self.cuts.there_are(members, staying, free, chain.from_iterable(rows)):
+        most, cuttings = self._most(shape, site.places[0]), chain.from_iterable(rows)
+        for cutting in self.cuts.there_are(members, staying, free, most, cuttings):
             if cutting == cutting_of(group):
                 continue
             groups = list(shape.plan.groups)
@@ -74,14 +78,16 @@ class Changes:
         channels, by positions or not at all; each in the best such way, or the next smaller."""
         numbers = [number for place in site.places for number in place]
         rows = {number: self._by_division(shape, number) for number in numbers}
+        most = self._most(shape, numbers)
         for rank, divided in product(range(RANKS), Divided):
-            groups = list(shape.plan.groups)
+            groups, cycles = list(shape.plan.groups), 0.0
             for number, row in rows.items():
                 if divided in row:
                     way = row[divided][min(rank, len(row[divided]) - 1)]
                     groups[number] = replace(way, nodes=groups[number].nodes)
+                cycles += self._cycles(shape, number, groups[number])
             plan = replace(shape.plan, groups=tuple(groups))
-            if plan != shape.plan:
+            if plan != shape.plan and cycles <= most:
                 yield plan
 
     def _by_division(self, shape: Shape, number: int) -> dict[Divided, list[GroupPlan]]:
@@ -114,6 +120,17 @@ class Changes:
             shape.free[numbers] = self.cuts.tiler.usable - sum(passing) // self.cuts.tiler.cores
         return shape.free[numbers]
 
+    def _most(self, shape: Shape, numbers: Sequence[int]) -> float:
+        """Cycles that what takes the place of some groups may be expected to take."""
+        groups = [(n, shape.plan.groups[n]) for n in numbers]
+        on_cores = ((n, group) for n, group in groups if group.place is Place.CORES)
+        return self.slower * sum(self._cycles(shape, n, group) for n, group in on_cores)
+
+    def _cycles(self, shape: Shape, number: int, group: GroupPlan) -> float:
+        """What a group is expected to take if it is cut as given."""
+        staying = self._staying(shape, number)
+        return self.cuts.cycles(shape.members[number], staying, cutting_of(group))
+
     def _size(self, name: str) -> int:
         if name not in self._sizes:
             shape = self.graph.types[name].shape
@@ -132,7 +149,8 @@ class Changes:
         alike = list(self.cuts.like(groups))
         alone = self.cuts.elsewhere([*best[:1], *alike[:1]])
         cuttings = chain(best[:2], alike, alone, best[2:])
-        for cutting in self.cuts.there_are(members, staying, free, cuttings):
+        most = self._most(shape, places[0])
+        for cutting in self.cuts.there_are(members, staying, free, most, cuttings):
             plan = self._with_joined(shape, places, cutting)
             if plan is not None:
                 yield plan
@@ -247,7 +265,7 @@ class Changes:
             name
             for group in groups
             if group.place is Place.CORES
-            for name in exports(self.graph, [self.graph.index[node] for node in group.nodes])
+            for name in self._leaving(group.nodes)
         }
         resident = tuple(name for name in plan.resident if name in passed)
         reloaded = tuple(row for row in plan.reloaded if row[0] in passed)
@@ -261,6 +279,14 @@ class Changes:
             reloaded=reloaded,
             shared=tuple(row for row in shared if row[1]),
         )
+
+    def _leaving(self, nodes: tuple[str, ...]) -> tuple[str, ...]:
+        """Values that nodes hand to others."""
+        if nodes not in self._exports:
+            self._exports[nodes] = tuple(
+                exports(self.graph, [self.graph.index[name] for name in nodes])
+            )
+        return self._exports[nodes]
 
     def _parted(self, shape: Shape, site: Site) -> Iterator[Plan]:
         members = shape.members[site.places[0][0]]
@@ -325,7 +351,7 @@ class Changes:
         members, free = shape.members[first], self._free(shape, (first,))
         nothing: frozenset[str] = frozenset()
         cuttings = chain(self.cuts.ways(members, nothing, free), self.cuts.like(neighbours))
-        for cutting in self.cuts.there_are(members, nothing, free, cuttings):
+        for cutting in self.cuts.there_are(members, nothing, free, inf, cuttings):
             changed = list(groups)
             for number in numbers:
                 changed[number] = replace(cutting, nodes=groups[number].nodes)
@@ -372,17 +398,22 @@ class Changes:
         yield replace(plan, resident=resident, reloaded=reloaded)
 
     def _reloaded(self, shape: Shape, site: Site) -> Iterator[Plan]:
-        """Tensors read again from the main memory by the last group, or by all but the first."""
-        for last in (slice(-1, None), slice(1, None)):
+        """Tensors read again from the main memory by the last group, by all but the first, or by
+        one in between."""
+        readers = [
+            sorted({shape.home[node] for node in self.graph.consumers.get(name, ())})
+            for name in site.names
+        ]
+        most = max(map(len, readers), default=0)
+        single = (slice(place, place + 1) for place in range(1, most - 1))
+        for chosen in (slice(-1, None), slice(1, None), *single):
             rows = dict(shape.plan.reloaded)
-            for name in site.names:
+            for name, groups in zip(site.names, readers, strict=True):
+                later = set(groups[chosen]) if len(groups) > 1 else set[int]()
                 nodes = self.graph.consumers.get(name, ())
-                groups = sorted({shape.home[node] for node in nodes})
-                if len(groups) > 1:
-                    later = set(groups[last])
-                    again = [node for node in nodes if shape.home[node] in later]
-                    rows[name] = self.network.names(again)
-            plan = replace(shape.plan, reloaded=tuple(rows.items()))
+                rows[name] = self.network.names(n for n in nodes if shape.home[n] in later)
+            reloaded = tuple(row for row in rows.items() if row[1])
+            plan = replace(shape.plan, reloaded=reloaded)
             if plan != shape.plan:
                 yield plan
 

@@ -120,10 +120,6 @@ class Climber(ABC, Generic[Plan, Value, Look, At]):
     def score(self, value: Value) -> float:
         """What is to become small."""
 
-    def spent(self, value: Value | None) -> int:
-        """What an evaluation that gave this counts for."""
-        return 1
-
     def ahead(self, found: Value, now: Value) -> bool:
         """Whether one value is better than another."""
         return self.score(found) < self.score(now)
@@ -172,7 +168,8 @@ class Climber(ABC, Generic[Plan, Value, Look, At]):
                 return
             changed = self.pick.choice(plans)
             worst = (1 + KICKED) * self.score(value)
-            found = self._evaluated(changed, worst)
+            self.evaluations += 1
+            found = self.value(changed, worst)
             if found is None or self.score(found) > worst:
                 continue
             moved, now = changed, found
@@ -210,18 +207,14 @@ class Climber(ABC, Generic[Plan, Value, Look, At]):
             if plan is None:
                 continue
             places.setdefault(self._arm(place), []).append(entry)
-            found = self._evaluated(plan, now)
+            self.evaluations += 1
+            found = self.value(plan, now)
             better = found is not None and self.ahead(found, value)
             gain = (now - self.score(found)) / now if found is not None and better else 0.0
             self._pay(arm, place).learn(100 * gain)
             if found is not None and better:
                 return Better(plan, found, self.evaluations)
         return None
-
-    def _evaluated(self, plan: Plan, worst: float) -> Value | None:
-        found = self.value(plan, worst)
-        self.evaluations += self.spent(found)
-        return found
 
     def _candidate(
         self, look: Look, place: At, plans: dict[Hashable, Iterator[Plan]]

@@ -6,7 +6,7 @@ from dataclasses import replace
 from enum import StrEnum
 from functools import cached_property
 from itertools import product, zip_longest
-from math import prod
+from math import inf, prod
 
 from tilewright.errors import TilewrightError
 from tilewright.graph.ops.spec import channel_axis
@@ -75,21 +75,31 @@ class Cuts:
         members: tuple[int, ...],
         kept: frozenset[str],
         free: int,
+        most: float,
         cuttings: Iterable[GroupPlan],
     ) -> Iterator[GroupPlan]:
-        """Those of some cuts that a group has; those expected not to fit into the free bytes of a
-        core, even with nothing held for later, come last: whether they do, the simulator says."""
+        """Those of some cuts that a group has, and that are not expected to take more than so many
+        cycles. Of those expected not to fit into the free bytes of a core, even with nothing held
+        for later, only the smallest, at last: whether it does, the simulator says."""
         group = self._group(members, kept)
-        large: list[GroupPlan] = []
+        large: dict[GroupPlan, int] = {}
         for cutting in dict.fromkeys(cuttings):
             if prod(split.parts for split in cutting.splits) > TILES:
                 continue
             estimate = group.estimate(cutting)
-            if estimate is not None and group.least(estimate) <= free:
+            if estimate is None or estimate.amid[0] > most:
+                continue
+            if group.least(estimate) <= free:
                 yield cutting
-            elif estimate is not None:
-                large.append(cutting)
-        yield from large
+            else:
+                large[cutting] = group.least(estimate)
+        if large:
+            yield min(large, key=large.__getitem__)
+
+    def cycles(self, members: tuple[int, ...], kept: frozenset[str], cutting: GroupPlan) -> float:
+        """What a cut of a group is expected to take; without end where nothing is known of it."""
+        estimate = self._group(members, kept).estimate(cutting)
+        return inf if estimate is None else estimate.amid[0]
 
     def _group(self, members: tuple[int, ...], kept: frozenset[str]) -> "_Group":
         signature = self.signatures.group(members)
@@ -255,6 +265,8 @@ def _otherwise(own: GroupPlan) -> Iterator[GroupPlan]:
             yield replace(own, core_split=number, replicated=False)
     if own.core_split is not None:
         yield replace(own, core_split=None)
+    if not own.replicated:
+        yield replace(own, core_split=None, replicated=True)
     yield replace(own, splits=(), core_split=None, replicated=True)
     for number, split in enumerate(own.splits):
         other = Halo.RECOMPUTE if split.halo is Halo.CACHE else Halo.CACHE

@@ -56,7 +56,6 @@ class Improver(Climber[Plan, Metrics, Shape, Site]):
         super().__init__(seed)
         self.moves, self.sections, self.lowering = moves, sections, lowering
         self.evaluate, self.objective = evaluate, objective
-        self.refused = 0  # plans that do not fit
 
     def look(self, plan: Plan) -> Shape:
         """A plan's groups."""
@@ -88,11 +87,6 @@ class Improver(Climber[Plan, Metrics, Shape, Site]):
     def value(self, plan: Plan, worst: float) -> Metrics | None:
         """What the simulator says."""
         return self.evaluate(plan)
-
-    def spent(self, value: Metrics | None) -> int:
-        """Plans that are simulated count; those without room do where they are more than these."""
-        self.refused += value is None
-        return int(value is not None or self.refused > self.evaluations)
 
     def score(self, value: Metrics) -> float:
         """The objective."""

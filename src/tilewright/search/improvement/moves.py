@@ -3,6 +3,7 @@ look alike. A move decides nothing: whether a plan fits and what it costs, the s
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from itertools import pairwise
+from math import inf
 
 from tilewright.plan.plan import Place, Plan
 from tilewright.search.improvement.changes import Changes
@@ -19,11 +20,18 @@ class Moves:
     """The moves of one network. `joins`: whether groups may be merged and parted; `may_stay` says
     which tensors may be resident at all."""
 
-    def __init__(self, cuts: Cuts, may_stay: Callable[[str], bool], *, joins: bool = True) -> None:
+    def __init__(
+        self,
+        cuts: Cuts,
+        may_stay: Callable[[str], bool],
+        *,
+        joins: bool = True,
+        slower: float = inf,
+    ) -> None:
         self.cuts, self.graph, self.network = cuts, cuts.graph, cuts.network
         self.may_stay, self.joins = may_stay, joins
         self._signatures: dict[Hashable, int] = {}
-        self.changes = Changes(cuts, may_stay)
+        self.changes = Changes(cuts, may_stay, slower)
 
     def plans(self, shape: Shape, site: Site) -> Iterator[Plan]:
         """The plans of a move, the most promising first."""
