@@ -67,12 +67,13 @@ def inception(b: Builder) -> str:
 def encoder(b: Builder) -> str:
     """Two transformer blocks on 96 tokens of 64 features."""
     x = b.input("x", (1, 96, 64))
-    for _ in range(2):
-        y = b.layer_norm(x, 1e-5)
-        query, key, value = (b.heads(b.linear(y, 64), 4) for _ in range(3))
-        x = b.op("Add", x, b.linear(b.attention(query, key, value), 64))
-        y = b.op("Gelu", b.linear(b.layer_norm(x, 1e-5), 256))
-        x = b.op("Add", x, b.linear(y, 64))
+    for block in range(2):
+        with b.scope(f"block{block}"):
+            y = b.layer_norm(x, 1e-5)
+            query, key, value = (b.heads(b.linear(y, 64), 4) for _ in range(3))
+            x = b.op("Add", x, b.linear(b.attention(query, key, value), 64))
+            y = b.op("Gelu", b.linear(b.layer_norm(x, 1e-5), 256))
+            x = b.op("Add", x, b.linear(y, 64))
     return x
 
 
