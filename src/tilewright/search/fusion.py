@@ -72,7 +72,7 @@ class Fusion:
         self.exact = False  # until all groups were looked at
         self.simulated = self.looked_at = 0
         self.given, self.portion = tuple[Trial, ...](), 1.0  # plans found before, of a whole search
-        self.reached: tuple[Effort, ...] = ()  # efforts that were made
+        self.reached: list[Effort] = []  # efforts that were made
         self.worst = inf  # score of what they found
         self.rivals: tuple[Trial, ...] = ()  # of the search for the fastest plan, if it ran
         self.done: list[str] = []
@@ -148,7 +148,7 @@ class Fusion:
                 self._improve(int(max(0, EVALUATIONS[step] - done) * self.portion))
                 self._share()
                 self.worst = self.best().score(self.objective)
-                self.reached = (*self.reached, step)
+                self.reached.append(step)
             done = EVALUATIONS[step]
 
     def _propose(self) -> None:
