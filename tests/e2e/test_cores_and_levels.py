@@ -126,8 +126,8 @@ def test_copies_pass_the_memory_between() -> None:
     original, machine = two_branches(), load_machine("eight-core-l2")
     graph = normalize(original)
     placed = lowered(graph, machine, plan_on(graph, machine, (), ()))
-    peaks = dict(placed.peaks)
-    assert 0 < peaks["l2"] <= machine.memory("l2").usable
+    highest = dict(placed.highest)
+    assert 0 < highest["l2"] <= machine.memory("l2").usable
 
 
 def chain() -> Graph:

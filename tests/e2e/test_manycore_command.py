@@ -175,7 +175,7 @@ BAD = [
     ("cores/small.yaml", "sizes: [8, 4]", "sizes: [8, -4]", "operational_array.sizes"),
     ("cores/small.yaml", "size: 524288", "size: -1", "memories.sram.size"),
     ("cores/small.yaml", "size: 524288", f"size: {10**30}", "memories.sram.size"),
-    ("cores/small.yaml", "D1: [", "D1: [[", "line 6: not YAML"),
+    ("cores/small.yaml", "D1: [", "D1: [[", "small.yaml:6: not YAML"),
     ("three_cores.yaml", "cores: [1, 2]", "cores: [1, \u00b2]", "core_connectivity[1].cores"),
     ("three_cores.yaml", "  0: cores", "  --5: cores", "cores.--5: cores are numbered"),
     ("fused.yaml", "[0, 1, 2]", "three", "[0].core_allocation: has to be a list"),
@@ -184,7 +184,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("name", "old", "new", "told"), BAD)
-def test_bad_files_are_one_line_with_file_and_key(
+def test_bad_files_are_one_line_with_file_line_and_key(
     command: Command, copied: Path, name: str, old: str, new: str, told: str
 ) -> None:
     path = copied / name
@@ -203,7 +203,12 @@ def test_bad_files_are_one_line_with_file_and_key(
         copied / "fused.yaml",
     )
     assert found.code == 2 and len(found.err.strip().splitlines()) == 1
-    assert path.name in found.err and told in found.err
+    assert told in found.err
+    (line,) = re.findall(rf"{re.escape(path.name)}:(\d+): ", found.err)
+    changed = [n for n, row in enumerate(text.splitlines(), 1) if new.strip() in row]
+    key = told.split(":")[0].rpartition(".")[2].partition("[")[0]
+    keys = [n for n, row in enumerate(text.splitlines(), 1) if f"{key}:" in row]
+    assert int(line) in (*changed, *keys) or f"{path.name}:{line}" in told
 
 
 def test_missing_files_and_options_that_do_not_go_together(command: Command, copied: Path) -> None:

@@ -119,3 +119,37 @@ def test_a_stride_that_leaves_one_position_is_as_long_as_the_input() -> None:
         run = tilewright.plan(graph, machine, layer_by_layer=True)
         assert run.verified
         assert all(kind.bytes < 10_000 for kind in run.planned.graph.types.values())
+
+
+def test_inputs_without_elements_are_no_bytes() -> None:
+    """Exporters give Resize an empty region of interest, and concatenate with nothing."""
+    nodes = [
+        helper.make_node("Resize", ["x", "empty", "scales"], ["r"], name="resize", mode="nearest"),
+        helper.make_node("Concat", ["r", "none"], ["y"], name="concat", axis=1),
+    ]
+    constants = [
+        helper.make_tensor("empty", TensorProto.FLOAT, [0], []),
+        helper.make_tensor("scales", TensorProto.FLOAT, [4], [1, 1, 2, 2]),
+        helper.make_tensor("none", TensorProto.FLOAT, [1, 0, 16, 16], []),
+    ]
+    network = model(nodes, [value("x", [1, 4, 8, 8])], [value("y", [1, 4, 16, 16])], constants)
+    for layers in (True, False):
+        assert tilewright.plan(network, "mcu", effort="low", layer_by_layer=layers).verified
+
+
+def test_shapes_that_follow_from_an_operator_of_onnxruntime_are_known() -> None:
+    nodes = [
+        helper.make_node("BiasGelu", ["x", "b"], ["g"], name="gelu", domain="com.microsoft"),
+        helper.make_node("Shape", ["g"], ["s"], name="shape"),
+        helper.make_node("Concat", ["one", "s"], ["t"], name="target", axis=0),
+        helper.make_node("Reshape", ["g", "t"], ["r"], name="reshape"),
+        helper.make_node("Relu", ["r"], ["y"], name="relu"),
+    ]
+    constants = [
+        helper.make_tensor("b", TensorProto.FLOAT, [8], [0.5] * 8),
+        helper.make_tensor("one", TensorProto.INT64, [1], [1]),
+    ]
+    network = model(nodes, [value("x", [2, 8])], [value("y", [1, 2, 8])], constants)
+    run = tilewright.plan(network, "mcu", effort="low")
+    assert run.verified
+    assert "shape" not in run.layers.column("node")

@@ -18,6 +18,8 @@ from support.networks import attention
 from tilewright import api
 from tilewright.frontend.save import serialize
 from tilewright.frontend.weights import seeded
+from tilewright.report.explained import explanation_lines
+from tilewright.search.explanation.explain import RULE_OF_THUMB
 
 ROOT = Path(__file__).parents[2]
 JOBS = (
@@ -293,7 +295,7 @@ def test_open_dimensions_are_fixed_by_name(tmp_path: Path) -> None:
     assert np.prod(loaded.graph.types["y"].shape) == 384
     with pytest.raises(tilewright.TilewrightError, match="inputs are: x; open dimensions: batch"):
         tilewright.load(model, {"btch": (2,)})
-    with pytest.raises(tilewright.TilewrightError, match=r"still open: .* by name: --shape side=1"):
+    with pytest.raises(tilewright.TilewrightError, match=r"still open: .* --shape side=224"):
         tilewright.load(model, {"batch": (2,)})
 
 
@@ -356,3 +358,30 @@ def test_help_shows_signatures() -> None:
     shown = pydoc.render_doc(tilewright.plan, renderer=pydoc.plaintext)
     assert "plan(model, on, *, plan=None, layer_by_layer=False" in shown
     assert "effort='normal'" in shown and "How a network runs on a machine" in shown
+
+
+@pytest.mark.parametrize("job", ["explain", "verify", "compare"])
+def test_a_plan_on_many_cores_is_refused_in_one_line(job: str) -> None:
+    example = ROOT / "examples" / "manycore"
+    found = tilewright.allocate(
+        net(8), example / "three_cores.yaml", example / "fused.yaml", effort="low", verify=False
+    )
+    with pytest.raises(tilewright.TilewrightError) as told:
+        getattr(api, job)(*(found,) * (2 if job == "compare" else 1))
+    text = str(told.value)
+    assert "\n" not in text and len(text) < 300
+    assert "many cores" in text or "has to be" in text
+
+
+def test_an_explanation_says_in_python_what_the_command_prints() -> None:
+    run = tilewright.plan("four_convs@16x16", "mcu", layer_by_layer=True, verify=False)
+    why = tilewright.explain(run)
+    printed = explanation_lines(why.plan, why.machine, why.explanation)
+    assert list(why.headline()) == printed
+    assert any("rule of thumb: join where" in line for line in printed)
+    assert why.json["rule_of_thumb"] == RULE_OF_THUMB
+    rows = list(why.as_table())
+    assert any("the rule of thumb" in str(row["reason"]) for row in rows)
+    for row, boundary in zip(rows, why.explanation.boundaries, strict=True):
+        assert row["joined_cycles"] == (boundary.trial and boundary.trial.cycles)
+        assert row["goes_through"] == boundary.through

@@ -37,8 +37,8 @@ def test_a_plan_needs_little_more_than_what_is_live(model: str, machine: str) ->
     assert planned.account.latency_cycles >= planned.bounds.cycles
     main = target.main_memory.name
     live = dict(planned.placed.most_live)
-    for memory, peak in planned.placed.peaks:
-        assert live[memory] <= peak <= target.memory(memory).usable
+    for memory, highest in planned.placed.highest:
+        assert live[memory] <= highest <= target.memory(memory).usable
     most = max(size for memory, size in live.items() if memory != main)
     smaller = target.with_memory(int(1.1 * most))
     assert not lowered(planned.graph, smaller, planned.plan).spills

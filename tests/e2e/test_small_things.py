@@ -103,6 +103,36 @@ def test_open_dimensions_by_name(succeeds, refused, tmp_path: Path) -> None:
     assert "--shape batch=1" in refused("show", "model", path)
 
 
+@pytest.mark.parametrize(
+    ("shape", "suggested"),
+    [
+        (["batch", 3, "height", "width"], "batch=1 --shape height=224 --shape width=224"),
+        (["N", "rows", "cols", 3], "N=1 --shape rows=224 --shape cols=224"),
+        (["batch_size", "seq_len", 64], "batch_size=1 --shape seq_len=128"),
+        (["b", "tokens"], "b=1 --shape tokens=128"),
+    ],
+)
+def test_suggested_dimensions_are_those_of_such_inputs(
+    refused, tmp_path: Path, shape: list[int | str], suggested: str
+) -> None:
+    path = tmp_path / "open.onnx"
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"])],
+        "open",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
+    )
+    opsets = [helper.make_opsetid("", 18)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    path.write_bytes(model.SerializeToString())
+    assert f"by name: --shape {suggested}" in refused("show", "model", path)
+
+
+def test_a_fast_search_is_none_of_high_effort(refused, net: Path) -> None:
+    text = refused("plan", net, "--on", "mcu", "--fast", "--effort", "high")
+    assert text == "fast is effort low: give either it or effort high, not both"
+
+
 def test_tables_go_to_csv_from_every_command(succeeds, net: Path, tmp_path: Path) -> None:
     def written(*arguments: object) -> list[dict[str, str]]:
         file = tmp_path / "table.csv"

@@ -72,4 +72,4 @@ def test_a_cut_that_can_be_placed_is_proposed_whatever_the_estimates_say(
     loads = find_loads(columns, tables.copies, link(columns, tables.views), tables.hardware)
     live = least_live(columns, tables.hardware, loads)
     scratchpads = np.arange(live.size) != tables.hardware.main
-    assert (live <= timed.peaks)[scratchpads].all()
+    assert (live <= timed.highest)[scratchpads].all()

@@ -73,7 +73,7 @@ def assert_same(
         np.testing.assert_array_equal(one, other)
     issued = None, None
     if isinstance(found, Timed) and isinstance(expected, Timed):
-        for name in ("address", "start", "end", "peaks", "most_live"):
+        for name in ("address", "start", "end", "highest", "most_live"):
             np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), name)
         rows = (*found.waits, *found.issued), (*expected.waits, *expected.issued)
         for one, other in zip(*rows, strict=True):

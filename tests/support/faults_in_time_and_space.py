@@ -8,7 +8,7 @@ import numpy as np
 from support.faults import PLACED, PROGRAM, computes, fault, live_pairs, transfers, with_buffer
 from support.programs import (
     Lowered,
-    peaks_of,
+    highest_of,
     rearranged,
     with_address,
     with_task,
@@ -226,14 +226,22 @@ def all_local_buffers_at_zero(case: Lowered) -> Iterator[Placed]:
     main = case.machine.main_memory.name
     pairs = zip(case.program.buffers, case.placed.address, strict=True)
     addresses = [start if buffer.memory == main else 0 for buffer, start in pairs]
-    peaks = peaks_of(case.placed, addresses)
-    yield replace(case.placed, address=tuple(addresses), peaks=peaks)
+    highest = highest_of(case.placed, addresses)
+    yield replace(case.placed, address=tuple(addresses), highest=highest)
+
+
+@fault(PLACED)
+def stated_highest_address_too_low(case: Lowered) -> Iterator[Placed]:
+    highest = tuple((name, address - 1) for name, address in case.placed.highest)
+    yield replace(case.placed, highest=highest)
 
 
 @fault(PLACED)
 def stated_peak_too_low(case: Lowered) -> Iterator[Placed]:
-    peaks = tuple((name, peak - 1) for name, peak in case.placed.peaks)
-    yield replace(case.placed, peaks=peaks)
+    for place, (name, peak) in enumerate(case.placed.most_live):
+        peaks = list(case.placed.most_live)
+        peaks[place] = (name, peak - 1)
+        yield replace(case.placed, most_live=tuple(peaks))
 
 
 @fault(PROGRAM)

@@ -195,18 +195,18 @@ def without_wait(placed: Placed, before: int, after: int) -> Placed:
 
 
 def with_address(placed: Placed, buffer: int, address: int) -> Placed:
-    """One buffer elsewhere, and peaks that go with it."""
+    """One buffer elsewhere, and highest addresses that go with it."""
     addresses = list(placed.address)
     addresses[buffer] = address
-    return replace(placed, address=tuple(addresses), peaks=peaks_of(placed, addresses))
+    return replace(placed, address=tuple(addresses), highest=highest_of(placed, addresses))
 
 
-def peaks_of(placed: Placed, addresses: list[int]) -> tuple[tuple[str, int], ...]:
+def highest_of(placed: Placed, addresses: list[int]) -> tuple[tuple[str, int], ...]:
     """The highest byte used in each memory."""
-    peaks = dict.fromkeys((name for name, _ in placed.peaks), 0)
+    highest = dict.fromkeys((name for name, _ in placed.highest), 0)
     for buffer, start in zip(placed.program.buffers, addresses, strict=True):
-        peaks[buffer.memory] = max(peaks[buffer.memory], start + buffer.size)
-    return tuple(peaks.items())
+        highest[buffer.memory] = max(highest[buffer.memory], start + buffer.size)
+    return tuple(highest.items())
 
 
 def with_times(placed: Placed, task: int, start: int, end: int) -> Placed:

@@ -27,7 +27,7 @@ from tilewright.runs.saved import (
     recheck,
     sense,
 )
-from tilewright.search.effort import Effort
+from tilewright.search.effort import Effort, effort_of
 from tilewright.search.explanation.applied import apply as apply_trials
 from tilewright.search.explanation.explain import MOST_BOUNDARIES
 from tilewright.search.explanation.explain import explain as explain_plan
@@ -95,6 +95,7 @@ def plan(
     >>> sum(found.groups.column("cycles")) == found.latency_cycles
     True
     """
+    searched = _chosen(Effort, effort, "effort")
     wanted = Path(patterns) if isinstance(patterns, str | Path) else tuple(patterns or ())
     return PlanResult(
         plan_model(
@@ -104,7 +105,7 @@ def plan(
             plan=None if plan is None else _plan_given(plan),
             dtype=dtype,
             objective=_chosen(Objective, objective, "objective"),
-            effort=Effort.LOW if fast else _chosen(Effort, effort, "effort"),
+            effort=effort_of(None if searched is Effort.NORMAL else searched, fast),
             without=_passes(without),
             verify=verify,
             seed=seed,
@@ -201,15 +202,18 @@ def _plan_given(given: PlanLike) -> Plan | Path:
     if isinstance(given, Mapping):
         return plan_of(given)
     found = given.plan if isinstance(given, PlanResult) else given
-    return _of_type(found, Plan, "plan", "a plan.yaml, the folder of a run, or what `plan` gave")
+    return of_type(found, Plan, "plan", "a plan.yaml, the folder of a run, or what `plan` gave")
 
 
-def _of_type(
+def of_type(
     given: object, kind: type[_Kind] | tuple[type[_Kind], ...], name: str, expected: str
 ) -> _Kind:
     """Something that a program gave, if it is of a kind."""
     if not isinstance(given, kind):
-        raise TilewrightError(f"{name} {given!r}: has to be {expected}")
+        shown = repr(given)
+        long = "\n" in shown or len(shown) > 80
+        told = f"is a {type(given).__name__}" if long else shown
+        raise TilewrightError(f"{name} {told}: has to be {expected}")
     return given
 
 
@@ -268,9 +272,18 @@ def _explained(saved: SavedRun, everything: bool, apply: bool, progress: Tell) -
     return Explained(saved.plan, target, explanation, saved.notes, applied)
 
 
-def _folder(run: str | Path) -> Path:
+def _folder(run: object) -> Path:
     """The folder that a path means: the folder itself, or the one that a file of a run lies in."""
-    path = Path(_of_type(run, (str, Path), "run", "the folder of a run, or what `plan` gave"))
+    if not isinstance(run, str | Path):
+        from tilewright.manycore.result import CoresResult
+
+        if isinstance(run, CoresResult):
+            raise TilewrightError(
+                "run is a plan on many cores: it has no boundaries to explain and was verified as "
+                "it was made; its `summary` says what every core waits for, `verified` and "
+                "`failure` how its execution went"
+            )
+    path = Path(of_type(run, (str, Path), "run", "the folder of a run, or what `plan` gave"))
     if not path.is_file():
         return path
     if not is_run(path.parent):

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewright.api.machines import MachineLike, machine
+from tilewright.api.machines import MachineLike, machine, of_type
 from tilewright.frontend.normalize import normalize
 from tilewright.graph.graph import Graph
 from tilewright.model import Model, ShapesLike, is_torch_name, load_model, load_torch, network_dtype
@@ -194,7 +194,8 @@ def compare(first: str | Path | PlanResult, *others: str | Path | PlanResult) ->
 
     def side(number: int, given: str | Path | PlanResult) -> Side:
         if not isinstance(given, PlanResult):
-            return load_side(str(given))
+            expected = "the folder of a run, a point of a sweep, or what `plan` gave"
+            return load_side(str(of_type(given, (str, Path), f"plan {number}", expected)))
         return side_of(f"{given.plan.model} ({number})", given.summary, given.plan)
 
     sides = [side(n, given) for n, given in enumerate((first, *others), start=1)]

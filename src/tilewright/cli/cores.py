@@ -7,7 +7,6 @@ from tilewright.cli.common import end_unverified, note, out, parse_shapes, print
 from tilewright.cli.plan_options import Asked
 from tilewright.cli.progress import progress_line
 from tilewright.errors import TilewrightError
-from tilewright.search.effort import Effort
 
 MODES = ("fused", "lbl")
 
@@ -24,7 +23,7 @@ def plan_on_cores(asked: Asked, mapping: Path) -> None:
         raise TilewrightError(f"give either --mode {mode} or --layer-by-layer, not both")
     if mode not in MODES:
         raise TilewrightError(f"--mode is '{mode}': give fused or lbl")
-    folder, csv = asked.folder, asked.csv
+    effort, folder, csv = asked.searched, asked.folder, asked.csv
     if folder is not None:
         check_target(folder, force=asked.force)
     if csv is not None:
@@ -39,7 +38,7 @@ def plan_on_cores(asked: Asked, mapping: Path) -> None:
             final_write=not asked.no_final_write,
             open_tiles=asked.open_tiles,
             objective=asked.objective,
-            effort=Effort.LOW if asked.fast else asked.effort,
+            effort=effort,
             verify=not asked.no_verify,
             seed=asked.seed,
             shapes=parse_shapes(asked.shape),

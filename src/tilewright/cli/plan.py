@@ -22,7 +22,6 @@ from tilewright.machine.machine import Machine
 from tilewright.program.pipeline import PASSES
 from tilewright.program.program import Program
 from tilewright.report.verified import failure_json
-from tilewright.search.effort import Effort
 
 if TYPE_CHECKING:
     from tilewright.planning import Planned
@@ -64,7 +63,7 @@ def plan(asked: Asked) -> None:
         from tilewright.runs.folder import check_folder
 
         check_folder(asked.folder, force=asked.force)
-    csv = asked.csv
+    effort, csv = asked.searched, asked.csv
     tables = {} if csv is None else {csv: "layers", _beside(csv): "groups"}
     for path in tables:
         api.check_writable(path)
@@ -77,7 +76,7 @@ def plan(asked: Asked) -> None:
             plan=asked.plan_file,
             dtype=asked.dtype,
             objective=asked.objective,
-            effort=Effort.LOW if asked.fast else asked.effort,
+            effort=effort,
             without=asked.without,
             verify=not asked.no_verify,
             seed=asked.seed,

@@ -14,7 +14,7 @@ from tilewright.cli.options import parameters_of, with_parameters
 from tilewright.errors import TilewrightError
 from tilewright.program.metrics import Objective
 from tilewright.program.pipeline import PASSES, description
-from tilewright.search.effort import Effort
+from tilewright.search.effort import Effort, effort_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +52,14 @@ class Asked:
         Objective.LATENCY
     )
     effort: Annotated[
-        Effort,
+        Effort | None,
         typer.Option(
             help="How many plans the search simulates: low for a first look, high for the last "
-            "percent."
+            "percent.",
+            metavar="|".join(Effort),
+            show_default=Effort.NORMAL.value,
         ),
-    ] = Effort.NORMAL
+    ] = None
     fast: Annotated[bool, typer.Option("--fast", hidden=True, help="The same as --effort low.")] = (
         False
     )
@@ -151,6 +153,11 @@ class Asked:
     ] = False
     as_json: JsonOption = False
     without: frozenset[str] = frozenset()
+
+    @property
+    def searched(self) -> Effort:
+        """The effort that `--effort` or `--fast` asks for."""
+        return effort_of(self.effort, self.fast)
 
     def refuse(self, why: str, *names: str) -> None:
         """Raise where an option of these is given that does not go with the others."""

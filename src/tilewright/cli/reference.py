@@ -55,8 +55,9 @@ def _row(each: Any) -> str:
         shown = f"`{value or names}`"
     needed = " (needed)" if each.required else ""
     told = " ".join((each.help or "").split())
-    if chosen is not None:
-        told += f" Default: {chosen.value}."
+    default = getattr(each, "show_default", None) if chosen is None else chosen.value
+    if isinstance(default, str):
+        told += f" Default: {default}."
     return f"| {_cell(shown)}{needed} | {_cell(told)} |"
 
 

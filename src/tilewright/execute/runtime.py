@@ -91,11 +91,13 @@ def _errors(what: str) -> Iterator[None]:
 
 def output_types(model: bytes | Path) -> dict[str, TensorType]:
     """Types of a model's outputs as onnxruntime works them out, where they are known to it: it has
-    operators of its own that onnx does not know."""
+    operators of its own that onnx does not know. It has one word for no axes and for an unknown
+    number of them, which is left out."""
     found: dict[str, TensorType] = {}
     for output in session(model, optimise=False).get_outputs():
         dtype = _ELEMENTS.get(output.type)
-        if dtype is not None and all(isinstance(extent, int) for extent in output.shape):
+        extents = output.shape
+        if dtype is not None and extents and all(isinstance(extent, int) for extent in extents):
             found[output.name] = TensorType(dtype, tuple(output.shape))
     return found
 

@@ -49,8 +49,8 @@ class VirtualMachine:
         self.run_whole = run_whole
         self.program = placed.program
         self.memory = {
-            name: np.full(max(1, peak) * HOST_BYTES, POISON, np.uint8)
-            for name, peak in placed.peaks
+            name: np.full(max(1, highest) * HOST_BYTES, POISON, np.uint8)
+            for name, highest in placed.highest
         }
         self.reads = dict.fromkeys(self.memory, 0)
         self.writes = dict.fromkeys(self.memory, 0)

@@ -1,6 +1,7 @@
 """A model file becomes a Graph: shapes known, constants folded, nodes named and in order."""
 
-from collections.abc import Collection, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from math import prod
@@ -124,30 +125,40 @@ def build(raw: proto.RawModel, shapes: Shapes, said: Collection[str] = ()) -> Gr
             named = replace(node, name=names.take(node.name or _unnamed(node)))
             if inference.add(named):
                 nodes.append(named)
-    return _finish(raw, tuple(inputs), nodes, inference, opsets)
+    return _finish(raw.name, tuple(inputs), raw.outputs, nodes, inference)
+
+
+def reinferred(graph: Graph, learnt: Mapping[str, TensorType]) -> Graph:
+    """The network with types learnt elsewhere, and all that follows from them."""
+    inference = Inference(graph.opsets, {**graph.types, **learnt})
+    inference.types.update({name: graph.types[name] for name in graph.inputs})
+    for name, constant in graph.constants.items():
+        inference.constant(name, constant)
+    nodes = [node for node in graph.nodes if inference.add(node)]
+    return _finish(graph.name, graph.inputs, graph.outputs, nodes, inference)
 
 
 def _finish(
-    raw: proto.RawModel,
+    name: str,
     inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
     nodes: list[Node],
     inference: Inference,
-    opsets: Mapping[str, int],
 ) -> Graph:
     """Drop what nothing reads; a network output that became constant is copied out."""
     copies = [
         Node(f"constant_output_{name}", "Identity", (f"{name}/value",), (name,))
-        for name in raw.outputs
+        for name in outputs
         if name in inference.constants
     ]
     for node in copies:
         inference.constant(node.inputs[0], inference.constants.pop(node.outputs[0]))
-    alive = needed([*nodes, *copies], raw.outputs)
-    read = {*raw.outputs, *(name for node in alive for name in node.reads)}
+    alive = needed([*nodes, *copies], outputs)
+    read = {*outputs, *(name for node in alive for name in node.reads)}
     constants = {name: c for name, c in inference.constants.items() if name in read}
     made = {name for node in alive for name in node.writes} | set(inputs) | set(constants)
     types = {name: kind for name, kind in inference.types.items() if name in made}
-    graph = Graph(raw.name, tuple(alive), inputs, raw.outputs, types, constants, opsets)
+    graph = Graph(name, tuple(alive), inputs, outputs, types, constants, inference.opsets)
     verify(graph)
     return graph
 
@@ -217,21 +228,49 @@ def _named_dims(inputs: Mapping[str, proto.OpenType]) -> list[str]:
     return list(dict.fromkeys(every))
 
 
+_CALLED = {
+    1: ("batch", "n", "b"),
+    3: ("channel", "channels", "c"),
+    128: ("seq", "sequence", "len", "length", "time", "token", "tokens", "t", "s"),
+    224: ("height", "width", "size", "h", "w"),
+}
+_LAID_OUT = {1: (1,), 2: (1, 128), 3: (1, 128, 128), 4: (1, 3, 224, 224), 5: (1, 3, 16, 112, 112)}
+
+
+def _likely(shape: Sequence[int | str | None]) -> list[int]:
+    """A shape to begin with: open dimensions as their names say, or as inputs of this rank mostly
+    are (images with their channels first, or last where those alone are fixed)."""
+    rank = len(shape)
+    usual = _LAID_OUT.get(rank, (1,) * rank)
+    if rank == 4 and isinstance(shape[3], int) and shape[3] <= 4 and not isinstance(shape[2], int):
+        usual = (1, 224, 224, shape[3])
+    found: list[int] = []
+    for dim, extent in zip(shape, usual, strict=True):
+        words = re.split(r"[^a-z]+", str(dim).lower())
+        named = [likely for likely, names in _CALLED.items() if any(w in names for w in words)]
+        found.append(dim if isinstance(dim, int) else named[0] if named else extent)
+    return found
+
+
 def _open_message(inputs: Mapping[str, proto.OpenType], given: Collection[str]) -> str:
     """Which dimensions are open, and the option that closes them; `given` are names of those that
     are known."""
     told: list[str] = []
     options: list[str] = []
-    guesses = {0: 1, 1: 3, 2: 224, 3: 224}
+    by_dim: dict[str, int] = {}
     for name, kind in inputs.items():
         shape = kind.shape or ()
         dims = ",".join(str(d) if d is not None else "?" for d in shape) or "any rank"
         told.append(f"'{name}' is [{dims}]")
-        example = [d if isinstance(d, int) else guesses.get(i, 1) for i, d in enumerate(shape)]
+        example = _likely(shape)
+        for dim, extent in zip(shape, example, strict=True):
+            if isinstance(dim, str):
+                by_dim.setdefault(dim, extent)
         options.append(f"--shape {name}={','.join(map(str, example)) or '1,3,224,224'}")
     left = [name for name in _named_dims(inputs) if name not in given]
     every = all(d is not None for kind in inputs.values() for d in kind.shape or (None,))
-    by_name = ", or by name: " + " ".join(f"--shape {d}=1" for d in left) if left and every else ""
+    ways = " ".join(f"--shape {dim}={by_dim[dim]}" for dim in left)
+    by_name = f", or by name: {ways}" if left and every else ""
     still = "still " if given else ""
     return (
         f"input dimensions are {still}open: {'; '.join(told)}. Fix them, e.g. "

@@ -15,22 +15,23 @@ _Loader = cast("type[yaml.SafeLoader]", getattr(yaml, "CSafeLoader", yaml.SafeLo
 
 
 class Document:
-    """A file whose top is a mapping, its `tree`, or a list of them, its `entries`; and the lines of
-    its keys."""
+    """A file whose top is a mapping, its `tree`, or a list of them, its `entries` (where `listed`;
+    None: whatever it is, its `top`); and the lines of its keys."""
 
     def __init__(
-        self, file: Path | Traversable, what: str = "a machine file", listed: bool = False
+        self, file: Path | Traversable, what: str = "a machine file", listed: bool | None = False
     ) -> None:
         self.file, self._what = file, what
         self.label = str(file) if isinstance(file, Path) else file.name
         self.tree: Tree = {}
         self.entries: list[Any] = []
         self._root, top = self._read()
-        if listed and isinstance(top, list):
+        self.top = cast(Any, top)
+        if listed is not False and isinstance(top, list):
             self.entries = cast("list[Any]", top)
         elif not listed and isinstance(top, dict):
             self.tree = cast(Tree, top)
-        else:
+        elif listed is not None:
             raise self.error(f"{what} is a {'list' if listed else 'mapping of keys'}")
 
     def find(self, keys: Keys) -> tuple[int, int | None]:
@@ -60,6 +61,7 @@ class Document:
         try:
             loader = _Loader(self.file.read_text(encoding="utf-8"))
             node = loader.get_single_node()
+            self._check_ends(node)
             self._check_once(node)
             tree = cast(object, node and loader.construct_document(node))  # pyright: ignore[reportUnknownMemberType]
         except yaml.YAMLError as error:
@@ -76,6 +78,12 @@ class Document:
         if node is None:
             raise self.error(f"{self._what} is not empty")
         return node, tree
+
+    def _check_ends(self, root: yaml.Node | None) -> None:
+        """No alias inside what it stands for: such a file has no end."""
+        inside = _endless(root, set(), set()) if root is not None else None
+        if inside is not None:
+            raise self.error("an alias stands inside what it stands for", _line(inside))
 
     def _check_once(self, root: yaml.Node | None) -> None:
         """No key twice: only the last would count. Looked at before `<<` is written out."""
@@ -123,6 +131,24 @@ def _pairs(node: yaml.Node) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
 
 def _line(node: yaml.Node) -> int:
     return cast(int, node.start_mark.line) + 1
+
+
+def _endless(node: yaml.Node, above: set[int], done: set[int]) -> yaml.Node | None:
+    """A node that is inside itself, by an alias."""
+    if id(node) in above:
+        return node
+    if id(node) in done or not isinstance(node, yaml.CollectionNode):
+        return None
+    above.add(id(node))
+    pairs = isinstance(node, yaml.MappingNode)
+    for item in cast("list[Any]", node.value):
+        for below in cast("tuple[yaml.Node, ...]", item if pairs else (item,)):
+            found = _endless(below, above, done)
+            if found is not None:
+                return found
+    above.remove(id(node))
+    done.add(id(node))
+    return None
 
 
 def _twice(node: yaml.Node, keys: Keys, seen: set[int]) -> Iterator[tuple[Keys, int]]:

@@ -62,8 +62,8 @@ def _read(file: Path) -> dict[tuple[int, tuple[int, ...]], tuple[int, float]]:
             cycles = float(row["cycles"])
             energy = float(row.get("energy_pj") or 0.0)
         except (TypeError, ValueError):
-            raise fault(file, f"line {number}", "has something that is no number") from None
+            raise fault(file, "", "has something that is no number", number) from None
         if not 1 <= cycles < IMPOSSIBLE or not energy >= 0:
-            raise fault(file, f"line {number}", "cycles have to be at least 1, energy 0")
+            raise fault(file, "", "cycles have to be at least 1, energy 0", number)
         table[key] = round(cycles), energy
     return table

@@ -1,46 +1,53 @@
-"""YAML files of other tools, read with errors that name file and key."""
+"""YAML files of other tools, read with errors that name file, line and key."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-import yaml
-
-from tilewright.errors import TilewrightError
-
-_Loader = cast("type[yaml.SafeLoader]", getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-
+from tilewright.machine.document import Document
+from tilewright.machine.faults import Fault, FileError, Keys
 
 MOST = 2**48
 """Sizes and counts beyond this are mistakes: their products would not be exact any more."""
 
 
-class InputFileError(TilewrightError):
-    """A file of another tool that cannot be understood: which file, which key, and why."""
+class InputFileError(FileError):
+    """A file of another tool that cannot be understood: which file, line and key, and why."""
 
 
-def fault(file: Path, key: str, text: str) -> InputFileError:
-    """One line: the file, the key (if it is about one) and what is wrong."""
-    told = f"{file}: {key}: {text}" if key else f"{file}: {text}"
-    return InputFileError(" ".join(told.split("\n")))
+def fault(file: Path, key: str, text: str, line: int | None = None) -> InputFileError:
+    """One line: the file, the line, the key (if it is about one) and what is wrong. The line of a
+    key is looked up."""
+    if line is None and key:
+        try:
+            _, line = _document(file).find(_keys(key))
+        except FileError:
+            line = None  # the file was read before: it is no YAML, or was changed
+    return InputFileError([Fault(str(file), line, key, text)])
 
 
 def read_yaml(file: Path) -> object:
     """The file as plain data."""
+    if not file.exists():
+        raise fault(file, "", "there is no such file")
     try:
-        text = file.read_text(encoding="utf-8")
-        return cast(object, yaml.load(text, _Loader))  # pyright: ignore[reportUnknownMemberType]
-    except FileNotFoundError:
-        raise fault(file, "", "there is no such file") from None
-    except OSError as error:
-        raise fault(file, "", f"cannot be read: {error.strerror or error}") from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}: " if mark is not None else ""
-        problem = getattr(error, "problem", None) or "cannot be read"
-        raise fault(file, "", f"{where}not YAML: {problem}") from None
-    except (ValueError, RecursionError) as error:
-        raise fault(file, "", f"not YAML: {error}") from None
+        return _document(file).top
+    except FileError as error:
+        raise InputFileError(error.faults) from None
+
+
+def _document(file: Path) -> Document:
+    return Document(file, "such a file", listed=None)
+
+
+def _keys(key: str) -> Keys:
+    """A key as `Section` writes it, one level below the other: `layers[2].core_allocation`."""
+    return tuple(
+        int(part[1:]) if part.startswith("[") else part
+        for part in re.findall(r"\[\d+(?=\])|[^.\[\]]+", key)
+        if part
+    )
 
 
 class Section:

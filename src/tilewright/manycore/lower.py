@@ -25,7 +25,7 @@ from tilewright.manycore.tiles import Tensor, TileInfo, result_box
 from tilewright.memory import Buffer as Rectangle
 from tilewright.memory import Misfit, allocate
 from tilewright.memory import Problem as Rectangles
-from tilewright.program.place import Placed
+from tilewright.program.place import Placed, most_live
 from tilewright.program.program import Buffer, Compute, Program, Task, Transfer, View
 from tilewright.schedule.problem import Engine, Problem, Resources
 from tilewright.schedule.reuse import PlacedBuffers, reuse_edges
@@ -106,14 +106,14 @@ class _Lowering:
         program = Program(
             self.machine.name, tuple(tasks), tuple(self.buffers), *self._network_views()
         )
-        peaks = dict.fromkeys((memory.name for memory in self.machine.memories), 0)
+        highest = dict.fromkeys((memory.name for memory in self.machine.memories), 0)
         for buffer, start in zip(self.buffers, self.address, strict=True):
-            peaks[buffer.memory] = max(peaks[buffer.memory], start + buffer.size)
+            highest[buffer.memory] = max(highest[buffer.memory], start + buffer.size)
         placed = Placed(
             program,
             tuple(self.address),
-            tuple(peaks.items()),
-            tuple(peaks.items()),
+            tuple(highest.items()),
+            most_live(program, highest),
             problem,
             simulate(problem),
         )

@@ -1,6 +1,6 @@
 """What a plan on many cores says of itself: figures for programs, lines and tables for people."""
 
-from collections.abc import Iterator
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +13,7 @@ from tilewright.manycore.machine import core_name
 from tilewright.manycore.plan import CorePlan
 from tilewright.manycore.state import COMPUTE
 from tilewright.report.verified import REFERENCES, failure_json, proof_line
-from tilewright.schedule.problem import Problem, Schedule
-from tilewright.schedule.timeline import binding_dependencies
+from tilewright.schedule.waits import Waits
 from tilewright.units import format_bytes, noun
 
 MORE = 2  # times its size: what more of a memory would buy
@@ -51,10 +50,10 @@ def core_uses(plan: CorePlan) -> list[CoreUse]:
     """Busy and idle time of every core within the latency, read off the placed program."""
     placed, machine = plan.lowered.placed, plan.lowered.machine
     names = [*(engine.core for engine in machine.engines), *(link.name for link in machine.links)]
-    waits = _Waits(placed.problem, placed.schedule)
+    waits = Waits(placed.problem, placed.schedule)
     found: list[CoreUse] = []
     for number, engine in enumerate(machine.engines):
-        busy, waited = waits.of(number)
+        busy, waited = _spent(waits, number)
         idle = {f"waiting for {names[other]}": cycles for other, cycles in waited.items()}
         idle["nothing left to do"] = plan.best.latency - busy - sum(waited.values())
         rows = tuple(sorted(((w, c) for w, c in idle.items() if c), key=lambda item: -item[1]))
@@ -62,48 +61,19 @@ def core_uses(plan: CorePlan) -> list[CoreUse]:
     return found
 
 
-class _Waits:
-    """What engines wait for. A task that waits for a transfer waits for the carrier only while that
-    carries it, or others before it; what the transfer itself waits for is to blame for the rest."""
-
-    def __init__(self, problem: Problem, schedule: Schedule) -> None:
-        self.engine: list[int] = problem.engine.tolist()
-        self.start: list[int] = schedule.start.tolist()
-        self.end: list[int] = schedule.end.tolist()
-        entries: list[int] = binding_dependencies(problem, schedule).tolist()
-        needs: list[int] = problem.needs.tolist()
-        self.need: list[int] = [needs[entry] if entry >= 0 else -1 for entry in entries]
-        tasks = range(problem.count)
-        self.ended: dict[tuple[int, int], int] = {
-            (self.engine[t], self.end[t]): t for t in tasks if self.end[t] > self.start[t]
-        }
-
-    def of(self, engine: int) -> tuple[int, dict[int, int]]:
-        """Busy cycles of an engine, and idle ones by the engine that it waits for."""
-        own = [task for task, used in enumerate(self.engine) if used == engine]
-        own.sort(key=self.start.__getitem__)
-        waited: dict[int, int] = {}
-        now = busy = 0
-        for task in own:
-            for other, cycles in self._before(task, now):
-                waited[other] = waited.get(other, 0) + cycles
-            now = self.end[task]
-            busy += now - self.start[task]
-        return busy, waited
-
-    def _before(self, task: int, begin: int) -> Iterator[tuple[int, int]]:
-        """Whom a task waits for from `begin` on, and how long, from its start backwards."""
-        stop = self.start[task]
-        while stop > begin:
-            need = self.need[task]
-            if need < 0 or self.end[need] != stop:  # not for data: its engine had other work
-                need = self.ended.get((self.engine[task], stop), -1)
-            if need < 0:
-                yield self.engine[task], stop - begin
-                return
-            since = max(begin, self.start[need])
-            yield self.engine[need], stop - since
-            task, stop = need, since
+def _spent(waits: Waits, engine: int) -> tuple[int, Counter[int]]:
+    """Busy cycles of an engine, and idle ones by the engine that it waits for."""
+    own = sorted(
+        (t for t, used in enumerate(waits.engine) if used == engine), key=waits.start.__getitem__
+    )
+    waited: Counter[int] = Counter()
+    now = busy = 0
+    for task in own:
+        for late, since, until in waits.before(task, now):
+            waited[waits.engine[late]] += until - since
+        now = waits.end[task]
+        busy += now - waits.start[task]
+    return busy, waited
 
 
 def memory_uses(plan: CorePlan) -> list[MemoryUse]:

@@ -31,6 +31,7 @@ UNPROVEN = "interrupted while it was executed: the plan is validated, its number
 
 __all__ = [
     "TOLERANCE",
+    "UNPROVEN",
     "Arrays",
     "Failure",
     "Numbers",

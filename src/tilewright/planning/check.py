@@ -1,6 +1,7 @@
 """Whether a plan can be one of a network: all that is wrong with it at once, each with its key."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tilewright.errors import TilewrightError, TilingError
@@ -111,6 +112,25 @@ def _kept_wrongly(plan: Plan, graph: Graph, home: Mapping[str, int]) -> Iterator
                 yield ("shared", memory, place), f"'{name}' cannot lie in {memory}: {fault}"
 
 
+def without_inner(plan: Plan, graph: Graph, label: str) -> tuple[Plan, tuple[str, ...]]:
+    """A plan without resident tensors that only their own group reads, as they are left over where
+    groups were merged by hand, and a note for each. Such tensors live in tiles anyway."""
+    inner: dict[str, str] = {}
+    for number, group in enumerate(plan.groups):
+        outside = exports(graph, [graph.index[name] for name in group.nodes])
+        made = {name for node in group.nodes for name in graph.nodes[graph.index[node]].writes}
+        for value in plan.resident:
+            if value in made and value not in outside:
+                inner[value] = group_label(number, group)
+    kept = tuple(value for value in plan.resident if value not in inner)
+    reloaded = tuple(row for row in plan.reloaded if row[0] not in inner)
+    notes = tuple(
+        f"{label}: '{value}' is not kept as resident: only {where} reads it, tile by tile"
+        for value, where in inner.items()
+    )
+    return replace(plan, resident=kept, reloaded=reloaded), notes
+
+
 def in_vain(plan: Plan, graph: Graph, label: str) -> Iterator[str]:
     """Resident tensors that nothing on the cores reads: they pass through the main memory; shared
     ones that pass nowhere, as only their own group reads them."""
@@ -153,7 +173,4 @@ def _not_resident(plan: Plan, graph: Graph, home: Mapping[str, int], name: str) 
     label = group_label(number, plan.groups[number])
     if plan.groups[number].place is not Place.CORES:
         return f"{label} does not run on the cores"
-    if not graph.consumers.get(name):
-        return "nothing reads it"
-    members = [graph.index[node] for node in plan.groups[number].nodes]
-    return "" if name in exports(graph, members) else f"only {label} itself reads it"
+    return "" if graph.consumers.get(name) else "nothing reads it"

@@ -12,7 +12,7 @@ from tilewright.graph.graph import Graph
 from tilewright.graph.ops.spec import Engine
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Plan, PlanError
-from tilewright.planning.check import PlanFaultsError, check_plan, in_vain, keys_of
+from tilewright.planning.check import PlanFaultsError, check_plan, in_vain, keys_of, without_inner
 from tilewright.program.metrics import Objective
 from tilewright.search.batch import search_batch
 from tilewright.search.candidates.layers import layer_by_layer as plan_layers
@@ -80,7 +80,8 @@ def decide(
     if given is not None:
         graph = _repeated(graph, given, options.plan_name)
         check_plan(given, options.plan_name, graph)
-        notes = given.notes
+        given, inner = without_inner(given, graph, options.plan_name)
+        notes = (*given.notes, *inner)
         if given.machine != machine.name:
             notes = (
                 *notes,

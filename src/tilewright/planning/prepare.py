@@ -8,6 +8,7 @@ from pathlib import Path
 from tilewright.cost.from_graph import element_of
 from tilewright.errors import ModelError
 from tilewright.execute.runtime import output_types
+from tilewright.frontend.load import reinferred
 from tilewright.frontend.normalize import normalize
 from tilewright.frontend.save import save_onnx
 from tilewright.graph.edit import without_dead
@@ -82,17 +83,21 @@ def _some(nodes: Sequence[Node]) -> str:
 def typed(graph: Graph) -> Graph:
     """The network with types that only onnxruntime knows: results of its own operators, and what
     follows from them."""
-    made = [name for node in graph.nodes for name in node.writes]
-    missing = tuple(name for name in made if name not in graph.types)
-    if not missing or graph.weightless:
-        return graph
-    outputs = (*graph.outputs, *(name for name in missing if name not in graph.outputs))
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-        path = Path(folder) / "typed.onnx"
-        save_onnx(replace(graph, outputs=outputs), path)
-        found = output_types(path)
-    known = {name: found[name] for name in missing if name in found}
-    return replace(graph, types={**graph.types, **known})
+    unknown = {n for node in graph.nodes for n in node.writes if n not in graph.types}
+    while unknown and not graph.weightless:
+        foreign = [n for node in graph.nodes if node.domain for n in node.writes if n in unknown]
+        with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+            path = Path(folder) / "typed.onnx"
+            save_onnx(
+                replace(graph, outputs=tuple(dict.fromkeys((*graph.outputs, *foreign)))), path
+            )
+            found = output_types(path)
+        graph = reinferred(graph, {name: found[name] for name in foreign if name in found})
+        left = {n for node in graph.nodes for n in node.writes if n not in graph.types}
+        if left == unknown:
+            break
+        unknown = left
+    return graph
 
 
 def _check_known(graph: Graph) -> None:

@@ -168,7 +168,9 @@ class _Maker:
             tuple(tasks),
             self._buffers(),
             tuple((name, self._main_view(name)) for name in graph.inputs),
-            tuple((name, self._main_view(name)) for name in graph.constants),
+            tuple(
+                (name, self._main_view(name)) for name, c in graph.constants.items() if c.type.size
+            ),
             tuple((name, self._main_view(name)) for name in graph.outputs),
         )
 

@@ -1,6 +1,8 @@
 """A program with an address for every buffer and a time for every task."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 import numpy as np
 
@@ -44,11 +46,12 @@ class Spill:
 @dataclass(frozen=True, slots=True)
 class Placed:
     """A program with an address for every buffer and a time for every task, and what had to be
-    spilled for it."""
+    spilled for it. For each memory: the `highest` address that is used, and its peak, the bytes
+    that are `most_live` at once."""
 
     program: Program
     address: tuple[int, ...]
-    peaks: tuple[tuple[str, int], ...]
+    highest: tuple[tuple[str, int], ...]
     most_live: tuple[tuple[str, int], ...]
     problem: TaskProblem
     schedule: Schedule
@@ -69,6 +72,20 @@ def fixed_buffers(program: Program) -> set[int]:
     """Buffers that the host fills or reads: they live from start to end."""
     outside = (*program.inputs, *program.constants, *program.outputs)
     return {view.buffer for _, view in outside}
+
+
+def most_live(program: Program, memories: Iterable[str]) -> tuple[tuple[str, int], ...]:
+    """For each memory the most bytes that are live at once, in the order of the tasks."""
+    fixed, last = fixed_buffers(program), len(program.tasks)
+    change: dict[str, list[int]] = {memory: [0] * (last + 1) for memory in memories}
+    for number, users in enumerate(users_of(program)):
+        buffer = program.buffers[number]
+        if number in fixed:
+            change[buffer.memory][0] += buffer.size
+        elif users:
+            change[buffer.memory][users[0]] += buffer.size
+            change[buffer.memory][users[-1] + 1] -= buffer.size
+    return tuple((memory, max(accumulate(steps))) for memory, steps in change.items())
 
 
 def place(program: Program, machine: Machine, *, deal: bool = False) -> Placed:
@@ -111,7 +128,7 @@ def placed_of(program: Program, timed: Timed, tables: Tables) -> Placed:
     return Placed(
         program,
         tuple(timed.address.tolist()),
-        tuple(zip(names, timed.peaks.tolist(), strict=True)),
+        tuple(zip(names, timed.highest.tolist(), strict=True)),
         tuple(zip(names, timed.most_live.tolist(), strict=True)),
         problem,
         Schedule(timed.start, timed.end),

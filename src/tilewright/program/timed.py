@@ -62,7 +62,7 @@ class Timed:
     waits: Needs
     issued: Issued
     address: Quantities
-    peaks: Quantities
+    highest: Quantities
     most_live: Quantities
     start: Quantities
     end: Quantities
@@ -221,7 +221,7 @@ def _simulated(
         users = users_of(columns, order)
     issued = issued_on(columns, tables.copies, order, choice)
     waits = needed_waits(issued.engine, hardware.core_of.size, needs, bytes_of)
-    peaks, live = peaks_of(columns, hardware, users, columns.tasks, address)
+    highest, live = peaks_of(columns, hardware, users, columns.tasks, address)
     rates = tables.resources.table
     start, end = np.empty(columns.tasks, np.int64), np.empty(columns.tasks, np.int64)
     run(
@@ -240,7 +240,7 @@ def _simulated(
         start,
         end,
     )
-    return Timed(columns, order, needs, waits, issued, address, peaks, live, start, end)
+    return Timed(columns, order, needs, waits, issued, address, highest, live, start, end)
 
 
 def _dispatched(

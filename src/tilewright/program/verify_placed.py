@@ -53,7 +53,7 @@ def _check_addresses(placed: Placed, machine: Machine) -> None:
     program = placed.program
     if len(placed.address) != len(program.buffers):
         raise VerificationError(f"{len(placed.address)} addresses, {len(program.buffers)} buffers")
-    peaks = dict.fromkeys((memory.name for memory in machine.memories), 0)
+    highest = dict.fromkeys((memory.name for memory in machine.memories), 0)
     usable = {memory.name: memory.usable for memory in machine.memories}
     for buffer, start in zip(program.buffers, placed.address, strict=True):
         stop = start + buffer.size
@@ -66,16 +66,17 @@ def _check_addresses(placed: Placed, machine: Machine) -> None:
             raise VerificationError(
                 f"buffer '{buffer.name}': address {start} is no multiple of {buffer.alignment}"
             )
-        peaks[buffer.memory] = max(peaks[buffer.memory], stop)
-    if peaks != dict(placed.peaks):
-        raise VerificationError(f"peaks are {peaks}, not {dict(placed.peaks)}")
-    for memory in machine.memories:
-        _check_apart(placed, memory.name)
+        highest[buffer.memory] = max(highest[buffer.memory], stop)
+    if highest != dict(placed.highest):
+        raise VerificationError(f"highest addresses are {highest}, not {dict(placed.highest)}")
+    peaks = {memory.name: _check_apart(placed, memory.name) for memory in machine.memories}
+    if peaks != dict(placed.most_live):
+        raise VerificationError(f"peaks are {peaks}, not {dict(placed.most_live)}")
 
 
-def _check_apart(placed: Placed, memory: str) -> None:
+def _check_apart(placed: Placed, memory: str) -> int:
     """Walk the order of tasks with the live buffers sorted by address: neighbours must not touch
-    each other's bytes."""
+    each other's bytes. Gives the most bytes that are live at once."""
     born: dict[int, int] = {}
     dies: dict[int, int] = {}
     program = placed.program
@@ -88,8 +89,11 @@ def _check_apart(placed: Placed, memory: str) -> None:
     inside = [b for b in born if program.buffers[b].memory == memory]
     events = sorted([(born[b], 1, b) for b in inside] + [(dies[b] + 1, 0, b) for b in inside])
     live: list[tuple[int, int]] = []
+    held = most = 0
     for _, starts, number in events:
         place = bisect_left(live, (placed.address[number], number))
+        held += program.buffers[number].size if starts else -program.buffers[number].size
+        most = max(most, held)
         if not starts:
             del live[place]
             continue
@@ -100,6 +104,7 @@ def _check_apart(placed: Placed, memory: str) -> None:
                     f"buffers '{program.buffers[one].name}' and '{program.buffers[other].name}' "
                     f"share bytes of {memory} while both are live"
                 )
+    return most
 
 
 def _check_problem(placed: Placed, machine: Machine) -> None:

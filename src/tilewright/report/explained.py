@@ -6,7 +6,13 @@ from rich.table import Table
 
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Place, Plan
-from tilewright.search.explanation.explain import Boundary, Explanation, GroupFacts, label_of
+from tilewright.search.explanation.explain import (
+    RULE_OF_THUMB,
+    Boundary,
+    Explanation,
+    GroupFacts,
+    label_of,
+)
 from tilewright.search.explanation.trials import Forced, Kind
 from tilewright.units import format_bytes, format_time, noun
 
@@ -20,6 +26,7 @@ def explanation_json(plan: Plan, machine: Machine, explanation: Explanation) -> 
         "reported_latency_cycles": explanation.reported_cycles,
         "dram_bytes": explanation.dram_bytes,
         "dram_bytes_per_cycle": explanation.bandwidth,
+        "rule_of_thumb": RULE_OF_THUMB,
         "boundaries": [_boundary_json(plan, row) for row in explanation.boundaries],
         "boundaries_left_out": explanation.left_out,
         "simulated": explanation.simulated,
@@ -100,8 +107,7 @@ def explanation_lines(plan: Plan, machine: Machine, explanation: Explanation) ->
         f"{format_bytes(explanation.dram_bytes)} of {machine.main_memory.name}, "
         f"{explanation.bandwidth:.4g} B/cycle; "
         f"{trials} forced {noun(trials, 'trial')} simulated",
-        "the simulated run decides; beside it the rule of thumb: join where extra compute = fused "
-        "- unfused < saved DMA = 2 x tensor / bandwidth. It knows no overlap of copies and work",
+        f"the simulated run decides; beside it the rule of thumb: {RULE_OF_THUMB}",
     ]
     if left_out:
         which = noun(left_out, "boundary of a smaller tensor", "boundaries of smaller tensors")

@@ -72,14 +72,23 @@ class _Frame:
         return self.top + _ROW * (1 - value / self.height)
 
 
+def memory_words(placed: Placed, memory: Memory) -> str:
+    """What stands above a memory's row."""
+    peak, highest = (dict(rows)[memory.name] for rows in (placed.most_live, placed.highest))
+    return (
+        f"{memory.name}: peak {format_bytes(peak)} of {format_bytes(memory.usable)} usable, "
+        f"highest address {format_bytes(highest)}"
+    )
+
+
 class _Map:
     """A picture in the making."""
 
     def __init__(self, planned: Planned) -> None:
         self.planned = planned
         placed, machine = planned.placed, planned.machine
-        self.peaks = dict(placed.peaks)
-        self.memories = [machine.memory(name) for name in self.peaks][:_MOST_MEMORIES]
+        self.highest = dict(placed.highest)
+        self.memories = [machine.memory(name) for name in self.highest][:_MOST_MEMORIES]
         self.cycles = max(1, placed.schedule.makespan)
         self.to_ms = machine.seconds(1) * 1e3
         rows = len(self.memories)
@@ -104,9 +113,9 @@ class _Map:
 
     def _row(self, top: int, memory: Memory, boxes: list[_Box], last: bool) -> None:
         """One memory: its axes, its buffers, and what it has."""
-        peak, draw = self.peaks[memory.name], self.draw
-        scale, unit = (1e6, "MB") if peak >= 1e6 else (1e3, "kB")
-        highest, limit = max(1, peak) / scale, memory.usable / scale
+        last_byte, draw = self.highest[memory.name], self.draw
+        scale, unit = (1e6, "MB") if last_byte >= 1e6 else (1e3, "kB")
+        highest, limit = max(1, last_byte) / scale, memory.usable / scale
         near = limit <= _NEAR * highest
         room = max(highest, limit) * 1.06 if near else highest * 1.12
         frame = _Frame(top, self.cycles * self.to_ms, room)
@@ -118,8 +127,8 @@ class _Map:
         for x in range(_LEFT, _WIDTH - _RIGHT, 2 * dash):
             draw.line((x, line, min(x + dash, _WIDTH - _RIGHT), line), _LIMIT, 2)
         draw.rectangle((_LEFT, top, _WIDTH - _RIGHT, top + _ROW), outline="black")
-        words = f"{memory.name}: peak {format_bytes(peak)} of {format_bytes(memory.usable)} usable"
-        words += " (red line)" if near else " (far above: dotted red line)"
+        words = memory_words(self.planned.placed, memory)
+        words += "; red line: usable" if near else "; dotted red line: usable, far above"
         draw.text((_LEFT, top - 8), words, "black", self.large, "ls")
 
     def _axes(self, frame: _Frame, unit: str, last: bool) -> None:

@@ -7,10 +7,10 @@ from rich.table import Table
 from tilewright.planning import Planned
 from tilewright.report.ablated import ablation_json
 from tilewright.report.html.groups import group_parts
-from tilewright.report.objective import LAYERS, objective_json, objective_lines
+from tilewright.report.objective import objective_lines
+from tilewright.report.searched import search_json, searched_lines
 from tilewright.report.verified import REFERENCES, UNVERIFIED, as_written, failure_json
 from tilewright.schedule.timeline import EngineUse, IdleReason
-from tilewright.search.grouping.patterns import pattern_row
 from tilewright.units import format_bytes, format_time, noun
 
 TOLD = 3  # steps of legalisation that the text tells; the JSON has all
@@ -34,7 +34,8 @@ def summary_json(planned: Planned) -> dict[str, Any]:
         "dram_read_bytes": account.dram_read_bytes,
         "dram_write_bytes": account.dram_write_bytes,
         "compulsory_bytes": planned.bounds.compulsory_bytes,
-        "peak_bytes": dict(placed.peaks),
+        "peak_bytes": dict(placed.most_live),
+        "highest_address_bytes": dict(placed.highest),
         "engines": {
             name: {"busy_cycles": use.busy, "utilisation": round(use.utilisation, 6)}
             for name, use in account.engines
@@ -58,7 +59,7 @@ def summary_json(planned: Planned) -> dict[str, Any]:
             }
             for step in planned.legalisation
         ],
-        "search": _search_json(planned),
+        "search": search_json(planned),
         "ablation": ablation_json(planned),
         "verified": None
         if verified is None
@@ -69,6 +70,7 @@ def summary_json(planned: Planned) -> dict[str, Any]:
             "reference": REFERENCES[as_written(planned)],
         },
         "failure": failure_json(planned.failure),
+        "notes": list(planned.notes),
         "warnings": list(planned.warnings),
         "parts": group_parts(planned),
     }
@@ -100,16 +102,15 @@ def _idle(use: EngineUse, names: list[str], pools: list[str]) -> str:
 
 
 def memory_table(planned: Planned) -> Table:
-    """The peak of every memory."""
-    live = dict(planned.placed.most_live)
+    """The peak of every memory, and how far up buffers lie in it."""
+    highest = dict(planned.placed.highest)
     table = Table("memory")
     table.add_column("peak", justify="right")
-    table.add_column("live at once", justify="right")
+    table.add_column("highest address", justify="right")
     table.add_column("usable", justify="right")
-    for name, peak in planned.placed.peaks:
+    for name, peak in planned.placed.most_live:
         usable = planned.machine.memory(name).usable
-        cells = (format_bytes(amount) for amount in (peak, live.get(name, peak), usable))
-        table.add_row(name, *cells)
+        table.add_row(name, *(format_bytes(amount) for amount in (peak, highest[name], usable)))
     return table
 
 
@@ -131,7 +132,7 @@ def summary_lines(planned: Planned) -> list[str]:
         if bound
         else "lower bound  nothing: no operator is left to run, and no byte to move",
         *objective_lines(planned),
-        *_searched(planned),
+        *searched_lines(planned),
         f"traffic      {machine.main_memory.name} read {format_bytes(account.dram_read_bytes)}, "
         f"written {format_bytes(account.dram_write_bytes)}; "
         f"at least {format_bytes(least)} have to move{times}",
@@ -145,66 +146,6 @@ def _gap(planned: Planned) -> float | None:
     """How far the plan is above the strongest bound, as a share of it."""
     bound = planned.bounds.cycles
     return round(planned.account.latency_cycles / bound - 1, 6) if bound else None
-
-
-def _search_json(planned: Planned) -> dict[str, Any] | None:
-    found = planned.found
-    if found is None:
-        return None
-    layers = next((r for r in found.rivals if r.name == LAYERS), None)
-    latency = max(1, planned.account.latency_cycles)
-    return {
-        "objective": objective_json(planned),
-        "rivals": [
-            {"name": r.name, "latency_cycles": r.cycles, "dram_bytes": r.dram_bytes}
-            for r in found.rivals
-        ],
-        "speed_up": None if layers is None else round(layers.cycles / latency, 6),
-        "fusion_helps": None if found.interrupted and not _helps(planned) else _helps(planned),
-        "exact": found.exact,
-        "groups_looked_at": found.groups_looked_at,
-        "plans_simulated": found.simulated,
-        "interrupted": found.interrupted,
-        "not_looked_at": found.not_looked_at,
-        "patterns": [pattern_row(pattern) for pattern in planned.patterns],
-    }
-
-
-def _helps(planned: Planned) -> bool:
-    """Whether anything runs together or stays in the scratchpads in the plan that was found."""
-    found = planned.found
-    layers = next((r for r in found.rivals if r.name == LAYERS), None) if found else None
-    return layers is None or planned.plan != layers.plan
-
-
-def _searched(planned: Planned) -> list[str]:
-    """What the plan was compared with, and how thorough the search was."""
-    found = planned.found
-    if found is None:
-        return []
-    account = planned.account
-    moved = max(1, account.dram_read_bytes + account.dram_write_bytes)
-    lines: list[str] = []
-    for label, rival in zip(("against", ""), found.rivals, strict=False):
-        lines.append(
-            f"{label:<13}{rival.name}: {_cycles(rival.cycles)}, {format_bytes(rival.dram_bytes)}; "
-            f"the plan is {rival.cycles / max(1, account.latency_cycles):.2f}x as fast "
-            f"and moves {moved / max(1, rival.dram_bytes):.2f}x the bytes"
-        )
-    if not _helps(planned) and not found.interrupted:
-        text = "fusion does not help here: no grouping that was simulated beats layer by layer"
-        lines.append(f"{'':<13}{text}")
-    how = "exact on the additive model" if found.exact else "approximate: too many groups for all"
-    if found.interrupted and not found.exact:
-        how = "incomplete"
-    stop = "; interrupted, this is the best plan so far" if found.interrupted else ""
-    stop += f" (not looked at: {found.not_looked_at})" if found.not_looked_at else ""
-    lines.append(
-        f"search       {how}; "
-        f"{found.groups_looked_at} {noun(found.groups_looked_at, 'group')} looked at, "
-        f"{found.simulated} {noun(found.simulated, 'plan')} simulated{stop}"
-    )
-    return lines
 
 
 def _spill_reasons(planned: Planned) -> dict[str, int]:

@@ -14,8 +14,11 @@ def cheap_boundaries(planned: Planned) -> int:
     return min(MOST_BOUNDARIES, LOWERED_TASKS // (2 * tasks))
 
 
-def told(planned: Planned, explanation: Explanation | None = None) -> Story:
-    """Rivals, bounds, reasons, facts of the groups, and what each technique buys."""
+def told(
+    planned: Planned, explanation: Explanation | None = None, *, remedies: bool = True
+) -> Story:
+    """Rivals, bounds, reasons (of trials with `remedies` or without), facts of the groups, and what
+    each technique buys."""
     bounds = planned.bounds
     parts = {
         "matrix engines": bounds.matrix,
@@ -37,9 +40,21 @@ def told(planned: Planned, explanation: Explanation | None = None) -> Story:
         rivals=tuple(rivals),
         bounds=tuple(Bound(name, cycles) for name, cycles in parts.items()),
         reasons=() if explanation is None else _reasons(planned, explanation),
+        tried="" if explanation is None else _tried(explanation, remedies),
         notes=_notes(planned),
         ablation=tuple(Rival(step.name, step.cycles, step.dram_bytes) for step in steps),
     )
+
+
+def _tried(explanation: Explanation, remedies: bool) -> str:
+    """How many boundaries were tried for the reasons, and who tries more."""
+    left, all_of_them = explanation.left_out, len(explanation.boundaries)
+    if not left and remedies:
+        return ""
+    which = f"{left} of {all_of_them} boundaries, of the smaller tensors, were not tried"
+    parts = [which if left else "", "" if remedies else "what does not fit was not spilled to fit"]
+    more = "tilewright explain --all" if left else "tilewright explain"
+    return f"{', and '.join(filter(None, parts))}: `{more}` does that."
 
 
 def _reasons(planned: Planned, explanation: Explanation) -> tuple[Reason, ...]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Plan
-from tilewright.report.explained import explanation_json
+from tilewright.report.explained import explanation_json, explanation_lines
 from tilewright.search.explanation.applied import Applied
 from tilewright.search.explanation.explain import Explanation, label_of
 from tilewright.tables import Cell, Shown, Table
@@ -29,27 +29,21 @@ class Explained(Shown):
         return explanation_json(self.plan, self.machine, self.explanation)
 
     def headline(self) -> Sequence[str]:
-        """How many boundaries were tried, and how many of them would pay."""
-        told = self.explanation
-        count = len(told.boundaries)
-        faster = sum(b.trial is not None and (b.trial.cycles or 0) < told.cycles
-                     for b in told.boundaries)  # fmt: skip
+        """The lines that `tilewright explain` prints above its tables."""
         return [
-            f"{self.plan.model} on {self.machine.name}: {count} "
-            f"{noun(count, 'boundary', 'boundaries')}, {told.simulated} "
-            f"{noun(told.simulated, 'trial')} simulated; {faster} would be faster without",
+            *explanation_lines(self.plan, self.machine, self.explanation),
             *([] if self.applied is None else [applied_line(self.applied)]),
         ]
 
     def as_table(self) -> Table:
         """One row per boundary."""
-        groups, base = self.plan.groups, self.explanation.cycles
+        groups = self.plan.groups
         rows: list[tuple[Cell, ...]] = []
         for b in self.explanation.boundaries:
-            cycles = None if b.trial is None or b.trial.cycles is None else b.trial.cycles - base
+            cycles = None if b.trial is None else b.trial.cycles
             ends = label_of(groups[b.edge.before]), label_of(groups[b.edge.after])
-            rows.append((b.edge.tensor, *ends, b.bytes, b.resident, b.kind.value, cycles, b.text))
-        columns = "tensor before after bytes resident kind cycles_without text".split()
+            rows.append((b.edge.tensor, b.bytes, b.through, *ends, b.kind.value, cycles, b.text))
+        columns = "tensor bytes goes_through before after kind joined_cycles reason".split()
         return Table("boundaries", tuple(columns), tuple(rows))
 
 

@@ -60,7 +60,7 @@ def write_run(
     largest tensors, as many as `tilewright explain` tries.
     """
     target = folder.absolute()
-    story = told(planned, _explanation(planned, explained, tell))
+    story = told(planned, _explanation(planned, explained, tell), remedies=explained)
     tell("writing files")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -101,6 +101,7 @@ def _explanation(planned: Planned, explained: bool, tell: Tell) -> Explanation |
             without=planned.without,
             apart=apart_edges(planned.graph, planned.patterns),
             limit=limit,
+            remedies=explained,
             tell=tell,
         )
     except KeyboardInterrupt:  # the plan is there: it is written without reasons

@@ -313,7 +313,8 @@ def _compare_summary(folder: Path, account: Account, placed: Placed) -> None:
         "energy_pj": account.energy_pj,
         "dram_read_bytes": account.dram_read_bytes,
         "dram_write_bytes": account.dram_write_bytes,
-        "peak_bytes": dict(placed.peaks),
+        "peak_bytes": dict(placed.most_live),
+        "highest_address_bytes": dict(placed.highest),
         "tasks": len(placed.program.tasks),
         "buffers": len(placed.program.buffers),
     }

@@ -2,6 +2,8 @@
 
 from enum import StrEnum
 
+from tilewright.errors import TilewrightError
+
 
 class Effort(StrEnum):
     """Counted in plans that are simulated, never in seconds: equal efforts give equal plans."""
@@ -16,3 +18,10 @@ class Effort(StrEnum):
         ended, so none finds less than a smaller one."""
         efforts = tuple(Effort)
         return efforts[: efforts.index(self) + 1]
+
+
+def effort_of(effort: Effort | None, fast: bool) -> Effort:
+    """What is asked for by `effort`, or by `fast`, its older name for low."""
+    if fast and effort not in (None, Effort.LOW):
+        raise TilewrightError(f"fast is effort low: give either it or effort {effort}, not both")
+    return Effort.LOW if fast else effort or Effort.NORMAL

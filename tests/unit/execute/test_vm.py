@@ -58,12 +58,12 @@ def test_the_most_bytes_live_at_once_are_counted_right(network: str, machine: st
     for _, view in (*program.inputs, *program.constants, *program.outputs):
         lives[view.buffer] = (0, count)
     most = dict(case.placed.most_live)
-    for memory, peak in case.placed.peaks:
+    for memory, highest in case.placed.highest:
         live = np.zeros(count, dtype=np.int64)
         for buffer, (born, dead) in lives.items():
             if program.buffers[buffer].memory == memory:
                 live[born:dead] += program.buffers[buffer].size
-        assert live.max() == most[memory] <= peak, memory
+        assert live.max() == most[memory] <= highest, memory
 
 
 def test_values_are_where_the_addresses_say() -> None:
@@ -80,10 +80,10 @@ def test_values_are_where_the_addresses_say() -> None:
 
 def test_moving_a_buffer_to_free_space_changes_nothing() -> None:
     case = quartered("residual", "npu-2.7")
-    (memory, peak) = next((m, p) for m, p in case.placed.peaks if m == "cluster0.cmx")
+    (memory, highest) = next((m, p) for m, p in case.placed.highest if m == "cluster0.cmx")
     local = next(i for i, b in enumerate(case.program.buffers) if b.memory == memory)
     grain = case.program.buffers[local].alignment
-    moved = with_address(case.placed, local, -(-peak // grain) * grain)
+    moved = with_address(case.placed, local, -(-highest // grain) * grain)
     assert relative_error(case.execute(moved).outputs, case.execute().outputs) == 0
 
 
@@ -94,13 +94,13 @@ def test_what_was_never_written_is_not_a_number() -> None:
     )
     buffers = (*case.program.buffers, replace(case.program.buffers[task.reads[0].buffer]))
     fresh = replace(task.reads[0], buffer=len(buffers) - 1)
-    (_, peak) = next((m, p) for m, p in case.placed.peaks if m == buffers[-1].memory)
+    (_, highest) = next((m, p) for m, p in case.placed.highest if m == buffers[-1].memory)
     changed = with_task(case.placed, number, replace(task, reads=(fresh, *task.reads[1:])))
     changed = replace(
         changed,
         program=replace(changed.program, buffers=buffers),
-        address=(*case.placed.address, peak),
-        peaks=tuple((m, p + buffers[-1].size) for m, p in case.placed.peaks),
+        address=(*case.placed.address, highest),
+        highest=tuple((m, p + buffers[-1].size) for m, p in case.placed.highest),
     )
     assert any(np.isnan(array).any() for array in case.execute(changed).outputs.values())
 

@@ -39,7 +39,7 @@ def test_placed_program_comes_back(placed: Placed, tmp_path: Path) -> None:
     store.save(placed, path)
     again = store.load(Placed, path)
     assert again.program == placed.program
-    assert (again.address, again.peaks) == (placed.address, placed.peaks)
+    assert (again.address, again.highest) == (placed.address, placed.highest)
     assert again.problem.resources == placed.problem.resources
     for name in ("engine", "duration", "transfer", "priority", "need_start", "needs"):
         mine, theirs = getattr(placed.problem, name), getattr(again.problem, name)

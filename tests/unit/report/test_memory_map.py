@@ -17,7 +17,7 @@ def test_every_memory_has_a_row_and_bytes_nobody_holds_stay_white(tmp_path: Path
     planned = api.plan("four_convs@16x16", "npu-2.7", layer_by_layer=True, verify=False).planned
     plot_memory_map(planned, tmp_path / "memory.png")
     with Image.open(tmp_path / "memory.png") as picture:
-        memories = len(planned.placed.peaks)
+        memories = len(planned.placed.highest)
         lowest = memory_map._TOP + memories * memory_map._ROW + (memories - 1) * memory_map._BETWEEN
         assert picture.size == (memory_map._WIDTH, lowest + memory_map._BOTTOM)
         # The first row is the main memory, from whose first byte on the network's constants lie.

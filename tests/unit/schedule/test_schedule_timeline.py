@@ -64,6 +64,28 @@ def test_idle_time_is_put_down_to_engine_bandwidth_or_nothing() -> None:
     assert found.engines[0].utilisation == 12 / 15
 
 
+def test_a_wait_for_a_transfer_is_followed_back_to_whoever_was_late() -> None:
+    """A link is to blame only while it copies, other data before it too; for the time before that,
+    what it waits for is."""
+    maker, link, reader = Engine(), Engine(), Engine()
+    problem = Problem.of(
+        Resources((maker, link, reader)),
+        [0, 1, 1, 2],
+        [10, 3, 4, 5],
+        [[], [0], [0], [2]],  # the reader needs the second of two copies
+    )
+    found = report(problem)
+    assert found.makespan == 22
+    assert found.engines[2].idle == (
+        Idle(IdleReason.ENGINE, 0, 10),
+        Idle(IdleReason.ENGINE, 1, 7),
+    )
+    assert found.engines[1].idle == (
+        Idle(IdleReason.ENGINE, 0, 10),
+        Idle(IdleReason.NOTHING, None, 5),
+    )
+
+
 def test_an_unused_engine_has_nothing_to_do() -> None:
     problem = Problem.of(Resources((Engine(), Engine(servers=2))), [0], [6], [[]])
     assert report(problem).engines[1].idle == (Idle(IdleReason.NOTHING, None, 12),)

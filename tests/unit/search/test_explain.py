@@ -16,11 +16,12 @@ from tilewright.machine.machine import Machine
 from tilewright.plan.order import order_with
 from tilewright.plan.plan import GroupPlan, Place, Plan
 from tilewright.planning import prepared
+from tilewright.program import lower
 from tilewright.program.account import bytes_per_cycle, main_bytes_per_cycle, traffic
 from tilewright.program.lower import lowered
 from tilewright.search.candidates.layers import layer_by_layer
 from tilewright.search.explanation.explain import Boundary, Explanation, explain, grid_words
-from tilewright.search.explanation.trials import How, Kind, Trials
+from tilewright.search.explanation.trials import NOT_SPILLED, How, Kind, Trials
 from tilewright.tiling.grid import Split
 
 
@@ -54,6 +55,21 @@ def test_a_memory_that_is_too_small_for_the_filters_is_named_with_its_bytes() ->
     assert enough.cycles is not None
     boundary = only(explained(graph, machine))
     assert f"cluster0.cmx is short by {short.short_by:,} bytes" in boundary.text
+
+
+def test_beside_a_plan_no_trial_is_spilled_to_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That takes as long as dozens of trials; where it was left out, that is said."""
+    machine = load_machine("mcu").with_memory(32 * 1024)
+    plan = layer_by_layer(pair(3, 16, 64), machine, machine.dtype, "net")
+    trials = Trials(pair(3, 16, 64), machine, plan, remedies=False)
+
+    def made_to_fit(*_: object) -> None:
+        pytest.fail("a trial was made to fit")
+
+    monkeypatch.setattr(lower, "_made_to_fit", made_to_fit)
+    forced = trials.kept("first")
+    assert forced.obstacle == (Kind.MEMORY, "") and forced.shortage is not None
+    assert forced.shortage.remedy == NOT_SPILLED and forced.shortage.short_by > 0
 
 
 @pytest.mark.parametrize(("kib", "kind"), [(32, Kind.MEMORY), (88, None)])
@@ -93,7 +109,7 @@ def test_large_kernels_are_kept_apart_by_their_halo(
     rule = f"extra compute = {fused:,.0f} - {unfused:,.0f} = {fused - unfused:,.0f} cycles"
     assert rule in boundary.text
     assert f"saved DMA = 2 x {boundary.bytes:,} B" in boundary.text
-    assert ": the rule keeps apart" in boundary.text and "otherwise" not in boundary.text
+    assert ": the rule of thumb keeps apart" in boundary.text and "otherwise" not in boundary.text
     assert "again of what the group takes uncut" in boundary.text
 
 
@@ -312,7 +328,7 @@ def test_what_the_rule_says_is_held_against_the_run_and_an_l2_is_no_main_memory(
                 continue
             fused, unfused = trial.compute
             joins = fused - unfused < boundary.saved_dma
-            assert f"the rule {'joins' if joins else 'keeps apart'}" in boundary.text
+            assert f"the rule of thumb {'joins' if joins else 'keeps apart'}" in boundary.text
             disagree = joins != (trial.cycles < told.cycles)
             assert disagree == ("the simulated run says otherwise" in boundary.text)
             checked += 1

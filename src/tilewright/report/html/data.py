@@ -15,6 +15,7 @@ from tilewright.report.html.network import network_of
 from tilewright.report.html.story import Bound, Story
 from tilewright.report.html.terms import TERMS
 from tilewright.report.plan_tables import groups_table, layers_table
+from tilewright.report.searched import search_line
 from tilewright.report.verified import mark, verified_line
 from tilewright.schedule.timeline import critical_path
 from tilewright.tables import Table
@@ -72,6 +73,9 @@ def _head(planned: Planned, story: Story) -> dict[str, Any]:
         "mark": mark(planned.failure),
         "warnings": list(planned.warnings),
         "verified_line": verified_line(planned),
+        "search_line": search_line(planned),
+        "interrupted": planned.found is not None and planned.found.interrupted,
+        "notes": list(planned.notes),
         "baseline": None
         if baseline is None
         else {
@@ -84,7 +88,7 @@ def _head(planned: Planned, story: Story) -> dict[str, Any]:
 
 def _machine(planned: Planned) -> dict[str, Any]:
     machine, placed = planned.machine, planned.placed
-    peaks, live = dict(placed.peaks), dict(placed.most_live)
+    peaks, highest = dict(placed.most_live), dict(placed.highest)
     kinds = {engine.name: engine.kind for engine in machine.engines}
     return {
         "clock_hz": machine.clock_hz,
@@ -103,8 +107,8 @@ def _machine(planned: Planned) -> dict[str, Any]:
                 "name": memory.name,
                 "capacity": memory.capacity,
                 "usable": memory.usable,
-                "peak": peaks.get(memory.name, 0),
-                "live": live.get(memory.name, 0),
+                "peak": peaks[memory.name],
+                "highest": highest[memory.name],
                 "main": memory.name == machine.main_memory.name,
             }
             for memory in machine.memories
@@ -137,4 +141,5 @@ def _story(story: Story, own_bound: int) -> dict[str, Any]:
             }
             for r in story.reasons
         ],
+        "tried": story.tried,
     }

@@ -21,11 +21,12 @@
   else card("Energy", "not counted", "the machine has no figures for it");
   const adapted = head.legalised.length ? `<details class="adapted"><summary>Adapted to the machine's limits: ${head.legalised.length} step${head.legalised.length > 1 ? "s" : ""}</summary>
     <ul>${head.legalised.map(([node, limit, outcome, what]) => `<li><b>${esc(node)}</b> (${esc(limit)}, ${esc(outcome)}): ${esc(what)}</li>`).join("")}</ul></details>` : "";
-  const warned = head.warnings.map((text) => `<p class="warn">${esc(text)}</p>`).join("");
+  const searched = head.search_line ? `<p id="searched"${head.interrupted ? ` class="warn"` : ""}>Search: ${esc(head.search_line)}</p>` : "";
+  const warned = [...head.notes, ...head.warnings].map((text) => `<p class="warn">${esc(text)}</p>`).join("");
   element("head").innerHTML = `<h1>${esc(head.model)} on ${esc(head.machine)}${esc(head.mark)}
     <small>${esc(head.title)}; ${esc(head.dtype)}; ${counted(groups.length, "group")}, ${counted(tasks.start.length, "task")},
     ${counted(buffers.size.length, "buffer")}</small></h1>
-    <p class="verified${head.failed ? " failed" : head.verified ? "" : " not"}">${head.failed ? "✗ " : head.verified ? "✓ " : ""}${esc(head.verified_line)}</p>${warned}${adapted}
+    <p class="verified${head.failed ? " failed" : head.verified ? "" : " not"}">${head.failed ? "✗ " : head.verified ? "✓ " : ""}${esc(head.verified_line)}</p>${searched}${warned}${adapted}
     <div class="cards">${cards.join("")}</div>`;
 
   const panels = [];

@@ -9,8 +9,8 @@
   which.value = String(Math.max(0, local));
   const range = { low: 0, high: 1 };
   const current = () => machine.memories[Number(which.value)];
-  // A capacity far above the peak is not drawn to scale, or nothing could be seen.
-  const full = () => (current().usable <= 3 * current().peak ? Math.max(current().capacity, current().peak) * 1.03 : Math.max(1, current().peak) * 1.1);
+  // A capacity far above all addresses is not drawn to scale, or nothing could be seen.
+  const full = () => (current().usable <= 3 * current().highest ? Math.max(current().capacity, current().highest) * 1.03 : Math.max(1, current().highest) * 1.1);
   const widest = () => Math.max(full(), current().usable * 1.03);
   const all = () => { Object.assign(range, { low: 0, high: full() }); };
   const zoom = (factor, y = (topEdge + base) / 2) => {
@@ -117,8 +117,7 @@
   const facts = () => {
     const memory = current();
     element("memory-facts").textContent = `${counted(inside[Number(which.value)].length, "buffer")}; peak ${bytes(memory.peak)}`
-      + (memory.usable <= 3 * memory.peak ? ` (${percent(memory.peak / memory.usable)} of ${bytes(memory.usable)} usable)`
-        : `; usable ${bytes(memory.usable)}, far above`) + `; live at once ${bytes(memory.live)}`;
+      + ` (${percent(memory.peak / memory.usable)} of ${bytes(memory.usable)} usable); highest address ${bytes(memory.highest)}`;
   };
   which.onchange = () => { all(); facts(); request(); };
   element("memory-in").onclick = () => zoom(0.5);

@@ -52,6 +52,7 @@ class Story:
     rivals: tuple[Rival, ...] = ()
     bounds: tuple[Bound, ...] = ()
     reasons: tuple[Reason, ...] = ()
+    tried: str = ""  # what was not tried for the reasons
     notes: tuple[GroupNote, ...] = ()
     ablation: tuple[Rival, ...] = ()
     baseline: str = "layer by layer"

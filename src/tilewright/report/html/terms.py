@@ -1,5 +1,7 @@
 """Words of the field as the pages explain them, where they stand and in a list at the end."""
 
+from tilewright.search.explanation.explain import RULE_OF_THUMB
+
 TERMS: dict[str, str] = {
     # headline and bounds
     "layer by layer": (
@@ -82,6 +84,10 @@ TERMS: dict[str, str] = {
     "scratchpad": "A core's own memory, where tiles live while they are computed.",
     "main memory": "Where the network's inputs, outputs and weights live (DRAM).",
     "MACs": "Multiply-accumulates.",
+    "rule of thumb": (
+        f"Beside the simulated run, which decides: {RULE_OF_THUMB}. Extra compute is what the "
+        "groups compute more when they run as one."
+    ),
     "boundary": "A tensor between two groups, and the reason why they are two.",
     # why groups end
     "memory": "Joined, the groups do not fit in a memory.",

@@ -30,6 +30,10 @@ from tilewright.tiling.grid import core_grid
 from tilewright.tiling.group import exports
 
 MOST_BOUNDARIES = 40
+RULE_OF_THUMB = (
+    "join where extra compute = fused - unfused < saved DMA = 2 x tensor / bandwidth; it knows no "
+    "overlap of copies and work"
+)
 _AXES = {4: "NCHW", 3: "NSC", 2: "SC"}
 
 
@@ -107,14 +111,16 @@ def explain(
     without: frozenset[str] = frozenset(),
     apart: Mapping[tuple[str, str], str] | None = None,
     limit: int | None = MOST_BOUNDARIES,
+    remedies: bool = True,
     tell: Tell = silent,
 ) -> Explanation:
-    """Try to take every boundary away, the largest tensors first and at most `limit` of them.
+    """Try to take every boundary away, the largest tensors first and at most `limit` of them; made
+    to fit by spills or less overlap, if `remedies`, where they do not.
 
     `apart` are pairs of nodes that a pattern of the user keeps apart, with its name.
     """
     facts = group_facts(graph, machine, plan, placed)
-    trials = Trials(graph, machine, plan, without)
+    trials = Trials(graph, machine, plan, without, remedies=remedies)
     explainer = _Explainer(trials, apart or {})
     edges = sorted(edges_of(graph, plan), key=lambda e: (-explainer.bytes(e.tensor), e.tensor))
     tried = [edge for edge in edges if explainer.can_be_tried(edge)]
@@ -246,7 +252,7 @@ class _Explainer:
         otherwise = joins != (trial.cycles < self.trials.base.schedule.makespan)
         return (
             f"; extra compute = {fused:,.0f} - {unfused:,.0f} = {fused - unfused:,.0f} cycles, "
-            f"{saved}: the rule {'joins' if joins else 'keeps apart'}"
+            f"{saved}: the rule of thumb {'joins' if joins else 'keeps apart'}"
             f"{', the simulated run says otherwise' if otherwise else ''}"
         )
 

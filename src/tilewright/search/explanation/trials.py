@@ -32,6 +32,7 @@ from tilewright.search.improvement.boundaries import CUTS, Joins
 from tilewright.tiling.group import TiledOp, exports, typed_group
 
 VAST = 1 << 40  # bytes
+NOT_SPILLED = "not tried with spills or less overlap"
 
 
 class Kind(StrEnum):
@@ -59,7 +60,7 @@ class How(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Shortage:
     """A memory that is too small: bytes needed at once, and there. `remedy` is what made the trial
-    fit all the same, if anything did."""
+    fit all the same, if anything did, or that nothing was tried."""
 
     memory: str
     needed: int
@@ -89,11 +90,19 @@ class Forced:
 
 
 class Trials:
-    """Forced trials of one plan."""
+    """Forced trials of one plan. Without `remedies`, one that does not fit is not made to fit by
+    spills or less overlap, which takes as long as dozens of others."""
 
     def __init__(
-        self, graph: Graph, machine: Machine, plan: Plan, without: frozenset[str] = frozenset()
+        self,
+        graph: Graph,
+        machine: Machine,
+        plan: Plan,
+        without: frozenset[str] = frozenset(),
+        *,
+        remedies: bool = True,
     ) -> None:
+        self.remedies = remedies
         self.graph, self.machine, self.plan, self.without = graph, machine, plan, without
         self.network = Network(graph, machine, plan.dtype)
         self.lowering = Lowering(graph, machine, plan.dtype, without)
@@ -156,6 +165,9 @@ class Trials:
     def _run(self, how: How, plan: Plan, joined: tuple[int, Sequence[int]] | None = None) -> Forced:
         self.simulated += 1
         try:
+            short = None if self.remedies else self._short(plan, NOT_SPILLED)
+            if short is not None:
+                return Forced(how, obstacle=(Kind.MEMORY, ""), shortage=short)
             placed = lowered(self.graph, self.machine, plan, lowering=self.lowering)
         except DoesNotFitError as error:
             short = _shortage(error)
@@ -208,12 +220,16 @@ class Trials:
 
     def _made_to_fit(self, plan: Plan, placed: Placed) -> Shortage | None:
         """What was short, where the trial fits only with spills or with passes left out."""
-        short = self.lowering.timed(plan)
-        if not isinstance(short, Short):
-            return None
         spilled = sum(spill.moved for spill in placed.spills)
         before = sum(spill.moved for spill in self.base.spills)
         remedy = f"{spilled - before:,} bytes spilled" if spilled > before else "less overlap"
+        return self._short(plan, remedy)
+
+    def _short(self, plan: Plan, remedy: str) -> Shortage | None:
+        """What is short where the plan does not fit as it is."""
+        short = self.lowering.timed(plan)
+        if not isinstance(short, Short):
+            return None
         needed = short.misfit.capacity + short.misfit.short_by
         memory = self.machine.memories[short.memory].name
         return Shortage(memory, needed, short.misfit.capacity, remedy)

@@ -1,0 +1,78 @@
+"""What a search says of itself: what its plan was compared with, how much it looked at, and
+whether it was interrupted. The same words in the text, the JSON and the page."""
+
+from typing import Any
+
+from tilewright.planning.result import Planned
+from tilewright.report.objective import LAYERS, objective_json
+from tilewright.search.grouping.patterns import pattern_row
+from tilewright.units import format_bytes, noun
+
+
+def search_json(planned: Planned) -> dict[str, Any] | None:
+    """The same for a program; None without a search."""
+    found = planned.found
+    if found is None:
+        return None
+    layers = next((r for r in found.rivals if r.name == LAYERS), None)
+    latency = max(1, planned.account.latency_cycles)
+    return {
+        "objective": objective_json(planned),
+        "rivals": [
+            {"name": r.name, "latency_cycles": r.cycles, "dram_bytes": r.dram_bytes}
+            for r in found.rivals
+        ],
+        "speed_up": None if layers is None else round(layers.cycles / latency, 6),
+        "fusion_helps": None if found.interrupted and not _helps(planned) else _helps(planned),
+        "exact": found.exact,
+        "groups_looked_at": found.groups_looked_at,
+        "plans_simulated": found.simulated,
+        "interrupted": found.interrupted,
+        "not_looked_at": found.not_looked_at,
+        "patterns": [pattern_row(pattern) for pattern in planned.patterns],
+    }
+
+
+def _helps(planned: Planned) -> bool:
+    """Whether anything runs together or stays in the scratchpads in the plan that was found."""
+    found = planned.found
+    layers = next((r for r in found.rivals if r.name == LAYERS), None) if found else None
+    return layers is None or planned.plan != layers.plan
+
+
+def searched_lines(planned: Planned) -> list[str]:
+    """What the plan was compared with, and how thorough the search was."""
+    found = planned.found
+    if found is None:
+        return []
+    account = planned.account
+    moved = max(1, account.dram_read_bytes + account.dram_write_bytes)
+    lines: list[str] = []
+    for label, rival in zip(("against", ""), found.rivals, strict=False):
+        lines.append(
+            f"{label:<13}{rival.name}: {rival.cycles:,} {noun(rival.cycles, 'cycle')}, "
+            f"{format_bytes(rival.dram_bytes)}; "
+            f"the plan is {rival.cycles / max(1, account.latency_cycles):.2f}x as fast "
+            f"and moves {moved / max(1, rival.dram_bytes):.2f}x the bytes"
+        )
+    if not _helps(planned) and not found.interrupted:
+        text = "fusion does not help here: no grouping that was simulated beats layer by layer"
+        lines.append(f"{'':<13}{text}")
+    lines.append(f"search       {search_line(planned)}")
+    return lines
+
+
+def search_line(planned: Planned) -> str:
+    """How thorough a search was, and whether it was interrupted; nothing where there was none."""
+    found = planned.found
+    if found is None:
+        return ""
+    how = "exact on the additive model" if found.exact else "approximate: too many groups for all"
+    if found.interrupted and not found.exact:
+        how = "incomplete"
+    stop = "; interrupted, this is the best plan so far" if found.interrupted else ""
+    stop += f" (not looked at: {found.not_looked_at})" if found.not_looked_at else ""
+    return (
+        f"{how}; {found.groups_looked_at} {noun(found.groups_looked_at, 'group')} looked at, "
+        f"{found.simulated} {noun(found.simulated, 'plan')} simulated{stop}"
+    )
