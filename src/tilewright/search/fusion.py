@@ -144,7 +144,7 @@ class Fusion:
         done = 0
         for step in effort.steps:
             if step not in self.reached:
-                self.improving = (done, EVALUATIONS[effort])
+                self.improving = (done, max(EVALUATIONS[effort], EVALUATIONS[step]))
                 self._improve(int(max(0, EVALUATIONS[step] - done) * self.portion))
                 self._share()
                 self.worst = self.best().score(self.objective)
