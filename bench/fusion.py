@@ -1,7 +1,8 @@
 """The fusion search against layer by layer, greedy merging and the bound; the tables of
 docs/results.md.
 
-    python bench/fusion.py [--json FILE] [--set main|small|monotone|low|growth|all] [--verify]
+    python bench/fusion.py [--json FILE] [--verify]
+        [--set main|small|monotone|low|batch|clusters|growth|all]
 
 CPU seconds are of the search alone, with compiled code already loaded. `--verify` also executes
 every plan on the virtual machine and compares it with onnxruntime.
@@ -19,6 +20,7 @@ from typing import Any
 from tilewright import api
 from tilewright.machine.load import load_machine
 from tilewright.machine.machine import Machine
+from tilewright.model import Model
 from tilewright.plan.plan import Place, Plan, plan_text
 from tilewright.planning import plan_model, prepared
 from tilewright.program.lower import lowered
@@ -44,6 +46,10 @@ SMALL = (
 )
 SIZES = (192, 256, 320, 384, 512, 640, 768, 1024, 1536, 1936)  # KiB per cluster
 BANDWIDTHS = (8, 12, 16, 20, 27, 36, 48, 64, 96, 136)  # GB/s
+BATCH = ("mobilenet_v2", "resnet18", "fsrcnn@64x64")
+BATCH_MACHINES = ("npu-2.7", "three-core-bus", "mcu")
+CLUSTERS = (1, 2, 4, 6)
+CLUSTER_NETWORKS = (*SHORT, "fsrcnn@270x480", "vit_b16")
 UNET = Path(__file__).resolve().parents[2] / "shared" / "data" / "models" / "sd15_unet.onnx"
 GROWTH = ("resnet18", "resnet50", "unet", "sd15_down_block", *([str(UNET)] * UNET.exists()))
 
@@ -128,8 +134,46 @@ def rows_of(kind: str, verify: bool) -> Iterator[dict[str, Any]]:
             for rate in BANDWIDTHS:
                 machine = base.with_bandwidth("ddr", rate * 1e9)
                 yield {**searched(model, machine), "gb_per_s": rate}
+    elif kind == "batch":
+        yield from _batches()
+    elif kind == "clusters":
+        yield from _clusters()
     else:
         yield from _growth(base)
+
+
+def _batches() -> Iterator[dict[str, Any]]:
+    """Cycles of four images against four times those of one, low effort."""
+    for machine in map(load_machine, BATCH_MACHINES):
+        for model in BATCH:
+            network = api.load(model)
+            (name,) = network.graph.inputs
+            one, *rest = network.graph.types[name].shape
+            several = api.load(model, {name: (4 * one, *rest)})
+            both = [plan_of(loaded, machine) for loaded in (network, several)]
+            ratio = round(both[1]["cycles"] / both[0]["cycles"], 3)
+            yield {"model": model, "machine": machine.name, "ratio": ratio, "batch": both}
+
+
+def _clusters() -> Iterator[dict[str, Any]]:
+    """npu-4.0 with fewer clusters and with all, low effort: more are never slower."""
+    for model in CLUSTER_NETWORKS:
+        for count in CLUSTERS:
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "machine.yaml"
+                path.write_text(
+                    f"extends: npu-4.0\ntitle: clusters\ncores:\n  cluster: {{count: {count}}}\n"
+                )
+                machine = load_machine(str(path))
+            yield {"model": model, "clusters": count, **plan_of(api.load(model), machine)}
+
+
+def plan_of(network: Model, machine: Machine) -> dict[str, Any]:
+    """What `tilewright plan --effort low --no-verify` finds, batches cut into images included."""
+    begin = time.process_time()
+    account = plan_model(network, machine, effort=Effort.LOW, verify=False).account
+    seconds = round(time.process_time() - begin, 1)
+    return {"cycles": account.latency_cycles, "cpu_seconds": seconds}
 
 
 def _growth(machine: Machine) -> Iterator[dict[str, Any]]:
@@ -160,7 +204,7 @@ def main() -> None:
     parser.add_argument("--set", default="main")
     parser.add_argument("--verify", action="store_true")
     options = parser.parse_args()
-    kinds = ("main", "small", "monotone", "low", "growth")
+    kinds = ("main", "small", "monotone", "low", "batch", "clusters", "growth")
     rows: list[dict[str, Any]] = []
     for kind in kinds if options.set == "all" else (options.set,):
         for row in rows_of(kind, options.verify):

@@ -133,8 +133,9 @@ def test_inputs_without_elements_are_no_bytes() -> None:
         helper.make_tensor("none", TensorProto.FLOAT, [1, 0, 16, 16], []),
     ]
     network = model(nodes, [value("x", [1, 4, 8, 8])], [value("y", [1, 4, 16, 16])], constants)
-    for layers in (True, False):
-        assert tilewright.plan(network, "mcu", effort="low", layer_by_layer=layers).verified
+    for machine in ("mcu", "three-core-bus"):
+        assert tilewright.plan(network, machine, layer_by_layer=True).verified
+        assert tilewright.plan(network, machine, effort="low").verified
 
 
 def test_shapes_that_follow_from_an_operator_of_onnxruntime_are_known() -> None:

@@ -121,12 +121,15 @@ def quantised(
 
 @pytest.mark.parametrize("form", [QuantFormat.QDQ, QuantFormat.QOperator], ids=["QDQ", "QOperator"])
 def test_signed_activations_as_onnxruntime_quantises_by_default(
-    form: QuantFormat, tmp_path: Path
+    form: QuantFormat, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Of operators on signed numbers, its exact sums know no kernel: it runs without them."""
+    """Of operators on signed numbers, its exact sums know no kernel: it runs without them, and
+    nothing of its own is printed."""
     path = quantised(detector, form, True, QuantType.QInt8, tmp_path)
+    capfd.readouterr()
     planned = plan_model(api.load(str(path)), load_machine("mcu"), layer_by_layer=True)
     assert planned.verified is not None
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize("per_channel", [False, True], ids=["tensor", "channel"])

@@ -23,7 +23,7 @@ from tilewright.program.materialise import program_of
 from tilewright.program.metrics import Metrics, metrics_of, metrics_of_placed
 from tilewright.program.place import DoesNotFitError, Placed
 from tilewright.program.text import program_text
-from tilewright.program.timed import Short, Timed
+from tilewright.program.timed import Refused, Short, Timed
 from tilewright.search.candidates.candidate import NoTileFitsError
 from tilewright.search.fusion import Fusion
 
@@ -104,13 +104,36 @@ def test_a_changed_plan_evaluates_the_same_from_the_cache_and_from_scratch(
 ) -> None:
     graph, machine, plan = data.draw(planned(), "plan")
     warm = Lowering(graph, machine, machine.dtype)
-    evaluated(warm, plan)
+    known = evaluated(warm, plan)
     for _ in range(data.draw(st.integers(2, MOST_MOVES), "moves")):
         plan = data.draw(moved(graph, machine, plan), "moved")
         known = evaluated(warm, plan)
         fresh = Lowering(graph, machine, machine.dtype)
         assert_same(known, evaluated(fresh, plan), (warm, fresh))
     assert_same(evaluated(warm, plan), known, (warm, warm))  # and once more, all of it known
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+def test_a_plan_is_refused_early_only_where_it_does_not_fit(data: st.DataObject) -> None:
+    """What a search hears, with proofs before groups are built, is what the whole way says."""
+    graph, machine, plan = data.draw(planned(), "plan")
+    asked = Lowering(graph, machine, machine.dtype)
+    for _ in range(data.draw(st.integers(1, MOST_MOVES), "moves")):
+        whole = evaluated(Lowering(graph, machine, machine.dtype), plan)
+        try:
+            heard: Timed | Refused | None = asked.timed(plan)
+        except TilewrightError:
+            heard = None
+        if not isinstance(whole, str) and isinstance(whole[1], Timed):
+            assert isinstance(heard, Timed)
+            assert heard.makespan == whole[1].makespan
+            np.testing.assert_array_equal(heard.address, whole[1].address)
+        else:
+            assert not isinstance(heard, Timed)
+            if isinstance(heard, Refused):
+                assert heard.groups <= set(range(len(plan.groups)))
+        plan = data.draw(moved(graph, machine, plan), "moved")
 
 
 def rounded(metrics: Metrics) -> Metrics:

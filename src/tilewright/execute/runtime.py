@@ -4,7 +4,7 @@
 import re
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,31 +49,28 @@ def session(
     """
     import onnxruntime as ort  # heavy: only where numbers are wanted
 
-    options = ort.SessionOptions()
-    options.enable_mem_reuse = reuse
-    options.enable_mem_pattern = False
-    options.enable_cpu_mem_arena = arena
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 4  # errors are raised; its log would repeat them
-    if not optimise:
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    if precise:
-        options.add_session_config_entry("session.x64quantprecision", "1")
     source = model if isinstance(model, bytes) else str(model)
 
-    def loaded() -> Any:
+    def loaded(precisely: bool) -> Any:
+        options = ort.SessionOptions()  # anew each time: an entry set twice is warned of
+        options.enable_mem_reuse = reuse
+        options.enable_mem_pattern = False
+        options.enable_cpu_mem_arena = arena
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 4  # errors are raised; its log would repeat them
+        if not optimise:
+            options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        if precisely:
+            options.add_session_config_entry("session.x64quantprecision", "1")
         with _errors("onnxruntime cannot load the model"):
             return ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
 
-    try:
-        return loaded()
-    except ModelError:
-        if not precise:
-            raise
+    if precise:
         # It makes weights unsigned: where activations are signed no kernel takes both.
-        options.add_session_config_entry("session.x64quantprecision", "0")
-        return loaded()
+        with suppress(ModelError):
+            return loaded(True)
+    return loaded(False)
 
 
 @contextmanager

@@ -1,14 +1,17 @@
 """A group's rows as columns, relative to the group: what alike groups of all plans share."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.program.columns import COMPUTE, Columns, gathered
+from tilewright.program.columns import COMPUTE, Columns, Hardware, gathered
 from tilewright.program.kernels.link import link
+from tilewright.program.kernels.live import live_in_block
 from tilewright.program.kernels.wavefront import wavefront
-from tilewright.program.rows import GroupRows, Local, Outside, Row
+from tilewright.program.rows import GroupRows, Local, Outside, Row, Told
 from tilewright.program.tables import Tables
 
 Table = npt.NDArray[np.int64]
@@ -19,27 +22,57 @@ Numbers = npt.NDArray[np.float64]
 class Block:
     """`tasks` has a row for each column of a task (`Columns`, kind to tile), `accesses` for slot,
     offset, layout and write, `buffers` for memory, size and alignment; `lengths` are accesses per
-    task. `rows`, `locals` and `outside` say what these stand for."""
+    task. `told`, `locals` and `outside` say what these stand for. `live` are the bytes of every
+    memory but the main one that are live at once, whenever loads are issued."""
 
     tasks: Table
     energy: Numbers
     lengths: Table
     accesses: Table
     buffers: Table
-    rows: tuple[Row, ...]
+    told: tuple[Told, ...]
     locals: tuple[Local, ...]
     outside: tuple[Outside, ...]
+    live: tuple[int, ...]
 
 
-def block_of(made: GroupRows, tables: Tables, *, pipelined: bool) -> Block:
-    """The block of a group; where `pipelined`, its engines work on neighbouring tiles."""
+class Standing(NamedTuple):
+    """A buffer that others use too, in a core's memory (0 bytes: not there); `stays`: who has it
+    written there reads it later."""
+
+    memory: int = 0
+    size: int = 0
+    stays: bool = False
+
+
+def block_of(
+    made: GroupRows, tables: Tables, standing: Sequence[Standing], *, pipelined: bool
+) -> Block:
+    """The block of a group; where `pipelined`, its engines work on neighbouring tiles. `standing`
+    are its outside buffers."""
     block = _block(made, tables)
-    if not pipelined or not _alternates(made.rows):
-        return block
-    columns = _alone(block)
-    order = wavefront(columns, link(columns, tables.views), tables.hardware)
-    made.rows[:] = [made.rows[number] for number in order.tolist()]
-    return _block(made, tables)
+    if pipelined and _alternates(made.rows):
+        columns = _alone(block)
+        order = wavefront(columns, link(columns, tables.views), tables.hardware)
+        made.rows[:] = [made.rows[number] for number in order.tolist()]
+        block = _block(made, tables)
+    return replace(block, live=_live(block, tables.hardware, standing))
+
+
+def _live(block: Block, hardware: Hardware, standing: Sequence[Standing]) -> tuple[int, ...]:
+    memory, size, stays = np.array(standing, np.int64).reshape(-1, 3).T
+    live = live_in_block(
+        block.tasks,
+        block.lengths,
+        block.accesses,
+        np.concatenate((block.buffers[0], memory)),
+        np.concatenate((block.buffers[1], size)),
+        stays != 0,
+        block.buffers.shape[1],
+        hardware.main,
+        hardware.home.size,
+    )
+    return tuple(live.tolist())
 
 
 def _alternates(rows: list[Row]) -> bool:
@@ -75,9 +108,10 @@ def _block(made: GroupRows, tables: Tables) -> Block:
         np.array([len(row.reads) + len(row.writes) for row in made.rows], np.int64),
         np.array(accesses, np.int64).reshape(-1, 4).T.copy(),
         np.array(buffers, np.int64).reshape(-1, 3).T.copy(),
-        tuple(made.rows),
+        tuple([(row.ops, int(row.title), row.work, row.value) for row in made.rows]),
         tuple(kept),
         tuple(made.outside),
+        (),
     )
 
 

@@ -26,12 +26,7 @@ if TYPE_CHECKING:
     from tilewright.program.context import Work
 
 
-def group_rows(transfers: Transfers, cut: GroupCut, around: Surroundings) -> GroupRows:
-    """The rows of a group in its surroundings."""
-    return _Builder(transfers, cut, around).build()
-
-
-class _Operator:
+class Operator:
     """An operator of the group: its tiles, and its operands and results by number; `given` are
     results that the outside reads."""
 
@@ -53,8 +48,9 @@ class _Operator:
         self.prices: dict[tuple[Index, int], tuple[int, Price]] = {}
 
 
-class _Builder:
-    """Builds the tiles of one group, and remembers what each holds for those that follow."""
+class Builder:
+    """Builds the rows of a group in its surroundings, tile after tile; what each tile holds is
+    remembered for those that follow."""
 
     def __init__(self, transfers: Transfers, cut: GroupCut, around: Surroundings) -> None:
         self.transfers, self.cut, self.around = transfers, cut, around
@@ -66,7 +62,7 @@ class _Builder:
         dims = len(tiles.counts)
         spots = {name: ValueSpots(value, dims) for name, value in tiles.values.items()}
         self.values = {number[name]: value for name, value in spots.items()}
-        self.ops = [_Operator(k, tiles, op, number, spots) for k, op in enumerate(tiles.ops)]
+        self.ops = [Operator(k, tiles, op, number, spots) for k, op in enumerate(tiles.ops)]
         self.packs = {
             value: pack for name, value in number.items() if (pack := context.packs.get(name))
         }
@@ -137,7 +133,7 @@ class _Builder:
                 return home, found
         return None
 
-    def work(self, op: _Operator, index: Index, core: int) -> tuple["Work", int, Price]:
+    def work(self, op: Operator, index: Index, core: int) -> tuple["Work", int, Price]:
         """The work of a tile, its number on a core and what it costs there, found out once for all
         tiles that look the same."""
         kind = op.tiles.kind(index)
@@ -149,7 +145,7 @@ class _Builder:
             priced = op.prices[kind, core] = self.context.tables.works.best(core, work.load)
         return work, *priced
 
-    def pack(self, op: _Operator, pack: Pack, core: int) -> "_Packed":
+    def pack(self, op: Operator, pack: Pack, core: int) -> "_Packed":
         """How weights and bias of an operator lie together, in the main memory and on a core."""
         known = self.packed.get((op.number, core))
         if known is None:
@@ -193,7 +189,7 @@ class _Tile:
         "values",
     )
 
-    def __init__(self, parent: _Builder, turn: int, index: Index, core: int) -> None:
+    def __init__(self, parent: Builder, turn: int, index: Index, core: int) -> None:
         self.parent, self.transfers, self.values = parent, parent.transfers, parent.values
         self.turn, self.index, self.core = turn, index, core
         self.rows, self.buffers = parent.made.rows, parent.made.buffers
@@ -210,7 +206,7 @@ class _Tile:
                 if spot is not None and 0 not in spot.shape:
                     self._give(op, value, spot)
 
-    def _operator(self, op: _Operator) -> None:
+    def _operator(self, op: Operator) -> None:
         index, pick = self.index, op.tiles.outputs
         work, number, price = self.parent.work(op, index, self.core)
         reads = [self._operand(op, operand) for operand in work.operands]
@@ -219,7 +215,7 @@ class _Tile:
             Row(COMPUTE, price, op.ops, self.turn, reads, writes, Title.OPERATOR, number)
         )
 
-    def _operand(self, op: _Operator, operand: int) -> Access:
+    def _operand(self, op: Operator, operand: int) -> Access:
         """An operand from where it is: held by the tile, resident, or loaded."""
         value = op.inputs[operand]
         spot = op.tiles.inputs[operand](self.index)
@@ -228,7 +224,7 @@ class _Tile:
             held = self._brought(op, value, spot)
         return held.part(spot)
 
-    def _brought(self, op: _Operator, value: int, spot: Spot) -> Held:
+    def _brought(self, op: Operator, value: int, spot: Spot) -> Held:
         """A value that the tile does not have yet."""
         parent, held = self.parent, None
         spots = self.values.get(value)
@@ -243,7 +239,7 @@ class _Tile:
             self._copy(Title.LOAD, op, value, parent.main(value), held, spot)
         return held
 
-    def _packed(self, op: _Operator, value: int) -> Held | None:
+    def _packed(self, op: Operator, value: int) -> Held | None:
         """Load weights and bias of the tile's channels by one copy, where they lie together; None
         where the tile needs anything but whole rows of them."""
         parent, pack = self.parent, self.parent.packs[value]
@@ -276,7 +272,7 @@ class _Tile:
         return Held(self._buffer(value, size, storage.memory), 0, spot, storage)
 
     def _copy(
-        self, title: Title, op: _Operator, value: int, source: Held, target: Held, spot: Spot
+        self, title: Title, op: Operator, value: int, source: Held, target: Held, spot: Spot
     ) -> None:
         """Copy a region from one place to another."""
         ends = (source.storage.memory, target.storage.memory)
@@ -285,7 +281,7 @@ class _Tile:
     def _transfer(
         self,
         title: Title,
-        op: _Operator,
+        op: Operator,
         value: int,
         read: Access,
         written: Access,
@@ -301,7 +297,7 @@ class _Tile:
             )
             read = there
 
-    def _result(self, op: _Operator, value: int, spot: Spot) -> Access:
+    def _result(self, op: Operator, value: int, spot: Spot) -> Access:
         """Where a result goes: into its region if nothing else needs more of it, else by itself."""
         spots, region = self.values[value], self.parent.regions.get((value, self.core))
         have = spots.have(self.index)
@@ -312,7 +308,7 @@ class _Tile:
             return access
         return self._keep(op, value, have, spot).part(spot)
 
-    def _keep(self, op: _Operator, value: int, have: Spot, computed: Spot | None) -> Held:
+    def _keep(self, op: Operator, value: int, have: Spot, computed: Spot | None) -> Held:
         """Room for all the tile reads of a value, with what the tile before has of it."""
         before = self.parent.before(self.index, self.core, value)
         here = computed is None and before is not None and before[0] == self.core
@@ -329,7 +325,7 @@ class _Tile:
         self._copy(Title.KEEP, op, value, before[1], held, kept)
         return held
 
-    def _give(self, op: _Operator, value: int, spot: Spot) -> None:
+    def _give(self, op: Operator, value: int, spot: Spot) -> None:
         """Hand a result to who needs it outside the tile: other groups' regions, the main
         memory."""
         parent, cut = self.parent, self.parent.cut

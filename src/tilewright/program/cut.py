@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product, zip_longest
+from typing import NamedTuple
 
 from tilewright.geometry.box import Box
 from tilewright.geometry.interval import Interval
@@ -128,3 +129,26 @@ def _turns(
         for turn, index in zip(turns, taken, strict=True)
         if index is not None
     ]
+
+
+class Outer(NamedTuple):
+    """A value that a group takes from outside, or gives to it."""
+
+    value: int
+    name: str
+    written: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A group of plans: its nodes, what they look like, and (on cores) how it is cut; `cut` is the
+    one shared by all groups that look and are cut alike, `alike` its number. `outer` are the values
+    whose place the plan decides; `number` counts entries."""
+
+    number: int
+    plan: GroupPlan
+    members: tuple[int, ...]
+    signature: Signature
+    alike: int
+    cut: GroupCut | None
+    outer: tuple[Outer, ...]

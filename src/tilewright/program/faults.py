@@ -9,3 +9,7 @@ class LoweringError(TilewrightError):
 
     groups: frozenset[int] = frozenset()
     resident: str = ""
+
+
+class NoRoomError(LoweringError):
+    """A group surely needs more bytes than there are where it runs."""

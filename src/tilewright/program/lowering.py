@@ -1,8 +1,7 @@
 """From plans to columns: every group's block, found again where an alike group had one, and linked
 to the buffers of the plan."""
 
-from collections.abc import Hashable
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,47 +9,37 @@ import numpy as np
 from tilewright.graph.graph import Graph
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import GroupPlan, Place, Plan, group_label
-from tilewright.program.block import Block, block_of
-from tilewright.program.build import group_rows
+from tilewright.program.block import Block, Standing, block_of
+from tilewright.program.build import Builder
 from tilewright.program.context import Context, Lying
-from tilewright.program.cut import GroupCut, cut_of, lots_of
-from tilewright.program.faults import LoweringError
+from tilewright.program.cut import Entry, GroupCut, Outer, cut_of, lots_of
+from tilewright.program.faults import LoweringError, NoRoomError
 from tilewright.program.held import Transfers
+from tilewright.program.least import exceeds, least_bytes
 from tilewright.program.linking import Kept, Linked, Site, joined
 from tilewright.program.main_memory import Main, main_of
 from tilewright.program.main_rows import main_rows
+from tilewright.program.passes.duplicates import DuplicateCopies
 from tilewright.program.pipeline import LOCAL, PIPELINING, PREFETCH, QUEUES
 from tilewright.program.regions import Regions, regions_of
-from tilewright.program.rows import Surroundings
+from tilewright.program.residents import Residents
+from tilewright.program.rows import Outside, Surroundings
 from tilewright.program.shared import Shared
-from tilewright.program.signature import Signature
-from tilewright.program.timed import Short, Switches, Timed, timed
+from tilewright.program.timed import Refused, Short, Switches, Timed, timed
 from tilewright.tiling.cutting import cut_ops
 from tilewright.tiling.grid import Halo
 from tilewright.tiling.group import typed_group
 
 
-class Outer(NamedTuple):
-    """A value that a group takes from outside, or gives to it."""
+class Arranged(NamedTuple):
+    """A plan whose groups are known: how its tensors lie and are kept, and of every group that has
+    tasks its number, what it keeps, and the key of its site."""
 
-    value: int
-    name: str
-    written: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A group of plans: its nodes, what they look like, and (on cores) how it is cut; `cut` is the
-    one shared by all groups that look and are cut alike, `alike` its number. `outer` are the values
-    whose place the plan decides; `number` counts entries."""
-
-    number: int
-    plan: GroupPlan
-    members: tuple[int, ...]
-    signature: Signature
-    alike: int
-    cut: GroupCut | None
-    outer: tuple[Outer, ...]
+    plan: Plan
+    entries: list[Entry]
+    main: Main
+    residents: Residents
+    keys: list[tuple[int, tuple[tuple[int, Kept], ...], Hashable]]
 
 
 class Lowering:
@@ -83,6 +72,8 @@ class Lowering:
         self._regions: dict[Hashable, tuple[int, Regions]] = {}
         self._region_numbers: dict[Hashable, int] = {}
         self._kept: dict[Hashable, Kept] = {}
+        self._region_bytes: dict[Hashable, tuple[tuple[int, int, int], ...]] = {}
+        self._leasts: dict[Hashable, list[int]] = {}
         self._mains: dict[Hashable, Main] = {}
 
     def leaving_out(self, names: frozenset[str]) -> "Lowering":
@@ -90,38 +81,86 @@ class Lowering:
         without = self.without | names
         return Lowering(self.graph, self.machine, self.context.dtype, without, self.context)
 
-    def timed(self, plan: Plan) -> Timed | Short:
-        """Addresses and times of a plan, or what is short."""
-        return self.timed_of(self.linked(plan))
+    def timed(self, plan: Plan) -> Timed | Refused:
+        """Addresses and times of a plan, or the groups that there is no room for: what surely does
+        not fit is not lowered any further."""
+        arranged = self._arranged(plan)
+        sites = self._sites_with_room(arranged)
+        if isinstance(sites, Refused):
+            return sites
+        columns = joined(self.shared, plan, arranged.main, sites).columns
+        return timed(columns, self.context.tables, self.switches, explained=False)
 
     def timed_of(self, linked: Linked) -> Timed | Short:
-        """The same of a plan whose blocks are linked."""
-        return timed(linked.columns, self.context.tables, self.switches)
+        """The same of a plan whose blocks are linked, with the reason why it does not fit."""
+        found = timed(linked.columns, self.context.tables, self.switches)
+        assert isinstance(found, Timed | Short)
+        return found
 
     def linked(self, plan: Plan) -> Linked:
-        """The columns of a plan, in program order."""
+        """The columns of a plan, in program order, whether there is room or not."""
+        arranged = self._arranged(plan)
+        sites = [
+            (number, self._sites.get(key) or self._new_site(arranged, number, kept, key))
+            for number, kept, key in arranged.keys
+        ]
+        return joined(self.shared, plan, arranged.main, sites)
+
+    def _arranged(self, plan: Plan) -> Arranged:
         entries = [self._entry(number, group) for number, group in enumerate(plan.groups)]
         off = tuple([group for group in plan.groups if group.place is not Place.CORES])
         main = self._mains.get((off, plan.shared))
         if main is None:
             main = main_of(self.shared, off, plan.shared, len(self._mains))
             self._mains[off, plan.shared] = main
-        residents = _Residents(self, plan, entries, main).kept if plan.resident else {}
-        sites: list[tuple[int, Site]] = []
+        residents = Residents(self, plan, entries, main)
+        known, keys = residents.kept, list[tuple[int, tuple[tuple[int, Kept], ...], Hashable]]()
         for number, entry in enumerate(entries):
-            if entry.plan.place is Place.VIEW:
-                continue
-            kept = tuple([(o.value, residents[o.name]) for o in entry.outer if o.name in residents])
-            key = (entry.number, main.number, kept)
-            site = self._sites.get(key)
+            if entry.plan.place is not Place.VIEW:
+                kept = tuple([(o.value, known[o.name]) for o in entry.outer if o.name in known])
+                keys.append((number, kept, (entry.number, main.number, kept)))
+        return Arranged(plan, entries, main, residents, keys)
+
+    def _sites_with_room(self, arranged: Arranged) -> list[tuple[int, Site]] | Refused:
+        """The groups of a plan where it puts them, or those that need more bytes than resident
+        tensors leave. What is known is looked at first: the others need not be built then."""
+        room, over = arranged.residents.left(self.context.usable)
+        found = [self._sites.get(key) for _, _, key in arranged.keys]
+        known = [place for place, site in enumerate(found) if site is not None]
+        if known:
+            numbers = [arranged.keys[place][0] for place in known]
+            live = np.array([site.block.live for site in found if site is not None], np.int64)
+            over[numbers] |= (live > room[numbers]).any(axis=1)
+        if over.any():
+            return Refused(frozenset(np.flatnonzero(over).tolist()))
+        sites: list[tuple[int, Site]] = []
+        for (number, kept, key), site in zip(arranged.keys, found, strict=True):
             if site is None:
+                left: list[int] = room[number].tolist()
                 try:
-                    site = self._sites[key] = self._site(entry, main, dict(kept))
-                except LoweringError as error:
-                    error.groups = frozenset({number})
-                    raise
+                    site = self._new_site(arranged, number, kept, key, left)
+                except NoRoomError as error:
+                    return Refused(error.groups)
+                if exceeds(site.block.live, left):
+                    return Refused(frozenset({number}))
             sites.append((number, site))
-        return joined(self.shared, plan, main, sites)
+        return sites
+
+    def _new_site(
+        self,
+        arranged: Arranged,
+        number: int,
+        kept: tuple[tuple[int, Kept], ...],
+        key: Hashable,
+        room: Sequence[int] | None = None,
+    ) -> Site:
+        try:
+            site = self._site(arranged.entries[number], arranged.main, dict(kept), room)
+        except LoweringError as error:
+            error.groups = frozenset({number})
+            raise
+        self._sites[key] = site
+        return site
 
     def _entry(self, number: int, group: GroupPlan) -> Entry:
         known = self._same.get(id(group))  # entries keep their groups: an identity stays what it is
@@ -185,13 +224,15 @@ class Lowering:
         """Where a value lies in the main memory of a plan."""
         return main.lying.get(name) or self.context.lying(name)
 
-    def _site(self, entry: Entry, main: Main, kept: dict[int, Kept]) -> Site:
+    def _site(
+        self, entry: Entry, main: Main, kept: dict[int, Kept], room: Sequence[int] | None
+    ) -> Site:
         """A group where a plan puts it: its block, bound to the plan's buffers."""
         names = entry.signature.names
         block = (
             self._main_block(entry, main)
             if entry.cut is None
-            else self._block(entry, entry.cut, main, kept)
+            else self._block(entry, entry.cut, main, kept, room)
         )
         buffers: list[int] = []
         offsets: list[int] = []
@@ -207,8 +248,16 @@ class Lowering:
                 offsets.append(0)
         return Site(block, names, np.array(buffers, np.int64), np.array(offsets, np.int64))
 
-    def _block(self, entry: Entry, cut: GroupCut, main: Main, kept: dict[int, Kept]) -> Block:
-        """The block of a group on cores, in the surroundings that the plan gives it."""
+    def _block(
+        self,
+        entry: Entry,
+        cut: GroupCut,
+        main: Main,
+        kept: dict[int, Kept],
+        room: Sequence[int] | None,
+    ) -> Block:
+        """The block of a group on cores, in the surroundings that the plan gives it. Raise where
+        that surely needs more bytes of the memories than there is room for."""
         layouts: dict[int, tuple[int, int]] = {}
         reloads: set[tuple[int, int]] = set()
         for value, name, written in entry.outer:
@@ -226,12 +275,32 @@ class Lowering:
         if known is None:
             regions = {value: resident.regions for value, resident in kept.items()}
             around = Surroundings(layouts, regions, frozenset(reloads))
-            made = group_rows(self.transfers, cut, around)
+            builder = Builder(self.transfers, cut, around)
+            if room is not None:
+                least = self._leasts.get(key)
+                if least is None:
+                    shares = DuplicateCopies.name not in self.without
+                    least = self._leasts[key] = least_bytes(builder, shares=shares)
+                if exceeds(least, room):
+                    raise NoRoomError("more is live at once than there is room for")
+            made = builder.build()
             for step in self.passes:
                 step.run(self.context, cut.tiles.ops, made)
-            known = block_of(made, self.context.tables, pipelined=self.switches.overlapping)
+            standing = [
+                self._standing(outside, entry.signature.names, kept) for outside in made.outside
+            ]
+            overlapping = self.switches.overlapping
+            known = block_of(made, self.context.tables, standing, pipelined=overlapping)
             self._blocks[key] = known
         return known
+
+    def _standing(self, outside: Outside, names: Sequence[str], kept: dict[int, Kept]) -> Standing:
+        """The bytes that a buffer which others use too takes of a core's memory."""
+        if outside.core < 0:
+            return Standing()
+        name, region = names[outside.value], kept[outside.value].regions[outside.core]
+        memory, size = self.shared.region_bytes(name, outside.core, region.box.shape)
+        return Standing(memory, size, region.read is not None)
 
     def _reloading(self, entry: Entry, name: str, resident: Kept) -> list[int]:
         """Which operators of a group load a resident tensor again."""
@@ -251,7 +320,9 @@ class Lowering:
         if known is None:
             by_name = dict(zip(names, lies, strict=True))
             made = main_rows(self.context, entry.members, names, by_name.__getitem__)
-            known = self._blocks[key] = block_of(made, self.context.tables, pipelined=False)
+            standing = [Standing() for _ in made.outside]
+            known = block_of(made, self.context.tables, standing, pipelined=False)
+            self._blocks[key] = known
         return known
 
     def regions(
@@ -270,6 +341,17 @@ class Lowering:
             known = self._regions[key] = (number, found)
         return known
 
+    def region_bytes(self, name: str, kept: Kept) -> tuple[tuple[int, int, int], ...]:
+        """Of every core's region of a resident tensor: the core, its memory, and the bytes."""
+        key = (name, kept.number)
+        known = self._region_bytes.get(key)
+        if known is None:
+            known = self._region_bytes[key] = tuple(
+                (core, *self.shared.region_bytes(name, core, region.box.shape))
+                for core, region in kept.regions.items()
+            )
+        return known
+
     def kept(self, regions: tuple[int, Regions], stored: bool, again: frozenset[str]) -> Kept:
         """The one way to keep a tensor so."""
         key = (regions[0], stored, again)
@@ -277,50 +359,3 @@ class Lowering:
         if known is None:
             known = self._kept[key] = Kept(regions[0], stored, again, regions[1])
         return known
-
-
-class _Residents:
-    """The resident tensors of one plan: `kept` says how each is kept."""
-
-    def __init__(self, lowering: Lowering, plan: Plan, entries: list[Entry], main: Main) -> None:
-        self.graph, self.entries = lowering.graph, entries
-        self.reloaded = {name: frozenset(nodes) for name, nodes in plan.reloaded}
-        makers: dict[str, tuple[int, int]] = {}
-        readers: dict[str, list[tuple[int, int]]] = {name: [] for name in plan.resident}
-        for entry in entries:
-            for value, name, written in entry.outer:
-                if name not in readers:
-                    continue
-                if written:
-                    makers[name] = (entry.alike, value)
-                elif self._reads_here(entry, name):
-                    readers[name].append((entry.alike, value))
-        self._check(makers, plan)
-        outputs = lowering.graph.outputs
-        self.kept: dict[str, Kept] = {}
-        for name, found in readers.items():
-            regions = lowering.regions(makers[name], tuple(found))
-            again = self.reloaded.get(name, frozenset())
-            stored = name in main.read or name in outputs or name in self.reloaded
-            self.kept[name] = lowering.kept(regions, stored, again)
-
-    def _reads_here(self, entry: Entry, name: str) -> bool:
-        """Whether some operator of a group reads a resident tensor where it is."""
-        again = self.reloaded.get(name)
-        if again is None:
-            return True
-        nodes = (self.graph.nodes[index] for index in entry.members)
-        return any(name in node.inputs and node.name not in again for node in nodes)
-
-    def _check(self, makers: dict[str, tuple[int, int]], plan: Plan) -> None:
-        """Raise where a plan keeps or reloads what cannot be."""
-        for name in plan.resident:
-            if name not in makers:
-                raise LoweringError(f"'{name}' cannot be resident: no group gives it to others")
-        for name, nodes in self.reloaded.items():
-            if name not in makers:
-                raise LoweringError(f"'{name}' is reloaded, but is not resident")
-            readers = {self.graph.nodes[i].name for i in self.graph.consumers.get(name, ())}
-            strange = sorted(nodes - readers)
-            if strange:
-                raise LoweringError(f"'{strange[0]}' cannot reload '{name}': it does not read it")

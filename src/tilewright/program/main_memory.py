@@ -45,7 +45,8 @@ def main_of(
     lying = _joined(context, views)
     _viewed(context, views, lying)
 
-    outer = (*graph.inputs, *graph.constants, *graph.outputs)
+    held = (name for name, constant in graph.constants.items() if constant.type.size)
+    outer = (*graph.inputs, *held, *graph.outputs)
     given = (shared.between(lying.get(name) or context.lying(name)) for name in outer)
     read = frozenset(name for _, node in members for name in node.reads)
     used = off_cores(graph, off) if elsewhere else frozenset[str]()
@@ -82,8 +83,13 @@ def _viewed(context: Context, views: Sequence[Node], lying: dict[str, Lying]) ->
             raise LoweringError(needs_own_group(node))
         op = op_of(graph, node)
         for position, name in enumerate(node.outputs):
-            if not name or name in lying or (op is not None and _joins(node.kind)):
+            if not name or (op is not None and _joins(node.kind)):
                 continue
+            if name in lying:
+                raise LoweringError(
+                    f"'{node.name}' ({node.kind}) cannot be a view: '{name}' lies inside what a "
+                    "concat makes of it"
+                )
             source = lying.get(node.inputs[0]) or context.lying(node.inputs[0])
             view = None if op is None else view_of(op, context.view(source), position)
             if view is None or name in graph.outputs:

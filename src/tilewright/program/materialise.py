@@ -15,7 +15,7 @@ from tilewright.program.kernels.order import Issued
 from tilewright.program.linking import Linked
 from tilewright.program.lowering import Lowering
 from tilewright.program.program import Buffer, Compute, Program, Task, Transfer, View, Whole
-from tilewright.program.rows import Row, Title
+from tilewright.program.rows import Price, Row, Title, Told
 from tilewright.program.shared import Owner
 from tilewright.schedule.problem import Ids
 from tilewright.tiling.cutting import cut_ops
@@ -151,9 +151,9 @@ class _Maker:
     def program(self, needs: Needs, order: Ids | None, issued: Issued | None) -> Program:
         """All tasks in order."""
         rows = [
-            (place, row)
+            (place, told)
             for place, (_, block, _) in enumerate(self.linked.groups)
-            for row in block.rows
+            for told in block.told
         ]
         numbers: Sequence[int] = range(len(rows)) if order is None else order.tolist()
         starts, waits = needs.start.tolist(), needs.needs.tolist()
@@ -204,9 +204,26 @@ class _Maker:
             (writes if columns.write[access] else reads).append(view)
         return tuple(reads), tuple(writes)
 
-    def _task(self, number: int, place: int, row: Row, after: tuple[int, ...], choice: int) -> Task:
+    def _row(self, number: int, told: Told) -> Row:
+        """A task as it was before it became columns."""
+        columns, (ops, title, work, value) = self.columns, told
+        price = Price(
+            int(columns.engine[number]),
+            int(columns.cycles[number]),
+            float(columns.energy[number]),
+            int(columns.moved[number]),
+            int(columns.copy[number]),
+            int(columns.choice[number]),
+        )
+        kind, turn = int(columns.kind[number]), int(columns.tile[number])
+        ends = int(columns.source[number]), int(columns.target[number])
+        return Row(kind, price, ops, turn, [], [], Title(title), work, *ends, value)
+
+    def _task(
+        self, number: int, place: int, told: Told, after: tuple[int, ...], choice: int
+    ) -> Task:
         group, (plan_number, _, names) = self.groups[place], self.linked.groups[place]
-        reads, writes = self._views(number)
+        row, (reads, writes) = self._row(number, told), self._views(number)
         node = group.nodes[row.ops[-1]].name
         price = row.price
         engine, cycles, moved = self.tables.engines[price.engine], price.cycles, price.moved

@@ -55,6 +55,10 @@ class Row:
     value: int = -1
 
 
+Told = tuple[Ints, int, int, int]
+"""What the columns of a task do not say: its operators, title, work and value. No more than plain
+tuples of numbers are kept, which the garbage collector need not look at."""
+
 Local = tuple[int, int, int, int]
 """A buffer of the group: of which memory, how many bytes, for which value, made at which turn."""
 

@@ -33,8 +33,11 @@ class Shared:
 
     def region(self, name: str, core: int, shape: Ints) -> int:
         """A core's region of a resident tensor."""
-        memory = self.context.memory_of(core, name)
-        return self._number(Owner(name, core), memory, self.context.local(name, shape)[0])
+        return self._number(Owner(name, core), *self.region_bytes(name, core, shape))
+
+    def region_bytes(self, name: str, core: int, shape: Ints) -> tuple[int, int]:
+        """The memory that a core's region of a resident tensor is in, and its bytes there."""
+        return self.context.memory_of(core, name), self.context.local(name, shape)[0]
 
     def _number(self, owner: Owner, memory: int, size: int) -> int:
         known = self._numbers.get((owner, memory, size))

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tilewright.memory import Buffer as Rectangle
-from tilewright.memory import Misfit, Problem, Reason, allocate
+from tilewright.memory import Misfit, Problem, Reason, allocate, lower_bound
 from tilewright.program.columns import Columns, Hardware, Needs
 from tilewright.program.kernels.dispatch import Rates, by_urgency
 from tilewright.program.kernels.link import link
+from tilewright.program.kernels.live import least_live
 from tilewright.program.kernels.order import (
     Issued,
     issued_on,
@@ -28,7 +29,7 @@ from tilewright.program.kernels.reuse import (
     users_of,
     with_waits,
 )
-from tilewright.program.kernels.space import Space, find_space, least_live
+from tilewright.program.kernels.space import Space, find_space
 from tilewright.program.tables import Tables
 from tilewright.schedule.kernel import run
 from tilewright.schedule.problem import Flags, Ids, Quantities
@@ -74,27 +75,38 @@ class Timed:
 
 
 @dataclass(frozen=True, slots=True)
-class Short:
-    """A program that does not fit: in which memory and why, in which order, and during which
-    groups."""
+class Refused:
+    """A program that does not fit, and during which groups."""
+
+    groups: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Short(Refused):
+    """The same with the reason: in which memory, why, and in which order."""
 
     memory: int
     misfit: Misfit
-    groups: frozenset[int]
     order: Ids
     needs: Needs
 
 
-def timed(columns: Columns, tables: Tables, switches: Switches) -> Timed | Short:
+def timed(
+    columns: Columns, tables: Tables, switches: Switches, *, explained: bool = True
+) -> Timed | Refused:
     """Link, issue loads ahead, find addresses, deal out copies, simulate. Groups without room hold
     less at once, step by step; at last none holds more than the order says. Where no order of the
-    loads leaves enough room, none is looked for."""
+    loads leaves enough room, none is looked for, unless that shall be `explained`: then it is
+    `Short`."""
     needs = link(columns, tables.views)
     loads = find_loads(columns, tables.copies, needs, tables.hardware)
     if not switches.prefetch:
         loads = loads._replace(wanted=own_places(columns.tasks, loads))
-    groups = int(columns.group.max(initial=0)) + 1
-    crowded = _crowded(columns, tables.hardware, loads)
+    live, over = least_live(columns, tables.hardware, loads)
+    crowded = [m for m in _scratchpads(tables.hardware) if live[m] > tables.hardware.usable[m]]
+    if crowded and not explained:
+        return Refused(frozenset(np.flatnonzero(over).tolist()))
+    groups = over.size
     hold = switches.hold if switches.prefetch and not crowded else 0
     ahead = np.full(groups, hold, np.int32)
     space = _space(columns, tables, loads, ahead, switches)
@@ -138,12 +150,6 @@ def _space(columns: Columns, tables: Tables, loads: Loads, ahead: Ids, switches:
     return find_space(columns, tables.hardware, loads, held)
 
 
-def _crowded(columns: Columns, hardware: Hardware, loads: Loads) -> list[int]:
-    """Memories in which more is live at once than they have, whenever loads are issued."""
-    live = least_live(columns, hardware, loads)
-    return [memory for memory in _scratchpads(hardware) if live[memory] > hardware.usable[memory]]
-
-
 def _scratchpads(hardware: Hardware) -> list[int]:
     """Every memory but the main one."""
     return [memory for memory in range(hardware.home.size) if memory != hardware.main]
@@ -160,22 +166,26 @@ def _near(columns: Columns, loads: Loads, space: Space, groups: int, reach: int)
 def _allocated(
     columns: Columns, tables: Tables, users: Users, address: Quantities, memories: list[int]
 ) -> tuple[int, Misfit] | None:
-    """Fill in addresses of some memories by the exact solver, or say which of them is too small."""
+    """Fill in addresses of some memories by the exact solver, or say which of them is too small:
+    one that has too few bytes whatever the addresses, if there is any."""
     used = np.flatnonzero(np.diff(users.start))
+    problems: list[tuple[int, list[int], Problem]] = []
     for memory in memories:
-        usable = int(tables.hardware.usable[memory])
-        inside = used[columns.memory[used] == memory].tolist()
-        rectangles = [
-            Rectangle(
-                str(buffer),
-                int(users.users[users.start[buffer]]),
-                int(users.users[users.start[buffer + 1] - 1]) + 1,
-                int(columns.size[buffer]),
-                int(columns.alignment[buffer]),
-            )
-            for buffer in inside
-        ]
-        found = allocate(Problem(tuple(rectangles), usable), node_limit=NODES, minimise_peak=False)
+        inside: list[int] = used[columns.memory[used] == memory].tolist()
+        rows = zip(
+            inside,
+            users.users[users.start[inside]].tolist(),
+            users.users[users.start[np.array(inside, np.int64) + 1] - 1].tolist(),
+            columns.size[inside].tolist(),
+            columns.alignment[inside].tolist(),
+            strict=True,
+        )
+        rectangles = [Rectangle(str(b), born, last + 1, *rest) for b, born, last, *rest in rows]
+        problem = Problem(tuple(rectangles), int(tables.hardware.usable[memory]))
+        problems.append((memory, inside, problem))
+    problems.sort(key=lambda p: lower_bound(p[2]) <= (p[2].capacity or 0))  # hopeless ones first
+    for memory, inside, problem in problems:
+        found = allocate(problem, node_limit=NODES, minimise_peak=False)
         if isinstance(found, Misfit):
             buffers = tuple(inside[number] for number in found.buffers)
             return memory, replace(found, buffers=buffers)
@@ -192,7 +202,7 @@ def _short(
 ) -> Short:
     memory, misfit = found
     window: list[int] = columns.group[order[misfit.start : misfit.stop]].tolist()
-    return Short(memory, misfit, groups | frozenset(window), order, needs)
+    return Short(groups | frozenset(window), memory, misfit, order, needs)
 
 
 def _simulated(

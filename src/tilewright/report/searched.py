@@ -4,6 +4,7 @@ whether it was interrupted. The same words in the text, the JSON and the page.""
 from typing import Any
 
 from tilewright.planning.result import Planned
+from tilewright.program.metrics import Objective
 from tilewright.report.objective import LAYERS, objective_json
 from tilewright.search.grouping.patterns import pattern_row
 from tilewright.units import format_bytes, noun
@@ -70,9 +71,10 @@ def search_line(planned: Planned) -> str:
     how = "exact on the additive model" if found.exact else "approximate: too many groups for all"
     if found.interrupted and not found.exact:
         how = "incomplete"
+    several = "" if found.objective is Objective.LATENCY else " for all objectives in turn"
     stop = "; interrupted, this is the best plan so far" if found.interrupted else ""
     stop += f" (not looked at: {found.not_looked_at})" if found.not_looked_at else ""
     return (
         f"{how}; {found.groups_looked_at} {noun(found.groups_looked_at, 'group')} looked at, "
-        f"{found.simulated} {noun(found.simulated, 'plan')} simulated{stop}"
+        f"{found.simulated} {noun(found.simulated, 'plan')} simulated{several}{stop}"
     )

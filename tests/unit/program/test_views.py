@@ -1,7 +1,13 @@
 """Views: the bytes that they move."""
 
+import numpy as np
 import pytest
 
+from tilewright.frontend.builder import Builder
+from tilewright.machine.load import load_machine
+from tilewright.plan.plan import GroupPlan, Place, Plan
+from tilewright.program.faults import LoweringError
+from tilewright.program.lower import lowered
 from tilewright.program.program import View
 
 
@@ -25,3 +31,26 @@ def test_elements_of_less_than_a_byte_move_side_by_side(shape, strides, dtype, i
         count *= extent
     assert view.runs() == runs
     assert view.bytes == runs[0] * count
+
+
+@pytest.mark.parametrize("inner", ["Resize", "Slice"])
+def test_a_view_that_a_concat_lays_elsewhere_is_refused(inner: str) -> None:
+    """What is computed for a concat lies inside its result: no other view can be that too."""
+    b = Builder("net")
+    x = b.input("x", (1, 8, 4, 4))
+    if inner == "Resize":
+        scales = b.constant("scales", np.asarray([1, 1, 2, 2], np.float32))
+        moved = b.op("Resize", x, "", scales, mode="nearest")
+    else:
+        bounds = [b.constant(n, np.asarray([v], np.int64)) for n, v in (("from", 0), ("to", 4))]
+        moved = b.op("Slice", b.op("Relu", x), *bounds)
+    beside = b.op("Sigmoid", moved)
+    graph = b.finish(b.op("Relu", b.op("Concat", beside, moved, axis=1)))
+    machine = load_machine("mcu")
+    views = {inner, "Concat"}
+    groups = [
+        GroupPlan((node.name,), (), None, Place.VIEW if node.kind in views else Place.CORES)
+        for node in graph.nodes
+    ]
+    with pytest.raises(LoweringError, match=r"cannot be a view: .* lies inside what a concat"):
+        lowered(graph, machine, Plan("net", "mcu", "int8", tuple(groups), ()))

@@ -101,25 +101,6 @@ def find_space(columns: Columns, hardware: Hardware, loads: Loads, held: Ids) ->
     return Space(address, issue, short)
 
 
-@njit()
-def least_live(columns: Columns, hardware: Hardware, loads: Loads) -> Quantities:
-    """For each memory the most bytes that are live at once if every load comes when it is used:
-    what no order of the loads can undercut."""
-    positions, memories = loads.rest.size + 1, hardware.home.size
-    change = np.zeros((memories, positions), np.int64)
-    for buffer in range(columns.memory.size):
-        if loads.first[buffer] >= 0:
-            change[columns.memory[buffer], loads.first[buffer]] += columns.size[buffer]
-            change[columns.memory[buffer], loads.last[buffer] + 1] -= columns.size[buffer]
-    most = np.zeros(memories, np.int64)
-    for memory in range(memories):
-        live = np.int64(0)
-        for place in range(positions):
-            live += change[memory, place]
-            most[memory] = max(most[memory], live)
-    return most
-
-
 @njit(inner=True)
 def _computed(
     columns: Columns,

@@ -227,7 +227,7 @@ class Trials:
 
     def _short(self, plan: Plan, remedy: str) -> Shortage | None:
         """What is short where the plan does not fit as it is."""
-        short = self.lowering.timed(plan)
+        short = self.lowering.timed_of(self.lowering.linked(plan))
         if not isinstance(short, Short):
             return None
         needed = short.misfit.capacity + short.misfit.short_by

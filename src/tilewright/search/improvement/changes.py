@@ -398,17 +398,22 @@ class Changes:
         yield replace(plan, resident=resident, reloaded=reloaded)
 
     def _reloaded(self, shape: Shape, site: Site) -> Iterator[Plan]:
-        """Tensors read again from the main memory by the last group, or by all but the first."""
-        for last in (slice(-1, None), slice(1, None)):
+        """Tensors read again from the main memory by the last group, by all but the first, or by
+        one in between."""
+        readers = [
+            sorted({shape.home[node] for node in self.graph.consumers.get(name, ())})
+            for name in site.names
+        ]
+        most = max(map(len, readers), default=0)
+        single = (slice(place, place + 1) for place in range(1, most - 1))
+        for chosen in (slice(-1, None), slice(1, None), *single):
             rows = dict(shape.plan.reloaded)
-            for name in site.names:
+            for name, groups in zip(site.names, readers, strict=True):
+                later = set(groups[chosen]) if len(groups) > 1 else set[int]()
                 nodes = self.graph.consumers.get(name, ())
-                groups = sorted({shape.home[node] for node in nodes})
-                if len(groups) > 1:
-                    later = set(groups[last])
-                    again = [node for node in nodes if shape.home[node] in later]
-                    rows[name] = self.network.names(again)
-            plan = replace(shape.plan, reloaded=tuple(rows.items()))
+                rows[name] = self.network.names(n for n in nodes if shape.home[n] in later)
+            reloaded = tuple(row for row in rows.items() if row[1])
+            plan = replace(shape.plan, reloaded=reloaded)
             if plan != shape.plan:
                 yield plan
 

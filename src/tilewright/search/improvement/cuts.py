@@ -265,6 +265,8 @@ def _otherwise(own: GroupPlan) -> Iterator[GroupPlan]:
             yield replace(own, core_split=number, replicated=False)
     if own.core_split is not None:
         yield replace(own, core_split=None)
+    if not own.replicated:
+        yield replace(own, core_split=None, replicated=True)
     yield replace(own, splits=(), core_split=None, replicated=True)
     for number, split in enumerate(own.splits):
         other = Halo.RECOMPUTE if split.halo is Halo.CACHE else Halo.CACHE

@@ -1,0 +1,168 @@
+"""Bytes that a group needs at least on every core, told from one tile of each: what surely does not
+fit need not be built."""
+
+from collections.abc import Iterator, Sequence
+
+from tilewright.program.build import Builder, Operator
+from tilewright.program.constants import channels_of
+from tilewright.program.cut import Index
+
+Bytes = dict[tuple[str, int], tuple[int, int]]
+"""What is live at once: the memory and the bytes of every buffer, by what it is."""
+
+
+def exceeds(needed: Sequence[int], room: Sequence[int]) -> bool:
+    """Whether any memory has not room for so much."""
+    return any(a > b for a, b in zip(needed, room, strict=True))
+
+
+def least_bytes(builder: Builder, *, shares: bool) -> list[int]:
+    """For every memory: the most bytes that one operator of a tile in the middle of a core's tiles
+    has at once, and what is there meanwhile for the tiles before and behind. `shares`: a tile uses
+    what the tile before it has loaded."""
+    found = [0] * len(builder.context.usable)
+    turns: dict[int, list[Index]] = {}
+    for index, core in builder.cut.turns:
+        turns.setdefault(core, []).append(index)
+    for core, indices in turns.items():
+        if len(indices) > 2:  # fewer are built as soon
+            for live in _Middle(builder, core, indices, shares).live():
+                totals = [0] * len(found)
+                for memory, size in live.values():
+                    totals[memory] += size
+                found = [max(pair) for pair in zip(found, totals, strict=True)]
+    return found
+
+
+class _Middle:
+    """The tile in the middle of a core's tiles. Operators of neighbouring tiles may overlap: of a
+    tile `n` turns later, those are earlier that have `n` changes of the engine less before them."""
+
+    def __init__(self, builder: Builder, core: int, indices: Sequence[Index], shares: bool) -> None:
+        self.builder, self.core, self.indices, self.shares = builder, core, indices, shares
+        self.turn = len(indices) // 2
+        self.index = indices[self.turn]
+        self.ops = [op for op in builder.ops if op.tiles.computes(self.index)]
+        self.works = {op.number: builder.work(op, self.index, core) for op in self.ops}
+        made = {value for op in self.ops for value in op.outputs}
+        self.inside = {  # results that may never be in memory: what reads them joins their maker
+            op.inputs[0]: op
+            for op in self.ops
+            if op.inputs and op.inputs[0] in made and op.tiled.spec.folded(op.tiled.op)
+        }
+        self.moves = {dim for dim in range(len(self.index)) if len({i[dim] for i in indices}) > 1}
+        once = any(value.once for value in builder.values.values())
+        self.apart = builder.cached is None and not once
+
+    def live(self) -> Iterator[Bytes]:
+        """What is live at once while each operator runs."""
+        stages, engine = dict[int, int](), -1
+        for op in self.ops:
+            price = self.works[op.number][2]
+            stages[op.number] = len(stages) and stages[self.ops[len(stages) - 1].number]
+            stages[op.number] += engine not in (-1, price.engine)
+            engine = price.engine
+        standing = list(self._standing())
+        for op in self.ops:
+            if op.inputs and self.inside.get(op.inputs[0]) is op:
+                continue  # no task of its own, perhaps
+            live = self._own(op)
+            for first, last, buffers in standing:
+                if first is not None and not self._behind(stages, first, op.number, self.turn):
+                    continue
+                left = len(self.indices) - 1 - self.turn
+                if last is None or self._behind(stages, op.number, last, left):
+                    live |= buffers
+            yield live
+
+    def _behind(self, stages: dict[int, int], first: int, second: int, turns: int) -> bool:
+        """Whether an operator surely starts before another of a tile so many turns later."""
+        if first <= second:
+            return True
+        return self.apart and stages[first] - stages[second] < turns
+
+    def _standing(self) -> Iterator[tuple[int | None, int | None, Bytes]]:
+        """What is there from an operator of the first tile, or from the start, until one of the
+        last, or to the end: regions of resident tensors, and what all tiles load alike."""
+        first, last = self.indices[0], self.indices[-1]
+        for op in self.ops:
+            number, begins = op.number, op.tiles.computes(first)
+            if op.tiles.computes(last) and op.tiled.spec.family != "layout":
+                for operand in self.works[number][0].operands:
+                    value, buffers = op.inputs[operand], Bytes()
+                    if value in self.builder.values:
+                        continue
+                    if self._add_region(op, value, buffers):
+                        yield None, number, buffers
+                    elif begins and self.shares and not self._driven(op, operand) & self.moves:
+                        self._add_loaded(op, operand, buffers)
+                        yield number, number, buffers
+            for value in op.given:
+                spot, buffers = self.builder.values[value].given(first), Bytes()
+                region = self.builder.around.regions.get(value, {}).get(self.core)
+                if spot is not None and 0 not in spot.shape and region and region.read:
+                    self._add_region(None, value, buffers)
+                    yield number, None, buffers
+
+    def _driven(self, op: Operator, operand: int) -> set[int]:
+        """The dimensions of the grid that a region which an operator reads depends on."""
+        reaches = self.builder.cut.tiles.reaches.get(op.tiled.node.name)
+        if reaches is None:
+            return self.moves  # of several results: who knows
+        axes = reaches[operand] or ()
+        return {dim for dim, row in axes if dim is not None and len(row) > 1}
+
+    def _own(self, op: Operator) -> Bytes:
+        """What an operator reads, and where its result goes."""
+        live = Bytes()
+        for operand in self.works[op.number][0].operands:
+            value = op.inputs[operand]
+            spots = self.builder.values.get(value)
+            if spots is None:
+                if not self._add_region(op, value, live):
+                    self._add_loaded(op, operand, live)
+            elif (value, self.core) not in self.builder.regions:  # where it may be
+                size, storage = self.builder.local(value, spots.have(self.index).shape, self.core)
+                live["value", value] = (storage.memory, size)
+        if len(op.outputs) == 1:
+            self._add_result(op, live)
+        return live
+
+    def _add_region(self, op: Operator | None, value: int, live: Bytes) -> bool:
+        """Add the core's region of a resident tensor, if it has one that the operator reads."""
+        held = self.builder.regions.get((value, self.core))
+        if held is None or (op and (value, op.number) in self.builder.around.reloads):
+            return False
+        size = self.builder.context.local(self.builder.names[value], held.spot.shape)[0]
+        live["region", value] = (held.storage.memory, size)
+        return True
+
+    def _add_loaded(self, op: Operator, operand: int, live: Bytes) -> None:
+        """Add what a tile loads: weights and bias together, where they lie so."""
+        builder, core, value = self.builder, self.core, op.inputs[operand]
+        pack = builder.packs.get(value)
+        if pack is not None:
+            first, _, memory, parts = builder.pack(op, pack, core)
+            spots = [op.tiles.inputs[number](self.index) for number, _, _ in parts]
+            channels = channels_of(pack, *[(spot.starts, spot.stops) for spot in spots])
+            if channels is not None:
+                live["loaded", first] = (memory, pack.bytes(channels[1]))
+                return
+        size, storage = builder.local(value, op.tiles.inputs[operand](self.index).shape, core)
+        live["loaded", value] = (storage.memory, size)
+
+    def _add_result(self, op: Operator, live: Bytes) -> None:
+        """Add the least of the results that an operator may have, joined with those that follow; a
+        region of a resident tensor may be one."""
+        value, sizes, memory = op.outputs[0], list[int](), 0
+        following: Operator | None = op
+        while following is not None and len(following.outputs) == 1:
+            value = following.outputs[0]
+            if (value, self.core) in self.builder.regions:
+                return
+            shape = self.builder.values[value].have(self.index).shape
+            size, storage = self.builder.local(value, shape, self.core)
+            sizes.append(size)
+            memory = storage.memory
+            following = self.inside.get(value)
+        live["result", op.outputs[0]] = (memory, min(sizes))
