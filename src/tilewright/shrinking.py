@@ -106,7 +106,10 @@ class ShrinkResult(Shown):
         )
 
     def _judged(self, measured: Measured) -> Iterator[str]:
+        steps = f"the system counts a process's memory in steps of up to {format_bytes(RESOLUTION)}"
         if self.budget is None:
+            if measured.original_peak_bytes - measured.peak_bytes < RESOLUTION:
+                yield f"whether it needs less than before cannot be told by measuring: {steps}"
             return
         budget = f"the budget of {format_bytes(round(measured.limit(self.budget)))}"
         if self.verdict is Verdict.MET:
@@ -119,8 +122,7 @@ class ShrinkResult(Shown):
         else:
             low, high = map(format_bytes, measured.range)
             yield (
-                f"whether {budget} is met cannot be told: runs took {low} to {high}, and the "
-                f"system counts a process's memory in steps of up to {format_bytes(RESOLUTION)}"
+                f"whether {budget} is met cannot be told: runs took {low} to {high}, and {steps}"
             )
 
     def as_table(self) -> Table:

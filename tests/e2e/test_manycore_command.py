@@ -9,6 +9,7 @@ from collections.abc import Callable
 from itertools import pairwise, product
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import pytest
 import yaml
@@ -209,6 +210,32 @@ def test_bad_files_are_one_line_with_file_line_and_key(
     key = told.split(":")[0].rpartition(".")[2].partition("[")[0]
     keys = [n for n, row in enumerate(text.splitlines(), 1) if f"{key}:" in row]
     assert int(line) in (*changed, *keys) or f"{path.name}:{line}" in told
+
+
+def test_an_interrupted_search_keeps_its_best_plan_and_says_so(
+    command: Command, copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tilewright.manycore.search import Search
+
+    counted = Search.evaluate
+    asked = ("plan", "four_convs@16x16", "--on", copied / "three_cores.yaml", "--mapping")
+    run = tmp_path / "run"
+
+    def stops(self: Search, *arguments: Any, **options: Any) -> float:
+        if len(self.known) >= after:
+            raise KeyboardInterrupt
+        return counted(self, *arguments, **options)
+
+    monkeypatch.setattr(Search, "evaluate", stops)
+    after = 1
+    found = command(*asked, copied / "fused.yaml", "--out", run, "--no-verify")
+    assert found.code == 0 and "interrupted: the best of those looked at" in found.out
+    told = json.loads((run / "summary.json").read_text())
+    assert told["interrupted"] and not told["exact"] and told["evaluated"] == after
+    assert "interrupted: the best of those" in (run / "report.html").read_text()
+    after = 0
+    nothing = command(*asked, copied / "fused.yaml", "--no-verify")
+    assert nothing.code == 130 and nothing.err.strip().endswith("tilewright: interrupted")
 
 
 def test_missing_files_and_options_that_do_not_go_together(command: Command, copied: Path) -> None:

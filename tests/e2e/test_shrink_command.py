@@ -250,3 +250,17 @@ def test_a_measurement_is_told_with_its_noise_and_a_verdict(
     assert f"{low:.0%} to {high:.0%} in 3 runs" in shown
     found = succeeds(*arguments, tmp_path / "again.onnx", "--json").json
     assert found["budget"] == verdict and found["measured_peaks"] == list(several)
+
+
+@pytest.mark.parametrize(("after", "told"), [(120_000, False), (280_000, True), (400_000, True)])
+def test_a_smallest_cut_that_measuring_cannot_tell_from_the_original_says_so(
+    succeeds: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int, told: bool
+) -> None:
+    from tilewright import shrinking
+    from tilewright.shrink.measure import Measured
+
+    measured = Measured(after, 300_000, 1.0, 1.0)
+    monkeypatch.setattr(shrinking, "measure_models", lambda *_: measured)
+    path = tmp_path / "small.onnx"
+    shown = succeeds("shrink", "fsrcnn@32x32", "--memory", "smallest", "--measure", "-o", path).out
+    assert ("whether it needs less than before cannot be told by measuring" in shown) == told

@@ -114,6 +114,7 @@ def _cards(plan: CorePlan) -> list[tuple[str, str, str]]:
     found, best = plan.found, plan.best
     space = f"{found.space:,}" if found.space < 10**7 else f"{float(found.space):.1e}"
     how = "every one was timed or bounded" if found.exact else "a seeded search"
+    how = "interrupted" if plan.interrupted else how
     final = "results written outside" if plan.evaluator.write_final else "results stay on the chip"
     moved = int((best.kind != 0).sum())
     return [

@@ -47,7 +47,8 @@ class Alternative:
 @dataclass(frozen=True, slots=True)
 class CorePlan:
     """A plan on many cores: decisions, times, program and proof. `lowered` is the program with its
-    final writes, whatever `evaluator` leaves out. `outcome` is what an execution gave."""
+    final writes, whatever `evaluator` leaves out. `outcome` is what an execution gave; where the
+    search was `interrupted`, it is the best plan so far."""
 
     model: str
     workload: Workload
@@ -62,6 +63,7 @@ class CorePlan:
     outcome: Comparison | None
     notes: tuple[str, ...]
     alternatives: tuple[Alternative, ...]
+    interrupted: bool = False
 
     @property
     def best(self) -> Timed:
@@ -164,6 +166,7 @@ def plan_cores(
         outcome,
         tuple(notes),
         tuple(Alternative(c.name, f.best.latency if f else None) for c, _, f in results),
+        any(f is not None and f.interrupted for _, _, f in results),
     )
 
 
@@ -183,7 +186,7 @@ class _Trials:
 
     def of(self, choices: Sequence[Choice]) -> list[tuple[Choice, Evaluator, Found | None]]:
         """The best allocation of every way to cut the layers (None where there is none), finer
-        ones only as long as that helps."""
+        ones only as long as that helps. One that is interrupted is the last."""
         results: list[tuple[Choice, Evaluator, Found | None]] = []
         worths: list[tuple[float, float]] = []  # of ways that are each finer than the one before
         for choice in choices:
@@ -208,6 +211,10 @@ class _Trials:
             possible = found is not None and found.best.latency < IMPOSSIBLE
             results.append((choice, evaluator, found if possible else None))
             worths.append(_worth(found, self.objective) if found and possible else (inf, inf))
+            if found is not None and found.interrupted:
+                if not any(each for _, _, each in results):
+                    raise KeyboardInterrupt
+                break
         return results
 
 

@@ -45,7 +45,8 @@ class Point:
 @dataclass(frozen=True, slots=True)
 class Found:
     """The best allocation, timed; whether it was proven best, against how many; the bound of all;
-    and the front of latency, energy and memory among those looked at."""
+    and the front of latency, energy and memory among those looked at; whether it was interrupted
+    before all were."""
 
     best: Timed
     bounds: Bounds
@@ -53,6 +54,7 @@ class Found:
     space: int
     evaluations: int
     front: tuple[Point, ...]
+    interrupted: bool = False
 
     @property
     def gap(self) -> float:
@@ -83,18 +85,25 @@ class Search:
         self.points: list[Point] = []
 
     def run(self, *, counted: int = COUNTED, climb: int = CLIMB) -> Found | None:
-        """The best allocation; None where none fits."""
+        """The best allocation; None where none fits. An interrupt ends it with the best so far, if
+        there is any."""
         space = prod(len(cores) for cores in self.allowed)
-        for start in self._starts():
-            self.evaluate(start)
-        exact = space <= counted and self._all()
-        if not exact:
-            left = self.work // self.evaluator.graph.reads.size - self.evaluator.evaluations
-            self._climb(min(climb, left))
+        exact = interrupted = False
+        try:
+            for start in self._starts():
+                self.evaluate(start)
+            exact = space <= counted and self._all()
+            if not exact:
+                left = self.work // self.evaluator.graph.reads.size - self.evaluator.evaluations
+                self._climb(min(climb, left))
+        except KeyboardInterrupt:
+            if self.best is None:
+                raise
+            interrupted = True
         if self.best is None:
             return None
-        evaluations = len(self.known)
-        return Found(self.best, self.bounds, exact, space, evaluations, self._front())
+        evaluations, front = len(self.known), self._front()
+        return Found(self.best, self.bounds, exact, space, evaluations, front, interrupted)
 
     def evaluate(
         self, core_of: Sequence[int], *, rules: Sequence[Rule] = (), worst: float | None = None

@@ -150,6 +150,7 @@ def summary(plan: CorePlan) -> dict[str, Any]:
         "bound_reason": found.bounds.reason,
         "gap": found.gap,
         "exact": found.exact,
+        "interrupted": plan.interrupted,
         "allocations": found.space,
         "evaluated": found.evaluations,
         "tiles": len(tiles.tiles),
@@ -201,6 +202,8 @@ def headline(plan: CorePlan) -> str:
     """The result in one line."""
     found, best = plan.found, plan.best
     how = "all allocations looked at or bounded" if found.exact else "seeded search"
+    if plan.interrupted:
+        how = "interrupted: the best of those looked at"
     return (
         f"{plan.model} on {plan.fabric.accelerator.name}: {best.latency:,} cycles, "
         f"{best.energy / 1e6:,.2f} uJ; best of {_count(found.space)} ({how}); bound "
