@@ -228,7 +228,6 @@ class Fusion:
             self.score,
             may_grow=lambda mask: self.space.candidate(mask) is not None,
             evaluations=GROUPS_PER_UNIT * units,
-            approximate=False,
             progress=share,
         )
         self.exact, self.looked_at = found.exact, self.looked_at + found.evaluations
