@@ -13,11 +13,11 @@ class Effort(StrEnum):
     HIGH = "high"
 
     @property
-    def smaller(self) -> "Effort | None":
-        """The next smaller one: what it finds, a search of this one begins with."""
-        efforts = list(Effort)
-        number = efforts.index(self)
-        return efforts[number - 1] if number else None
+    def steps(self) -> tuple["Effort", ...]:
+        """It and all that are smaller, the smallest first: each goes on where the one before it
+        ended, so none finds less than a smaller one."""
+        efforts = tuple(Effort)
+        return efforts[: efforts.index(self) + 1]
 
 
 def effort_of(effort: Effort | None, fast: bool) -> Effort:

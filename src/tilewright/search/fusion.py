@@ -33,13 +33,11 @@ from tilewright.search.progress import Tell, silent
 from tilewright.search.sharing import sharing_plans
 from tilewright.tiling.group import exports
 
-KEPT = 3  # groupings of the additive model that are simulated
-GROUPS_PER_UNIT = 150  # groups per unit that the additive model may look at
+GROUPS_PER_UNIT = 10  # that the additive model may look at; beyond that, merging greedily has to do
 SHARES = (USABLE_SHARE, 0.75, 0.6)  # of the scratchpads that sections are planned with
 REPAIRS = 6  # times that groups which do not fit are run one by one instead
 SMALL_GROUP = 16  # units; larger groups are rather planned again with a smaller share
 SLOWER = 1.5  # times that a change of a group may be estimated to take longer, to be simulated
-START_SHARE = 3  # one of so many evaluations goes to a new proposal, the others to the best plan
 RIVALS = ("layer by layer", "greedy merge")
 STAGES = ["greedy merging", "groups of the additive model", "improvements"]
 
@@ -74,24 +72,20 @@ class Fusion:
         self.exact = False  # until all groups were looked at
         self.simulated = self.looked_at = 0
         self.given, self.portion = tuple[Trial, ...](), 1.0  # plans found before, of a whole search
-        self.begun, self.worst = tuple[Trial, ...](), inf  # what a smaller effort found, its score
+        self.reached: list[Effort] = []  # efforts that were made
+        self.worst = inf  # score of what they found
         self.rivals: tuple[Trial, ...] = ()  # of the search for the fastest plan, if it ran
         self.done: list[str] = []
+        self.improver: Improver | None = None
         self.improving = (0, 0)  # plans simulated, of how many
         self.ended_in = ""  # what searches for all objectives had not looked at when they ended
 
     def run(self, effort: Effort = Effort.NORMAL, *, fast: bool = False) -> Found:
-        """Search, simulate, improve. An interrupt ends it with the best plan so far, if any. `fast`
-        is low effort by an older name."""
+        """Search, simulate, improve; a second time with a larger effort it goes on. An interrupt
+        ends it with the best plan so far, if any. `fast` is low effort by an older name."""
         effort = Effort.LOW if fast else effort
-        self.progress("layer by layer, as a start")
-        self.space.check()
-        self._layers()
-        self.candidates.tiler.quick = effort is Effort.LOW
         interrupted = False
         try:
-            if not self.given:
-                self._begin(effort)
             self._search(effort)
         except KeyboardInterrupt:
             if not self.trials:
@@ -108,24 +102,10 @@ class Fusion:
             self.objective,
         )
 
-    def _begin(self, effort: Effort) -> None:
-        """All that a search of smaller effort does: a larger one finds nothing worse."""
-        if effort.smaller is None:
-            return
-        search = self.like()
-        found = search.run(effort.smaller)
-        self.begun = tuple(trial for trial in search.trials if trial.name not in RIVALS)
-        self.trials += self.begun
-        self.worst = found.best.score(self.objective)
-        self.simulated += found.simulated
-        self.looked_at += found.groups_looked_at
-        if found.interrupted:
-            self.ended_in = f"{found.not_looked_at}; all that {effort.value} effort adds"
-            raise KeyboardInterrupt
-
     def improved(self, start: Trial, evaluations: int) -> Trial:
         """What moves make of a plan found elsewhere."""
         self.trials.append(start)
+        self.improving = (0, evaluations)
         self._improve(evaluations)
         return self.best()
 
@@ -136,7 +116,7 @@ class Fusion:
         left = [what for what in STAGES if what not in self.done]
         if left == STAGES[-1:] and self.improving[1]:
             done, all_of_them = self.improving
-            return f"{all_of_them - done:,} of {all_of_them:,} improvements"
+            return f"{all_of_them - done:,} of {all_of_them:,} {STAGES[-1]}"
         return ", ".join(left)
 
     def _layers(self) -> None:
@@ -150,11 +130,29 @@ class Fusion:
         self.attempt("patterns alone", self.space.singles)
 
     def _search(self, effort: Effort) -> None:
-        low = effort is Effort.LOW
+        """Propose once, then improve step by step."""
+        if not self.trials:
+            self.progress("layer by layer, as a start")
+            self.space.check()
+            self._layers()
         if self.objective is not Objective.LATENCY and not self.given:
             self._all_objectives(effort)
             return
-        self.trials += self.given
+        self.trials += [trial for trial in self.given if trial not in self.trials]
+        if not self.reached:
+            self._propose()
+        done = 0
+        for step in effort.steps:
+            if step not in self.reached:
+                self.improving = (done, max(EVALUATIONS[effort], EVALUATIONS[step]))
+                self._improve(int(max(0, EVALUATIONS[step] - done) * self.portion))
+                self._share()
+                self.worst = self.best().score(self.objective)
+                self.reached.append(step)
+            done = EVALUATIONS[step]
+
+    def _propose(self) -> None:
+        """What merging greedily makes, and the best groupings of the additive model."""
         known = len(self.trials)
         self.progress("merging greedily, as compilers do")
         for share in SHARES:
@@ -166,14 +164,9 @@ class Fusion:
         self.done.append(STAGES[0])
         for share in SHARES:
             self._take(share)
-            if self._groupings(low, known):
+            if self._groupings(known):
                 break
         self.done.append(STAGES[1])
-        done = 0 if self.given or effort.smaller is None else EVALUATIONS[effort.smaller]
-        evaluations = int(max(0, EVALUATIONS[effort] - done) * self.portion)
-        self._improve(evaluations, self._start(known))
-        self._share()
-        self.done.append(STAGES[2])
 
     def _apart(self, groups: tuple[int, ...]) -> None:
         """The same groups with every unit of a section cut by itself, where that fits."""
@@ -205,7 +198,7 @@ class Fusion:
 
     def _all_objectives(self, effort: Effort) -> None:
         """What searches for all objectives find, this one's included."""
-        pool = search_all(lambda objective: self.like(objective=objective), effort, self.begun)
+        pool = search_all(lambda objective: self.like(objective=objective), effort)
         self.trials, self.rivals = [*self.trials, *pool.trials], pool.found[0].rivals
         self.exact = pool.found[-1].exact
         self.looked_at += sum(found.groups_looked_at for found in pool.found)
@@ -220,9 +213,9 @@ class Fusion:
             self.candidates if share == SHARES[0] else self.candidates.within(share)
         )
 
-    def _groupings(self, low: bool, before: int) -> bool:
-        """Simulate the best groupings of the additive model that none of the trials behind those
-        before has; whether the first of them fits."""
+    def _groupings(self, before: int) -> bool:
+        """Simulate the best grouping of the additive model, unless one of the trials behind those
+        before has it; whether it fits."""
         units = len(self.space.blocks)
 
         def share(done: float) -> None:
@@ -231,20 +224,16 @@ class Fusion:
         found = best_groupings(
             self.space.predecessors,
             self.score,
-            keep=1 if low else KEPT,
             may_grow=lambda mask: self.space.candidate(mask) is not None,
-            evaluations=(GROUPS_PER_UNIT // 15 if low else GROUPS_PER_UNIT) * units,
-            approximate=not low,
+            evaluations=GROUPS_PER_UNIT * units,
+            approximate=False,
             progress=share,
         )
         self.exact, self.looked_at = found.exact, self.looked_at + found.evaluations
-        fits = False
-        for number, grouping in enumerate(found.groupings):
-            self.progress(f"simulating grouping {number + 1} of {len(found.groupings)}")
-            known = any(trial.groups == grouping.groups for trial in self.trials[before:])
-            fitting = known or self.attempt("fused", grouping.groups) is not None
-            fits = fits or (number == 0 and fitting)
-        return fits
+        self.progress("simulating the best grouping")
+        groups = found.groupings[0].groups
+        known = any(trial.groups == groups for trial in self.trials[before:])
+        return known or self.attempt("fused", groups) is not None
 
     def _share(self) -> None:
         """Values that still go through the main memory in one that the cores share, as many of them
@@ -256,46 +245,39 @@ class Fusion:
                 if self._tried(f"fused, through {memory.name}", plan, best.groups):
                     break
 
-    def _improve(self, evaluations: int, start: Trial | None = None) -> None:
-        """Make moves on plans, one after the other, as the simulator likes them: on a start of its
-        own for a while, if there is one, then on the best of all; boundaries are taken away
+    def _improve(self, evaluations: int) -> None:
+        """Make moves on the best plan as the simulator likes them; boundaries are taken away
         last."""
-        space = self.space
-        cuts = Cuts(self.network, self.candidates.tiler, self.lowering.context.signatures)
-        joins, objective = not (space.forced or space.apart), self.objective
-        slower = SLOWER if objective is Objective.LATENCY else inf
-        moves = Moves(cuts, space.may_stay, joins=joins, slower=slower)
+        improver = self.improver = self.improver or self._made_improver()
+        begin, (before, whole) = improver.evaluations, self.improving
 
         def evaluate(plan: Plan) -> Metrics | None:
-            self.improving = (improver.evaluations, evaluations)
-            self.progress("improving the best plan", improver.evaluations / evaluations)
+            done = before + improver.evaluations - begin
+            self.improving = (done, whole)
+            self.progress("improving the best plan", done / whole)
             return self.evaluate(plan)
 
-        sections = self.candidates.sections
-        seed = len(self.begun)  # other moves first than in what it began with
-        improver = Improver(moves, sections, self.lowering, evaluate, objective, seed)
-        if start is not None:
-            self._improved(improver, start, evaluations // START_SHARE)
-        self._improved(improver, self.best(), evaluations - improver.evaluations)
-        best, limit = self.best(), evaluations // JOIN_SHARE if moves.joins else 0
-        joins = Joins(self.network, self.candidates.tiler)
-        for pair in joins.better(best.plan, best.metrics, self.evaluate, objective, limit):
-            self.trials.append(Trial("fused, joined", pair[0], best.groups, pair[1]))
-
-    def _start(self, known: int) -> Trial | None:
-        """The best of the proposals behind the trials known before, where there were such: what is
-        not yet as good as a plan that was improved may become better."""
-        proposals = self.trials[known:]
-        if not self.begun or not proposals:
-            return None
-        return min(proposals, key=lambda trial: trial.score(self.objective))
-
-    def _improved(self, improver: Improver, start: Trial, evaluations: int) -> None:
-        """Better plans than the given one take its place."""
+        improver.evaluate = evaluate
+        start = self.best()
         others = [trial for trial in self.trials if trial is not start or trial.name in RIVALS]
         for better in improver.better(start.plan, start.metrics, evaluations):
             trial = Trial("fused, improved", better.plan, start.groups, better.metrics)
             self.trials = [*others, trial]
+        if not improver.moves.joins:
+            return
+        best, limit = self.best(), evaluations // JOIN_SHARE
+        joins = Joins(self.network, self.candidates.tiler)
+        for pair in joins.better(best.plan, best.metrics, self.evaluate, self.objective, limit):
+            self.trials.append(Trial("fused, joined", pair[0], best.groups, pair[1]))
+
+    def _made_improver(self) -> Improver:
+        """What makes moves, and learns which of them pay."""
+        space, objective = self.space, self.objective
+        cuts = Cuts(self.network, self.candidates.tiler, self.lowering.context.signatures)
+        slower = SLOWER if objective is Objective.LATENCY else inf
+        joins = not (space.forced or space.apart)
+        moves = Moves(cuts, space.may_stay, joins=joins, slower=slower)
+        return Improver(moves, self.candidates.sections, self.lowering, self.evaluate, objective)
 
     def score(self, mask: int) -> float | None:
         """The additive model's cost of a group."""

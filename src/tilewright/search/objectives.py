@@ -4,7 +4,7 @@ Whichever objective is asked for, the plans looked at are the same, so no plan t
 is better by the measure of another than what is found for that; and rivals are the same too.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -49,22 +49,25 @@ class Pool:
         return "; ".join([f"for {last.objective.value} {last.not_looked_at}", *rest])
 
 
-def search_all(
-    search_for: Callable[[Objective], Search], effort: Effort, given: Sequence[Trial] = ()
-) -> Pool:
-    """Search for the fastest plan, then for every other objective that means something here; all
-    begin with the plans given."""
-    pool, left = Pool(list(given)), list(Objective)
-    while left:
-        objective = left.pop(0)
-        search = search_for(objective)
-        search.given = tuple(pool.trials)
-        search.portion = PORTION if pool.found else 1.0
-        pool.found.append(search.run(effort))
-        pool.trials += [trial for trial in search.trials if trial not in search.given]
-        if not pool.trials[0].metrics.energy_pj:
-            left = [other for other in left if not other.counts_energy]
-        if pool.interrupted:
-            pool.unsearched = tuple(left)
-            break
+def search_all(search_for: Callable[[Objective], Search], effort: Effort) -> Pool:
+    """Search for the fastest plan, then for every other objective that means something here; a
+    larger effort goes on with all of them."""
+    pool, objectives = Pool(), list(Objective)
+    searches: dict[Objective, Search] = {}
+    for step in effort.steps:
+        pool.found, left = [], list(objectives)
+        while left:
+            objective = left.pop(0)
+            search = searches.get(objective) or search_for(objective)
+            searches[objective] = search
+            search.given = tuple(pool.trials)
+            search.portion = PORTION if pool.found else 1.0
+            pool.found.append(search.run(step))
+            pool.trials += [trial for trial in search.trials if trial not in pool.trials]
+            if not pool.trials[0].metrics.energy_pj:
+                left = [other for other in left if not other.counts_energy]
+                objectives = [other for other in objectives if not other.counts_energy]
+            if pool.interrupted:
+                pool.unsearched = tuple(left)
+                return pool
     return pool

@@ -32,7 +32,6 @@ class Tiler:
     """Estimates ways to cut groups of one network."""
 
     pipelines = True  # whether the pass pipelining is going to run
-    quick = False  # whether to look at fewer cuts
 
     def __init__(self, network: Network) -> None:
         self.network, self.graph, self.machine = network, network.graph, network.machine
@@ -202,7 +201,7 @@ class Tiler:
         axes = access.tileable()
         channel = channel_axis(len(access.shape))
         for axis in axes:
-            for parts in self._parts(access.shape[axis], self.parts, self.cores):
+            for parts in self._parts(access.shape[axis], PARTS, self.cores):
                 yield (Split(axis, parts),), 0
         for pair in combinations(axes, 2):
             for parts in self.grids([access.shape[axis] for axis in pair]):
@@ -235,7 +234,7 @@ class Tiler:
     def _aligned(self, channels: int) -> list[int]:
         """Numbers of parts with few channels each that fill the array's lanes, beside the usual."""
         grain = self.machine.limits.channel_alignment
-        usual = set(self._parts(channels, self.parts, self.cores))
+        usual = set(self._parts(channels, PARTS, self.cores))
         found: set[int] = set()
         for lanes in LANES:
             parts = -(-channels // (grain * lanes))
@@ -243,11 +242,6 @@ class Tiler:
             if 1 < parts <= channels:
                 found.add(parts)
         return sorted(found - usual)
-
-    @property
-    def parts(self) -> tuple[int, ...]:
-        """Numbers of parts that are looked at."""
-        return COARSE if self.quick else PARTS
 
     @staticmethod
     def _parts(extent: int, parts: Sequence[int], cores: int) -> list[int]:
@@ -309,26 +303,25 @@ class Tiler:
         if self.cores == 1:
             search.tried((), None)
         axes: list[int] = []
-        numbers = PARTS if crossed else self.parts
         joined = _joined_axes(ops)
         for axis, extent in enumerate(extents):
             if axis in joined:
                 continue  # tiles hold different inputs: none stands for the others
-            parts = self._parts(extent, numbers, self.cores)
+            parts = self._parts(extent, PARTS, self.cores)
             if parts and search.along((), axis, parts, core_split=0):
                 axes.append(axis)
         if search.found and search.sorted()[0].halo < LITTLE_HALO and not crossed:
             return search.sorted()
         for pair in combinations(axes, 2):
             for along, across in self.grids([extents[axis] for axis in pair]):
-                others = self._parts(extents[pair[1]], numbers, across)
+                others = self._parts(extents[pair[1]], PARTS, across)
                 search.along((Split(pair[0], along),), pair[1], others, 0, crossed=True)
         if search.found and search.sorted()[0].halo < LITTLE_HALO and not crossed:
             return search.sorted()
         for outer in axes:
             for parts in self._parts(extents[outer], (1, 4), self.cores):
                 for inner in axes:
-                    others = self._parts(extents[inner], numbers, 1)
+                    others = self._parts(extents[inner], PARTS, 1)
                     if inner != outer and others:
                         search.along((Split(outer, parts),), inner, others, core_split=0)
         return search.sorted()
