@@ -16,8 +16,8 @@ from tilewright.machine.load import machine_of
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Place, Plan
 from tilewright.program.kernels.link import link
+from tilewright.program.kernels.live import least_live
 from tilewright.program.kernels.prefetch import find_loads
-from tilewright.program.kernels.space import least_live
 from tilewright.program.lowering import Lowering
 from tilewright.program.timed import Timed
 from tilewright.search.candidates.network import Network
@@ -70,6 +70,6 @@ def test_a_cut_that_can_be_placed_is_proposed_whatever_the_estimates_say(
             assert list(cuts.there_are(members, frozenset(), free, inf, [own])) == [own]
     columns, tables = timed.columns, lowering.context.tables
     loads = find_loads(columns, tables.copies, link(columns, tables.views), tables.hardware)
-    live = least_live(columns, tables.hardware, loads)
+    live, _ = least_live(columns, tables.hardware, loads)
     scratchpads = np.arange(live.size) != tables.hardware.main
     assert (live <= timed.highest)[scratchpads].all()

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterator
-from itertools import combinations, pairwise
+from itertools import combinations
 
 import pytest
 from hypothesis import given, settings
@@ -171,7 +171,7 @@ def test_the_largest_size_is_kept(seed: int, count: int, largest: int) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(seed=st.integers(0, 2**32), count=st.integers(2, 12), keep=st.sampled_from((1, 4)))
-def test_an_approximation_is_valid_and_between_exact_and_greedy(
+def test_where_downsets_are_too_many_the_grouping_is_the_greedy_one(
     seed: int, count: int, keep: int
 ) -> None:
     chance = random.Random(seed)
@@ -190,11 +190,9 @@ def test_an_approximation_is_valid_and_between_exact_and_greedy(
     assert len(asked) == len(set(asked))
     assert not found.exact
     best = best_groupings(predecessors, costs).groupings[0]
-    assert best.cost <= found.groupings[0].cost <= greedy_merge(predecessors, costs).cost
+    assert best.cost <= found.groupings[0].cost == greedy_merge(predecessors, costs).cost
     for grouping in found.groupings:
         assert sum(grouping.groups) == (1 << count) - 1
         assert all(not one & other for one, other in combinations(grouping.groups, 2))
         assert can_run(predecessors, grouping.groups)
         assert grouping.cost == sum(costs(group) or 0.0 for group in grouping.groups)
-    assert all(one.cost <= other.cost for one, other in pairwise(found.groupings))
-    assert len({tuple(sorted(g.groups)) for g in found.groupings}) == len(found.groupings)

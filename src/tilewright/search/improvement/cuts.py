@@ -22,6 +22,7 @@ from tilewright.tiling.group import exports, typed_group
 MOST = 12  # cuts by estimate of a group that are proposed
 FINER = (2, 4, 8)  # a cut of a neighbour is also proposed so many times finer
 SMALLER = 0.9  # a second cut that divides the same axis has to take so many bytes less
+UNSURE = 1.5  # times the free bytes that a cut which fits may be estimated to take
 TILES = 512  # of one group; more take long to lower and are never the best
 
 
@@ -79,8 +80,9 @@ class Cuts:
         cuttings: Iterable[GroupPlan],
     ) -> Iterator[GroupPlan]:
         """Those of some cuts that a group has, and that are not expected to take more than so many
-        cycles. Of those expected not to fit into the free bytes of a core, even with nothing held
-        for later, only the smallest, at last: whether it does, the simulator says."""
+        cycles. Those expected not to fit into the free bytes of a core, even with nothing held for
+        later, come last, and of those far too large only the smallest of all: whether it fits, the
+        simulator says."""
         group = self._group(members, kept)
         large: dict[GroupPlan, int] = {}
         for cutting in dict.fromkeys(cuttings):
@@ -93,8 +95,8 @@ class Cuts:
                 yield cutting
             else:
                 large[cutting] = group.least(estimate)
-        if large:
-            yield min(large, key=large.__getitem__)
+        most_held = max(UNSURE * free, min(large.values(), default=0))
+        yield from (cutting for cutting, held in large.items() if held <= most_held)
 
     def cycles(self, members: tuple[int, ...], kept: frozenset[str], cutting: GroupPlan) -> float:
         """What a cut of a group is expected to take; without end where nothing is known of it."""
