@@ -22,7 +22,7 @@ from tilewright.frontend.weights import seeded_inputs
 from tilewright.graph.graph import Array, Graph
 from tilewright.model import Model
 from tilewright.shrink.choose import silent
-from tilewright.shrink.measure import RESOLUTION, Measured, Verdict, run_in_child
+from tilewright.shrink.measure import Measured, Verdict, run_in_child
 from tilewright.shrink.measure import measure as measure_models
 from tilewright.shrink.shrink import Shrunk, rewritten, shrink_graph
 from tilewright.tables import Cell, Shown, Table
@@ -106,9 +106,9 @@ class ShrinkResult(Shown):
         )
 
     def _judged(self, measured: Measured) -> Iterator[str]:
-        steps = f"the system counts a process's memory in steps of up to {format_bytes(RESOLUTION)}"
+        steps = f"such figures are right to {format_bytes(measured.resolution)} here"
         if self.budget is None:
-            if measured.original_peak_bytes - measured.peak_bytes < RESOLUTION:
+            if measured.original_peak_bytes - measured.peak_bytes < measured.resolution:
                 yield f"whether it needs less than before cannot be told by measuring: {steps}"
             return
         budget = f"the budget of {format_bytes(round(measured.limit(self.budget)))}"

@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewright.errors import TilewrightError
 from tilewright.execute.arrays import read_npz, write_npz
-from tilewright.execute.runtime import run_measured, session
+from tilewright.execute.runtime import count_peak, run_measured, session
 
 
 def _run(request: dict[str, Any], inputs: dict[str, Any]) -> dict[str, Any]:
@@ -18,6 +18,12 @@ def _run(request: dict[str, Any], inputs: dict[str, Any]) -> dict[str, Any]:
     if outputs is not None:
         write_npz(done.outputs, Path(outputs))
     return {"peak": done.peak_bytes, "seconds": done.cpu_seconds}
+
+
+def _count(request: dict[str, Any], inputs: dict[str, Any]) -> dict[str, Any]:
+    """The peak of a run, counted block by block."""
+    threads = int(request.get("threads", 1))
+    return {"peak": count_peak(Path(request["models"][0]), inputs, threads)}
 
 
 def _cpu(request: dict[str, Any], inputs: dict[str, Any]) -> dict[str, list[float]]:
@@ -38,7 +44,7 @@ def main() -> None:
     """Serve the request."""
     request = json.loads(sys.stdin.read())
     inputs = read_npz(Path(request["inputs"]))
-    job = _run if request["job"] == "run" else _cpu
+    job = {"run": _run, "count": _count, "cpu": _cpu}[request["job"]]
     try:
         print(json.dumps(job(request, inputs)))
     except TilewrightError as error:

@@ -1,12 +1,29 @@
-"""How the C library hands memory back: settings under which freed tiles leave the process."""
+"""How the C library hands memory back: settings under which freed tiles leave the process, and how
+much of it there was."""
 
 import ctypes
 import ctypes.util
+import os
+import re
 import sys
+import tempfile
 from pathlib import Path
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # glibc's mallopt parameters
 THRESHOLD = 4096  # a page: tiles of small networks are small too
+LARGEST = 32 << 20  # the highest threshold that glibc takes
+
+
+class _Info(ctypes.Structure):
+    """glibc's `struct mallinfo2`; `hblkhd` are the bytes of all blocks mapped by themselves."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    ]
 
 
 def _libc() -> ctypes.CDLL | None:
@@ -31,6 +48,43 @@ def return_freed_memory() -> bool:
     libc.mallopt(ctypes.c_int(_MMAP_THRESHOLD), ctypes.c_int(THRESHOLD))
     libc.mallopt(ctypes.c_int(_TRIM_THRESHOLD), ctypes.c_int(THRESHOLD))
     return True
+
+
+def keep_on_heap() -> bool:
+    """Take blocks from the heap, all but the largest: so that later, behind `return_freed_memory`,
+    only what comes then is mapped by itself, and can be counted (`mapped`)."""
+    libc = _libc()
+    return libc is not None and bool(libc.mallopt(_MMAP_THRESHOLD, LARGEST))
+
+
+def mapped() -> int | None:
+    """Bytes of all blocks that are mapped by themselves now; None where the C library cannot
+    tell."""
+    libc = _libc()
+    if libc is None or not hasattr(libc, "mallinfo2"):
+        return None
+    ask = libc.mallinfo2
+    ask.restype = _Info
+    return int(ask().hblkhd)
+
+
+def most_mapped() -> int | None:
+    """The most there were of them at once since the process began: what glibc prints, and tells
+    nowhere else."""
+    libc = _libc()
+    if libc is None or not hasattr(libc, "malloc_stats"):
+        return None
+    with tempfile.TemporaryFile() as file:
+        errors = os.dup(2)
+        try:
+            os.dup2(file.fileno(), 2)
+            libc.malloc_stats()
+        finally:
+            os.dup2(errors, 2)
+            os.close(errors)
+        file.seek(0)
+        found = re.search(rb"max mmap bytes\s*=\s*(\d+)", file.read())
+    return None if found is None else int(found.group(1))
 
 
 def trim() -> None:

@@ -4,13 +4,22 @@
 import re
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tilewright.errors import ModelError
-from tilewright.execute.memory_settings import high_water_mark, resident, return_freed_memory, trim
+from tilewright.execute.memory_settings import (
+    high_water_mark,
+    keep_on_heap,
+    mapped,
+    most_mapped,
+    resident,
+    return_freed_memory,
+    trim,
+)
 from tilewright.graph.graph import Array
 from tilewright.graph.types import TensorType
 
@@ -139,3 +148,29 @@ def run_measured(model: bytes | Path, feeds: Feeds, threads: int = 1) -> Measure
     highest = high_water_mark()
     peak = highest - before if reset and highest is not None and before is not None else None
     return MeasuredRun(dict(zip(names, results, strict=True)), peak, seconds)
+
+
+def count_peak(model: bytes | Path, feeds: Feeds, threads: int = 1) -> int | None:
+    """The most bytes of blocks from a page on, above the level between two runs, right to a few
+    pages; None where it was less than while loading, or the C library does not tell.
+
+    Meant for a process of its own. What loading leaves free lies on the heap of its thread; a run
+    in another does not find it there, so that every such block is mapped by itself, and counted.
+    """
+    keep_on_heap()
+    active = session(model, arena=False, threads=threads)
+    return_freed_memory()
+
+    def counted() -> int | None:
+        loading = most_mapped()
+        names = [output.name for output in active.get_outputs()]
+        _outputs(active, names, feeds)
+        blocks = mapped()
+        _outputs(active, names, feeds)
+        most = most_mapped()
+        if loading is None or most is None or blocks is None or most <= loading:
+            return None
+        return most - blocks
+
+    with ThreadPoolExecutor(1) as other:
+        return other.submit(counted).result()

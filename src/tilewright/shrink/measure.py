@@ -15,8 +15,9 @@ from tilewright.errors import ModelError, TilewrightError
 CHILD = "tilewright.execute.measure_child"
 # The system counts a process's pages in batches: so far one and the same run may seem to differ.
 RESOLUTION = 128 * 1024
-ROUGH = 64 * RESOLUTION  # peaks below are measured several times
+ROUGH = 64 * RESOLUTION  # peaks below are measured several times, unless they were counted
 SAMPLES = 3
+FEW_PAGES = 32 * 1024  # so far runs differ whose blocks are counted one by one
 
 
 class Verdict(StrEnum):
@@ -30,7 +31,7 @@ class Verdict(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Measured:
     """Peak bytes of each model above the level before the run, and CPU seconds of each. Small peaks
-    are the middle of several `peaks`."""
+    are the middle of several `peaks`, unless they were counted block by block (`exact`)."""
 
     peak_bytes: int
     original_peak_bytes: int
@@ -38,6 +39,12 @@ class Measured:
     original_cpu_seconds: float
     peaks: tuple[int, ...] = ()
     original_peaks: tuple[int, ...] = ()
+    exact: bool = False
+
+    @property
+    def resolution(self) -> int:
+        """By how much a peak may be wrong."""
+        return FEW_PAGES if self.exact else RESOLUTION
 
     @property
     def range(self) -> tuple[int, int]:
@@ -62,7 +69,7 @@ class Measured:
         if isinstance(budget, float):
             ends = _ends(self.original_peaks or (self.original_peak_bytes,))
             least, most = (budget * end for end in ends)
-        if low > most + RESOLUTION:
+        if low > most + self.resolution:
             return Verdict.MISSED
         return Verdict.MET if high <= least else Verdict.UNTOLD
 
@@ -75,16 +82,20 @@ class Measured:
 @dataclass(frozen=True, slots=True)
 class ChildRun:
     """A run in a process of its own: bytes above its level before (None where the system does not
-    report them), CPU seconds."""
+    report them), CPU seconds; whether the bytes were counted block by block."""
 
     peak: int | None
     seconds: float
+    exact: bool = False
 
 
 def run_in_child(
     model: Path, inputs: Path, outputs: Path | None = None, threads: int = 1
 ) -> ChildRun:
-    """Run a model on inputs in a fresh process, arena off: what `run` and `--measure` both do."""
+    """Run a model on inputs in a fresh process, arena off: what `run` and `--measure` both do.
+    Where its peak is small, another process counts it block by block; blocks of less than a page
+    are not among those, so what the system counts holds where it is more, or where both are so
+    little that such blocks may be most of it."""
     request: dict[str, Any] = {
         "job": "run",
         "models": [str(model)],
@@ -93,23 +104,31 @@ def run_in_child(
         "threads": threads,
     }
     done = _child(request)
-    return ChildRun(done["peak"], float(done["seconds"]))
+    peak: int | None = done["peak"]
+    counted = None
+    if peak is not None and peak < ROUGH:
+        counted = _child({**request, "job": "count"})["peak"]
+    exact = counted is not None and counted >= max(peak or 0, RESOLUTION)
+    return ChildRun(counted if exact else peak, float(done["seconds"]), exact)
 
 
 def measure_peak(model: Path, inputs: Path) -> int:
-    """The process's high-water mark above its level before the run."""
-    return median_low(measure_peaks(model, inputs))
+    """The most bytes of a process above its level before the run."""
+    return median_low(measure_peaks(model, inputs)[0])
 
 
-def measure_peaks(model: Path, inputs: Path) -> list[int]:
-    """That of several processes where a peak is small."""
+def measure_peaks(model: Path, inputs: Path) -> tuple[list[int], bool]:
+    """That of several processes where a peak is small and could not be counted; and whether it
+    was."""
     peaks: list[int] = []
-    while not peaks or (peaks[0] < ROUGH and len(peaks) < SAMPLES):
-        peak = run_in_child(model, inputs).peak
-        if peak is None:
+    exact = False
+    while not peaks or (peaks[0] < ROUGH and len(peaks) < SAMPLES and not exact):
+        done = run_in_child(model, inputs)
+        if done.peak is None:
             raise TilewrightError("this system does not report a process's peak memory")
-        peaks.append(peak)
-    return peaks
+        peaks.append(done.peak)
+        exact = done.exact
+    return peaks, exact
 
 
 def measure_cpu(models: list[Path], inputs: Path, runs: int) -> list[float]:
@@ -125,10 +144,16 @@ def measure_cpu(models: list[Path], inputs: Path, runs: int) -> list[float]:
 
 def measure(original: Path, small: Path, inputs: Path, runs: int = 5) -> Measured:
     """Both models, side by side."""
-    before, after = measure_peaks(original, inputs), measure_peaks(small, inputs)
+    (before, first), (after, second) = (measure_peaks(each, inputs) for each in (original, small))
     original_cpu, cpu = measure_cpu([original, small], inputs, runs)
     return Measured(
-        median_low(after), median_low(before), cpu, original_cpu, tuple(after), tuple(before)
+        median_low(after),
+        median_low(before),
+        cpu,
+        original_cpu,
+        tuple(after),
+        tuple(before),
+        first and second,
     )
 
 
