@@ -7,6 +7,8 @@ from tilewright.program.build import Builder, Operator
 from tilewright.program.constants import channels_of
 from tilewright.program.cut import Index
 
+FEW = 4  # tiles on a core: those are built about as soon as one is looked at
+
 Bytes = dict[tuple[str, int], tuple[int, int]]
 """What is live at once: the memory and the bytes of every buffer, by what it is."""
 
@@ -25,7 +27,7 @@ def least_bytes(builder: Builder, *, shares: bool) -> list[int]:
     for index, core in builder.cut.turns:
         turns.setdefault(core, []).append(index)
     for core, indices in turns.items():
-        if len(indices) > 2:  # fewer are built as soon
+        if len(indices) > FEW:
             for live in _Middle(builder, core, indices, shares).live():
                 totals = [0] * len(found)
                 for memory, size in live.values():

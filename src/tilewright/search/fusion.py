@@ -38,6 +38,8 @@ SHARES = (USABLE_SHARE, 0.75, 0.6)  # of the scratchpads that sections are plann
 REPAIRS = 6  # times that groups which do not fit are run one by one instead
 SMALL_GROUP = 16  # units; larger groups are rather planned again with a smaller share
 SLOWER = 1.5  # times that a change of a group may be estimated to take longer, to be simulated
+STRETCHES = 3  # of the plans that are simulated; the last is repeated as long as it pays
+PAYING = 0.005  # share by which a stretch has to lower the objective
 RIVALS = ("layer by layer", "greedy merge")
 STAGES = ["greedy merging", "groups of the additive model", "improvements"]
 
@@ -245,29 +247,39 @@ class Fusion:
                     break
 
     def _improve(self, evaluations: int) -> None:
-        """Make moves on the best plan as the simulator likes them; boundaries are taken away
-        last."""
+        """Make moves on the best plan as the simulator likes them, so many or more: as long as the
+        last of them pay. Boundaries are taken away last."""
         improver = self.improver = self.improver or self._made_improver()
         begin, (before, whole) = improver.evaluations, self.improving
 
         def evaluate(plan: Plan) -> Metrics | None:
-            done = before + improver.evaluations - begin
+            done = min(before + improver.evaluations - begin, whole)
             self.improving = (done, whole)
             self.progress("improving the best plan", done / whole)
             return self.evaluate(plan)
 
         improver.evaluate = evaluate
-        start = self.best()
-        others = [trial for trial in self.trials if trial is not start or trial.name in RIVALS]
-        for better in improver.better(start.plan, start.metrics, evaluations):
-            trial = Trial("fused, improved", better.plan, start.groups, better.metrics)
-            self.trials = [*others, trial]
+        stretch = max(1, evaluations // STRETCHES)
+        self._climb(improver, evaluations - stretch)
+        paying = evaluations > 0
+        while paying:
+            reached = self.best().score(self.objective)
+            self._climb(improver, stretch)
+            paying = self.best().score(self.objective) <= (1 - PAYING) * reached
         if not improver.moves.joins:
             return
         best, limit = self.best(), evaluations // JOIN_SHARE
         joins = Joins(self.network, self.candidates.tiler)
         for pair in joins.better(best.plan, best.metrics, self.evaluate, self.objective, limit):
             self.trials.append(Trial("fused, joined", pair[0], best.groups, pair[1]))
+
+    def _climb(self, improver: Improver, evaluations: int) -> None:
+        """Better plans than the best take its place."""
+        start = self.best()
+        others = [trial for trial in self.trials if trial is not start or trial.name in RIVALS]
+        for better in improver.better(start.plan, start.metrics, evaluations):
+            trial = Trial("fused, improved", better.plan, start.groups, better.metrics)
+            self.trials = [*others, trial]
 
     def _made_improver(self) -> Improver:
         """What makes moves, and learns which of them pay."""

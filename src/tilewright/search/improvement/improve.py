@@ -20,7 +20,7 @@ from tilewright.search.improvement.climb import Climber
 from tilewright.search.improvement.moves import Moves
 from tilewright.search.improvement.shape import Kind, Shape, Site
 
-EVALUATIONS = {  # plans that are simulated, whatever the size of the network
+EVALUATIONS = {  # plans that are simulated at least, whatever the size of the network
     Effort.LOW: 250,
     Effort.NORMAL: 1_500,
     Effort.HIGH: 7_500,
