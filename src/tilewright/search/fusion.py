@@ -5,6 +5,7 @@ is lowered, placed and simulated, and the simulator's cycles are the only ones r
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from math import inf
 
 from tilewright.errors import TilewrightError
@@ -147,7 +148,8 @@ class Fusion:
         for step in effort.steps:
             if step not in self.reached:
                 self.improving = (done, max(EVALUATIONS[effort], EVALUATIONS[step]))
-                self._improve(int(max(0, EVALUATIONS[step] - done) * self.portion))
+                kinds = self._by_kind() if len(self.reached) == 1 else []
+                self._improve(int(max(0, EVALUATIONS[step] - done) * self.portion), kinds)
                 self._share()
                 self.worst = self.best().score(self.objective)
                 self.reached.append(step)
@@ -169,6 +171,26 @@ class Fusion:
             if self._groupings(known):
                 break
         self.done.append(STAGES[1])
+
+    def _by_kind(self) -> list[Trial]:
+        """Where cores differ, what the smallest effort finds for those of one kind alone."""
+        kinds, found = self.network.models.core_classes, list[Trial]()
+        for alike in kinds if len(kinds) > 1 and not self.patterns else ():
+            names = tuple(core.name for core in alike)
+            try:
+                alone = self.like(machine=self.machine.with_cores(names)).run(Effort.LOW)
+            except TilewrightError:
+                continue  # these cores cannot run it all
+            groups = tuple(
+                replace(group, cores=names) if group.place is Place.CORES else group
+                for group in alone.best.plan.groups
+            )
+            plan = replace(alone.best.plan, machine=self.machine.name, groups=groups)
+            trial = self._tried(f"fused, on {', '.join(names)}", plan, alone.best.groups)
+            found += [trial] if trial is not None else []
+            if alone.interrupted:
+                raise KeyboardInterrupt
+        return found
 
     def _apart(self, groups: tuple[int, ...]) -> None:
         """The same groups with every unit of a section cut by itself, where that fits."""
@@ -246,9 +268,10 @@ class Fusion:
                 if self._tried(f"fused, through {memory.name}", plan, best.groups):
                     break
 
-    def _improve(self, evaluations: int) -> None:
+    def _improve(self, evaluations: int, beside: Sequence[Trial] = ()) -> None:
         """Make moves on the best plan as the simulator likes them, so many or more: as long as the
-        last of them pay. Boundaries are taken away last."""
+        last of them pay. The best of plans `beside` it gets as many. Boundaries are taken away
+        last."""
         improver = self.improver = self.improver or self._made_improver()
         begin, (before, whole) = improver.evaluations, self.improving
 
@@ -260,11 +283,16 @@ class Fusion:
 
         improver.evaluate = evaluate
         stretch = max(1, evaluations // STRETCHES)
-        self._climb(improver, evaluations - stretch)
+        starts = [self.best()]
+        if beside:
+            rest = (trial for trial in self.trials if trial not in beside)
+            starts = [min(row, key=self._score) for row in (rest, beside)]
+        for start in starts:
+            self._climb(improver, start, (evaluations - stretch) // len(starts))
         paying = evaluations > 0
         while paying:
             reached = self.best().score(self.objective)
-            self._climb(improver, stretch)
+            self._climb(improver, self.best(), stretch)
             paying = self.best().score(self.objective) <= (1 - PAYING) * reached
         if not improver.moves.joins:
             return
@@ -273,9 +301,11 @@ class Fusion:
         for pair in joins.better(best.plan, best.metrics, self.evaluate, self.objective, limit):
             self.trials.append(Trial("fused, joined", pair[0], best.groups, pair[1]))
 
-    def _climb(self, improver: Improver, evaluations: int) -> None:
-        """Better plans than the best take its place."""
-        start = self.best()
+    def _score(self, trial: Trial) -> float:
+        return trial.score(self.objective)
+
+    def _climb(self, improver: Improver, start: Trial, evaluations: int) -> None:
+        """Better plans than a trial's take its place."""
         others = [trial for trial in self.trials if trial is not start or trial.name in RIVALS]
         for better in improver.better(start.plan, start.metrics, evaluations):
             trial = Trial("fused, improved", better.plan, start.groups, better.metrics)

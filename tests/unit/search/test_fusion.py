@@ -202,3 +202,17 @@ def test_a_plan_that_cannot_be_lowered_is_no_trial() -> None:
     assert found.evaluate(replace(plan, groups=(lost, *plan.groups[1:]))) is None
     split = replace(plan.groups[0], splits=(Split(9, 2),), core_split=0)
     assert found.evaluate(replace(plan, groups=(split, *plan.groups[1:]))) is None
+
+
+def test_cores_that_differ_are_no_worse_than_those_of_one_kind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    machine = load_machine("mixed-cores")
+    graph = prepared(residual(), machine, machine.dtype).graph
+    monkeypatch.setattr(fusion, "EVALUATIONS", {Effort.LOW: 20, Effort.NORMAL: 40})
+    reached = Fusion(graph, machine, machine.dtype, "net").run(Effort.NORMAL).best.cycles
+    kinds = Fusion(graph, machine, machine.dtype, "net").network.models.core_classes
+    assert len(kinds) > 1
+    for alike in kinds:
+        alone = machine.with_cores([core.name for core in alike])
+        assert reached <= Fusion(graph, alone, machine.dtype, "net").run(Effort.LOW).best.cycles

@@ -22,7 +22,7 @@ from tilewright.search.improvement.shape import Kind, Shape, Site
 
 EVALUATIONS = {  # plans that are simulated at least, whatever the size of the network
     Effort.LOW: 250,
-    Effort.NORMAL: 1_500,
+    Effort.NORMAL: 2_000,
     Effort.HIGH: 7_500,
 }
 EXPECTED = {  # gain of a move at its place, in percent, before anything is learnt
