@@ -348,6 +348,8 @@ def test_splits_are_taken_as_a_mapping_and_choices_are_named() -> None:
     assert cut.json == tilewright.tile("rn50_stem", "H=4,W=2", node="conv1").json
     with pytest.raises(tilewright.TilewrightError, match="effort 'lo': has to be one of low, nor"):
         tilewright.plan("four_convs@16x16", "mcu", effort="lo")
+    with pytest.raises(tilewright.TilewrightError, match="level 'x': has to be one of"):
+        tilewright.partition("four_convs", level="x")
     with pytest.raises(tilewright.TilewrightError, match="without 'prefech': has to be one of"):
         tilewright.plan("four_convs@16x16", "mcu", without=["prefech"])
     with pytest.raises(tilewright.TilewrightError, match="objective 'speed': has to be one of lat"):

@@ -95,7 +95,7 @@ def plan(
     >>> sum(found.groups.column("cycles")) == found.latency_cycles
     True
     """
-    searched = _chosen(Effort, effort, "effort")
+    searched = chosen(Effort, effort, "effort")
     wanted = Path(patterns) if isinstance(patterns, str | Path) else tuple(patterns or ())
     return PlanResult(
         plan_model(
@@ -104,7 +104,7 @@ def plan(
             layer_by_layer=layer_by_layer,
             plan=None if plan is None else _plan_given(plan),
             dtype=dtype,
-            objective=_chosen(Objective, objective, "objective"),
+            objective=chosen(Objective, objective, "objective"),
             effort=effort_of(None if searched is Effort.NORMAL else searched, fast),
             without=_passes(without),
             verify=verify,
@@ -151,7 +151,7 @@ def allocate(
     from tilewright.manycore.plan import plan_cores
     from tilewright.manycore.result import CoresResult
 
-    wanted = _chosen(Objective, objective, "objective")
+    wanted = chosen(Objective, objective, "objective")
     if wanted is Objective.TRAFFIC:
         raise TilewrightError(
             "objective traffic is not for many cores: give latency, energy, memory or edp"
@@ -169,14 +169,14 @@ def allocate(
             final_write=final_write,
             open_tiles=open_tiles,
             objective=wanted.value,
-            fast=_chosen(Effort, effort, "effort") is Effort.LOW,
+            fast=chosen(Effort, effort, "effort") is Effort.LOW,
             seed=seed,
             tell=progress,
         )
     )
 
 
-def _chosen(kind: type[_Choice], value: str, name: str) -> _Choice:
+def chosen(kind: type[_Choice], value: str, name: str) -> _Choice:
     """One of the choices there are."""
     try:
         return kind(value)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewright.api.machines import MachineLike, machine, of_type
+from tilewright.api.machines import MachineLike, chosen, machine, of_type
 from tilewright.frontend.normalize import normalize
 from tilewright.graph.graph import Graph
 from tilewright.model import Model, ShapesLike, is_torch_name, load_model, load_torch, network_dtype
@@ -47,7 +47,11 @@ def partition(
     given = machine(on) if isinstance(on, Mapping) else on
     target = None if given is None else load_target(given, dtype or network_dtype(loaded.graph))
     found = partition_graph(
-        loaded.graph, Level(level), name=loaded.name, operators=loaded.operators, target=target
+        loaded.graph,
+        chosen(Level, level, "level"),
+        name=loaded.name,
+        operators=loaded.operators,
+        target=target,
     )
     return PartitionResult(found, None if target is None else map_partition(found, target))
 
