@@ -25,7 +25,7 @@ from tilewright.program.place import Placed
 from tilewright.search.bounds.bounds import Bounds, bounds_of
 from tilewright.search.effort import Effort
 from tilewright.search.grouping.patterns import Pattern, read_patterns
-from tilewright.search.progress import Tell, silent
+from tilewright.search.progress import Tell, interrupted_between, silent
 
 UNPROVEN = "interrupted while it was executed: the plan is validated, its numbers are not compared"
 
@@ -69,7 +69,8 @@ def plan(
     progress("reading the network")
     legal = plannable(graph, machine, dtype)
     with told(legal.graph, machine, dtype, wishes):
-        decision = decide(legal.graph, machine, dtype, wishes, progress)
+        with interrupted_between(progress) as tell:
+            decision = decide(legal.graph, machine, dtype, wishes, tell)
 
         def finished() -> tuple[Bounds, Placed]:
             progress("bounding what any plan takes")
