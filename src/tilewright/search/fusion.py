@@ -173,14 +173,18 @@ class Fusion:
         self.done.append(STAGES[1])
 
     def _by_kind(self) -> list[Trial]:
-        """Where cores differ, what the smallest effort finds for those of one kind alone."""
+        """Where cores differ, what the smallest effort finds for those of one kind alone. Searches
+        for other objectives are given what the one for the fastest plan finds."""
         kinds, found = self.network.models.core_classes, list[Trial]()
-        for alike in kinds if len(kinds) > 1 and not self.patterns else ():
+        wanted = len(kinds) > 1 and not self.patterns and self.objective is Objective.LATENCY
+        for alike in kinds if wanted else ():
             names = tuple(core.name for core in alike)
             try:
                 alone = self.like(machine=self.machine.with_cores(names)).run(Effort.LOW)
             except TilewrightError:
                 continue  # these cores cannot run it all
+            self.simulated += alone.simulated
+            self.looked_at += alone.groups_looked_at
             groups = tuple(
                 replace(group, cores=names) if group.place is Place.CORES else group
                 for group in alone.best.plan.groups
