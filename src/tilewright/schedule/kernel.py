@@ -132,6 +132,17 @@ def leave_pools(pools: Quantities, moving: Quantities, now: int, ended: Ids, cou
 
 
 @njit(inner=True)
+def _advance(pools: Quantities, moving: Quantities, pool: int, now: int) -> None:
+    """Let every transfer of a pool move at its rate until now; then rates change."""
+    cycles = now - pools[_TIME, pool]
+    base = pools[_BASE, pool]
+    for slot in range(base, base + pools[_SIZE, pool]):
+        moving[_LEFT, slot] -= moving[_RATE, slot] * cycles
+    pools[_TIME, pool] = now
+    pools[_CHANGED, pool] = 1
+
+
+@njit(inner=True)
 def next_moment(
     event_time: Quantities,
     event_task: Ids,
@@ -168,17 +179,6 @@ def next_moment(
         units: int = transfer[task] * units_per_byte[where]
         join_pool(pools, moving, pool, task, units_per_cycle[where], units, now)
     return now, events, count
-
-
-@njit(inner=True)
-def _advance(pools: Quantities, moving: Quantities, pool: int, now: int) -> None:
-    """Let every transfer of a pool move at its rate until now; then rates change."""
-    cycles = now - pools[_TIME, pool]
-    base = pools[_BASE, pool]
-    for slot in range(base, base + pools[_SIZE, pool]):
-        moving[_LEFT, slot] -= moving[_RATE, slot] * cycles
-    pools[_TIME, pool] = now
-    pools[_CHANGED, pool] = 1
 
 
 @njit(inner=True)
