@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -39,8 +40,10 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     def run(*arguments: object) -> Outcome:
         monkeypatch.setattr(sys, "argv", ["tilewright", *map(str, arguments)])
         capsys.readouterr()
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # as a new process has it
         with pytest.raises(SystemExit) as stopped:
             main()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         captured = capsys.readouterr()
         return Outcome(int(stopped.value.code or 0), captured.out, captured.err)
 

@@ -4,16 +4,19 @@ import csv
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 from onnx import TensorProto, helper
 
 from support.builder import GraphBuilder
 from tilewright.cli.app import COMMANDS, load_command
+from tilewright.execute.vm import VirtualMachine
 from tilewright.frontend import zoo
 from tilewright.frontend.save import serialize
 from tilewright.frontend.weights import seeded
@@ -66,6 +69,48 @@ def test_an_interrupt_while_explaining_is_one_line(
     outcome = command("explain", folder)
     assert outcome.code == 130 and outcome.err.strip().endswith("tilewright: interrupted")
     assert "Traceback" not in outcome.err
+
+
+def test_an_interrupted_execution_is_written_and_ends_as_interrupted(
+    command, succeeds, net: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began = VirtualMachine._begin  # pyright: ignore[reportPrivateUsage]
+
+    def interrupted(self: VirtualMachine, task: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return began(self, task)
+
+    folder = tmp_path / "run"
+    with monkeypatch.context() as patched:
+        patched.setattr(VirtualMachine, "_begin", interrupted)
+        found = command("plan", net, "--on", "mcu", "--fast", "--out", folder)
+    assert found.code == 130 and found.err.strip().endswith("tilewright: interrupted")
+    assert "its numbers are not compared" in found.err and "not executed: interrupted" in found.out
+    assert "not executed" in succeeds("verify", folder).out
+
+
+def test_a_second_interrupt_ends_a_command_within_compiled_code(net: Path) -> None:
+    code = """
+        import signal, sys
+        from tilewright.cli import main
+        from tilewright.program.lowering import Lowering
+
+        def interrupted(*arguments):
+            for _ in range(2):
+                signal.raise_signal(signal.SIGINT)
+            raise AssertionError("it goes on")
+
+        Lowering.timed = interrupted
+        sys.argv = ["tilewright", "plan", sys.argv[1], "--on", "mcu", "--fast"]
+        main()
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), net],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (130, "tilewright: interrupted\n")
 
 
 def test_a_model_is_read_from_standard_input(net: Path) -> None:

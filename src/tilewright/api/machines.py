@@ -32,7 +32,7 @@ from tilewright.search.explanation.applied import apply as apply_trials
 from tilewright.search.explanation.explain import MOST_BOUNDARIES
 from tilewright.search.explanation.explain import explain as explain_plan
 from tilewright.search.grouping.patterns import Pattern, apart_edges
-from tilewright.search.progress import Tell, silent
+from tilewright.search.progress import Tell, interrupted_between, silent
 
 if TYPE_CHECKING:
     from tilewright.manycore.result import CoresResult
@@ -157,8 +157,8 @@ def allocate(
             "objective traffic is not for many cores: give latency, energy, memory or edp"
         )
     loaded = load_model(model, shapes)
-    return CoresResult(
-        plan_cores(
+    with interrupted_between(progress) as tell:
+        found = plan_cores(
             loaded.name,
             loaded.graph,
             Path(on),
@@ -171,9 +171,9 @@ def allocate(
             objective=wanted.value,
             fast=chosen(Effort, effort, "effort") is Effort.LOW,
             seed=seed,
-            tell=progress,
+            tell=tell,
         )
-    )
+    return CoresResult(found)
 
 
 def chosen(kind: type[_Choice], value: str, name: str) -> _Choice:
@@ -235,12 +235,13 @@ def explain(
     >>> why.as_table().column("tensor")
     ['conv1', 'conv2', 'conv3']
     """
-    if isinstance(run, PlanResult):
-        return _explained(_saved(run), everything, apply, progress)
-    folder = _folder(run)
-    saved = load_run(folder)
-    with sense(folder):
-        return _explained(saved, everything, apply, progress)
+    with interrupted_between(progress) as tell:
+        if isinstance(run, PlanResult):
+            return _explained(_saved(run), everything, apply, tell)
+        folder = _folder(run)
+        saved = load_run(folder)
+        with sense(folder):
+            return _explained(saved, everything, apply, tell)
 
 
 def _explained(saved: SavedRun, everything: bool, apply: bool, progress: Tell) -> Explained:
@@ -305,13 +306,14 @@ def _saved(result: PlanResult) -> SavedRun:
     )
 
 
-def verify(run: str | Path | PlanResult) -> Rechecked:
+def verify(run: str | Path | PlanResult, *, progress: Tell = silent) -> Rechecked:
     """Check a run again: from its folder's files alone, or the result of `plan` at hand.
 
     >>> found = tilewright.plan("four_convs@16x16", "npu-2.7", layer_by_layer=True)
     >>> tilewright.verify(found).verified is not None
     True
     """
-    if not isinstance(run, PlanResult):
-        return check_run(_folder(run))
-    return recheck(run.planned)
+    with interrupted_between(progress) as tell:
+        if not isinstance(run, PlanResult):
+            return check_run(_folder(run), tell)
+        return recheck(run.planned, tell)

@@ -20,6 +20,8 @@ def main() -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one must not break the first's end
         sys.stderr.write("tilewright: interrupted\n")
         sys.exit(130)
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is told: the end cannot be interrupted
 
 
 __all__ = ["main"]

@@ -4,13 +4,14 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
+from tilewright.cli.app import INTERRUPTED
 from tilewright.errors import ShapeError
 
 if TYPE_CHECKING:
@@ -74,8 +75,13 @@ def note(text: str) -> None:
     err.print(text, style="dim", soft_wrap=True)
 
 
-def end_unverified(failure: "Failure | None") -> None:
-    """A run whose numbers are wrong ends with an exit code of its own, behind all output."""
+def end_unverified(failure: "Failure | None", notes: Sequence[str] = ()) -> None:
+    """A run whose numbers are wrong, or not compared as it was interrupted, ends with an exit code
+    of its own, behind all output."""
+    from tilewright.planning import UNPROVEN
+
+    if UNPROVEN in notes:
+        raise typer.Exit(INTERRUPTED)
     if failure is not None:
         note(f"UNVERIFIED: {failure.told()}")
         raise typer.Exit(UNVERIFIED)

@@ -53,7 +53,7 @@ def plan_on_cores(asked: Asked, mapping: Path) -> None:
         note(text)
     if asked.as_json:
         print_json(found.summary)
-        end_unverified(found.failure)
+        end_unverified(found.failure, found.plan.notes)
         return
     for line in found.headline():
         out.print(line, soft_wrap=True)
@@ -61,4 +61,4 @@ def plan_on_cores(asked: Asked, mapping: Path) -> None:
     out.print(memories_table(found.plan))
     if folder is not None:
         out.print(f"written: {folder}")
-    end_unverified(found.failure)
+    end_unverified(found.failure, found.plan.notes)

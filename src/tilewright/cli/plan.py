@@ -143,7 +143,7 @@ def _tell(planned: "Planned", texts: list[str], asked: Asked) -> None:
         note(f"warning: {text}")
     if asked.as_json:
         print_json(summary_json(planned))
-        end_unverified(planned.failure)
+        end_unverified(planned.failure, planned.notes)
         return
     for line in summary_lines(planned):
         out.print(line, soft_wrap=True)
@@ -156,7 +156,7 @@ def _tell(planned: "Planned", texts: list[str], asked: Asked) -> None:
     out.print(verified_line(planned), soft_wrap=True)
     if asked.folder is not None:
         out.print(f"written: {asked.folder}   (check it with: tilewright verify {asked.folder})")
-    end_unverified(planned.failure)
+    end_unverified(planned.failure, planned.notes)
 
 
 def _beside(csv: Path) -> Path:
@@ -171,8 +171,8 @@ def verify(
     as_json: JsonOption = False,
 ) -> None:
     """Check a saved run from its files alone: validators, then execution, then the numbers."""
-    with err.status("checking ..."):
-        checked = api.verify(folder)
+    with progress_line("checking") as tell:
+        checked = api.verify(folder, progress=tell)
     for text in checked.notes:
         note(text)
     verified = checked.verified

@@ -1,5 +1,7 @@
 """A line that says what is being done; a bar with time left where the share done is known."""
 
+import os
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -13,13 +15,15 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from tilewright.cli.app import INTERRUPTED
 from tilewright.cli.common import err
-from tilewright.search.progress import Tell
+from tilewright.search.progress import Tell, interrupted_between
 
 
 @contextmanager
 def progress_line(text: str) -> Generator[Tell]:
-    """Shows progress on a terminal and nothing elsewhere; yields whom to tell."""
+    """Shows progress on a terminal and nothing elsewhere; yields whom to tell. A Ctrl-C is raised
+    where something is told; a second one before that ends the process."""
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
@@ -30,6 +34,12 @@ def progress_line(text: str) -> Generator[Tell]:
         TimeRemainingColumn(),
     )
     hidden = not err.is_terminal
+
+    def at_once() -> None:
+        err.show_cursor()
+        os.write(sys.stderr.fileno(), b"tilewright: interrupted\n")
+        os._exit(INTERRUPTED)
+
     with Progress(*columns, console=err, transient=True, disable=hidden) as shown:
         task = shown.add_task(f"{text} ...", total=None)
         told: str | None = None
@@ -43,4 +53,5 @@ def progress_line(text: str) -> Generator[Tell]:
             if share is not None:
                 shown.update(task, completed=share)
 
-        yield tell
+        with interrupted_between(tell, at_once) as told_between:
+            yield told_between

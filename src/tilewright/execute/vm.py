@@ -21,6 +21,7 @@ from tilewright.program.place import Placed
 from tilewright.program.program import Compute, Task, View, Whole
 
 HOST_BYTES = 4  # behind every planned byte
+TOLD = 1000  # times at most that an execution says how far it is
 POISON = 0xFF  # in every byte: not a number for floats
 
 
@@ -55,8 +56,13 @@ class VirtualMachine:
         self.reads = dict.fromkeys(self.memory, 0)
         self.writes = dict.fromkeys(self.memory, 0)
 
-    def run(self, feeds: Mapping[str, Array], weights: Mapping[str, Array]) -> Executed:
-        """Execute every task and read the outputs."""
+    def run(
+        self,
+        feeds: Mapping[str, Array],
+        weights: Mapping[str, Array],
+        told: Callable[[float], None] | None = None,
+    ) -> Executed:
+        """Execute every task and read the outputs; `told` is told the share that is done."""
         for name, view in self.program.inputs:
             self.array(view)[...] = feeds[name]
         for name, view in self.program.constants:
@@ -66,7 +72,10 @@ class VirtualMachine:
         events = [(int(t), 0, i) for i, t in enumerate(schedule.end)]
         events += [(int(t), 1, i) for i, t in enumerate(schedule.start)]
         pending: dict[int, list[Array]] = {}
-        for _, starts, number in sorted(events):
+        often = -(-len(events) // TOLD)
+        for done, (_, starts, number) in enumerate(sorted(events)):
+            if told is not None and done % often == 0:
+                told(done / len(events))
             task = self.program.tasks[number]
             if starts:
                 pending[number] = self._begin(task)

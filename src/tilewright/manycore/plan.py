@@ -26,7 +26,7 @@ from tilewright.manycore.read_hardware import read_accelerator
 from tilewright.manycore.search import CLIMB, WORK, Found, Search
 from tilewright.manycore.tiles import TileGraph, build_tiles
 from tilewright.manycore.workload import Workload, workload_of
-from tilewright.planning.proof import TOLERANCE, validate
+from tilewright.planning.proof import TOLERANCE, UNPROVEN, executing, validate
 from tilewright.planning.result import Failure, Verified
 from tilewright.search.progress import Tell, silent
 
@@ -143,11 +143,13 @@ def plan_cores(
             "memories: they are too small for their tiles"
         )
     chosen, evaluator, best, lowered, shared = made
-    outcome = None
+    outcome, unproven = None, ()
     if numbered is not None:
-        tell(f"executing {len(lowered.placed.program.tasks)} tasks on the virtual machine")
-        outcome = _executed(numbered, lowered, seed)
-    notes = [*accelerator.notes, *given.notes, *chosen.notes]
+        try:
+            outcome = _executed(numbered, lowered, seed, tell)
+        except KeyboardInterrupt:  # what the search took is not thrown away
+            unproven = (UNPROVEN,)
+    notes = [*accelerator.notes, *given.notes, *chosen.notes, *unproven]
     if shared < 1.0:
         notes.append(f"{shared:.0%} of every memory is used at once, so that addresses are found")
     return CorePlan(
@@ -314,12 +316,13 @@ def _lowered(
     return None
 
 
-def _executed(numbered: Graph, lowered: Lowered, seed: int) -> Comparison:
+def _executed(numbered: Graph, lowered: Lowered, seed: int, tell: Tell) -> Comparison:
     """Run the program and compare with onnxruntime on the untouched model."""
     inputs, model = seeded_inputs(numbered, seed), serialize(numbered)
     weights = {name: c.data for name, c in numbered.constants.items() if c.data is not None}
     machine = VirtualMachine(lowered.placed, lowered.machine, numbered.opset)
-    done = machine.run(inputs, {name: np.asarray(data) for name, data in weights.items()})
+    numbers = {name: np.asarray(data) for name, data in weights.items()}
+    done = machine.run(inputs, numbers, executing(lowered.placed, tell))
     found = compared(run(model, inputs, precise=True), done.outputs, TOLERANCE)
     if not found.same:
         # Other orders of summation can be magnified: the operators as they are written decide.

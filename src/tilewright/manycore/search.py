@@ -77,7 +77,7 @@ class Search:
     ) -> None:
         self.evaluator, self.allowed, self.objective = evaluator, allowed, objective
         self.seed, self.work = seed, work
-        self.tell = tell
+        self.tell, self.state = tell, "first allocation"
         self.bounds = bounds_of(evaluator, allowed)
         self.known: dict[tuple[int, ...], float] = {}
         self.best: Timed | None = None
@@ -113,6 +113,7 @@ class Search:
         best (or than `worst`) need not be timed to its end, where only time counts."""
         key = tuple(core_of)
         if key not in self.known:
+            self.tell(self.state)  # where it may be interrupted
             before = self.score
             first = rules or self.evaluator.rules
             score = min(self._timed(key, rule, worst) for rule in first)
@@ -133,7 +134,7 @@ class Search:
         if score < self.score:
             self.score, self.best = score, timed
             gap = timed.latency / max(1, self.bounds.cycles)
-            self.tell(f"{timed.latency:,} cycles, {gap:.2f}x of the bound")
+            self.state = f"{timed.latency:,} cycles, {gap:.2f}x of the bound"
         return score
 
     def _scored(self, timed: Timed) -> float:

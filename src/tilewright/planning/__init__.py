@@ -16,7 +16,7 @@ from tilewright.plan.read import read_plan
 from tilewright.planning.check import PlanFaultsError, check_plan
 from tilewright.planning.decide import Options, decide, told
 from tilewright.planning.prepare import plannable, prepared, warnings
-from tilewright.planning.proof import TOLERANCE, execute, prove, run_tasks, validate
+from tilewright.planning.proof import TOLERANCE, UNPROVEN, execute, prove, run_tasks, validate
 from tilewright.planning.result import Arrays, Failure, Numbers, Planned, Verified
 from tilewright.program.account import account_of
 from tilewright.program.lower import Watch, lowered
@@ -26,8 +26,6 @@ from tilewright.search.bounds.bounds import Bounds, bounds_of
 from tilewright.search.effort import Effort
 from tilewright.search.grouping.patterns import Pattern, read_patterns
 from tilewright.search.progress import Tell, interrupted_between, silent
-
-UNPROVEN = "interrupted while it was executed: the plan is validated, its numbers are not compared"
 
 __all__ = [
     "TOLERANCE",
@@ -68,16 +66,15 @@ def plan(
     dtype = rate_class(wishes.dtype or (machine.dtype if given is None else given.dtype))
     progress("reading the network")
     legal = plannable(graph, machine, dtype)
-    with told(legal.graph, machine, dtype, wishes):
-        with interrupted_between(progress) as tell:
-            decision = decide(legal.graph, machine, dtype, wishes, tell)
+    with told(legal.graph, machine, dtype, wishes), interrupted_between(progress) as tell:
+        decision = decide(legal.graph, machine, dtype, wishes, tell)
 
         def finished() -> tuple[Bounds, Placed]:
-            progress("bounding what any plan takes")
+            tell("bounding what any plan takes")
             bounds = bounds_of(legal.graph, machine, dtype)
-            progress("lowering, placing and scheduling")
+            tell("lowering, placing and scheduling")
             placed = lowered(decision.graph, machine, decision.plan, decision.without, watch)
-            progress("validating")
+            tell("validating")
             validate(placed, machine)
             return bounds, placed
 
@@ -86,7 +83,7 @@ def plan(
         except KeyboardInterrupt:  # what a search took is not thrown away; a second one ends it
             if decision.found is None:
                 raise
-            progress("interrupted: finishing the plan that was found")
+            tell("interrupted: finishing the plan that was found")
             bounds, placed = finished()
     return Planned(
         decision.plan,
@@ -139,18 +136,19 @@ def plan_model(
         without=without,
     )
     numbered = model.with_numbers(seed) if verify else model.graph
-    try:
-        planned = _plan(numbered, machine, options, watch=watch, progress=progress)
-    except PlanFaultsError as error:
-        raise error.in_file(plan) if isinstance(plan, Path) else error from None
-    if not verify:
-        return planned
-    try:
-        return prove(planned, model, numbered, seed, progress)
-    except KeyboardInterrupt:
-        if planned.found is None:
-            raise
-        return replace(planned, notes=(*planned.notes, UNPROVEN))
+    with interrupted_between(progress) as tell:
+        try:
+            planned = _plan(numbered, machine, options, watch=watch, progress=tell)
+        except PlanFaultsError as error:
+            raise error.in_file(plan) if isinstance(plan, Path) else error from None
+        if not verify:
+            return planned
+        try:
+            return prove(planned, model, numbered, seed, tell)
+        except KeyboardInterrupt:
+            if planned.found is None:
+                raise
+            return replace(planned, notes=(*planned.notes, UNPROVEN))
 
 
 _plan = plan  # a parameter of `plan_model` has its name

@@ -2,7 +2,7 @@
 the untouched model."""
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from tilewright.program.verify import verify_placed, verify_program
 from tilewright.search.progress import Tell, silent
 
 TOLERANCE = 1e-4  # of the largest magnitude of an output
+UNPROVEN = "interrupted while it was executed: the plan is validated, its numbers are not compared"
 
 
 def prove(
@@ -36,9 +37,8 @@ def prove(
     placed, machine, graph = planned.placed, planned.machine, planned.graph
     progress("running the original in onnxruntime")
     numbers = _numbers(model, numbered, graph, seed)
-    progress(f"executing {len(placed.program.tasks)} tasks on the virtual machine")
     try:
-        done = run_tasks(placed, machine, graph.opsets, planned.account, numbers)
+        done = run_tasks(placed, machine, graph.opsets, planned.account, numbers, progress)
     except VerificationError as error:
         cause = "a fault of the program: it is not what was accounted for"
         return replace(planned, numbers=numbers, failure=Failure(str(error), cause=cause))
@@ -76,9 +76,10 @@ def execute(
     opsets: Mapping[str, int],
     account: Account,
     numbers: Numbers,
+    progress: Tell = silent,
 ) -> Verified:
     """Run the tasks at their addresses; raise unless numbers and bytes are as they should be."""
-    done = run_tasks(placed, machine, opsets, account, numbers)
+    done = run_tasks(placed, machine, opsets, account, numbers, progress)
     return Verified(compare(numbers.expected, done.outputs, TOLERANCE), done.tasks)
 
 
@@ -88,6 +89,7 @@ def run_tasks(
     opsets: Mapping[str, int],
     account: Account,
     numbers: Numbers,
+    progress: Tell = silent,
 ) -> Executed:
     """Run the tasks at their addresses; raise unless the bytes they move are those accounted."""
 
@@ -96,9 +98,8 @@ def run_tasks(
     ) -> list[Array]:
         return _run_whole(work, operands, results, opsets)
 
-    done: Executed = VirtualMachine(placed, machine, opsets.get("", 13), run_whole).run(
-        numbers.inputs, numbers.weights
-    )
+    runs = VirtualMachine(placed, machine, opsets.get("", 13), run_whole)
+    done: Executed = runs.run(numbers.inputs, numbers.weights, executing(placed, progress))
     main = machine.main_memory.name
     counted = (done.read_bytes[main], done.write_bytes[main])
     listed = (account.dram_read_bytes, account.dram_write_bytes)
@@ -108,6 +109,12 @@ def run_tasks(
             f"the task list says {listed}"
         )
     return done
+
+
+def executing(placed: Placed, progress: Tell) -> Callable[[float], None]:
+    """Tells how far the execution of a program is."""
+    what = f"executing {len(placed.program.tasks)} tasks on the virtual machine"
+    return lambda share: progress(what, share)
 
 
 def _run_whole(

@@ -1,6 +1,7 @@
 """The folder of a run: everything or nothing."""
 
 import json
+import logging
 import os
 import shutil
 import tempfile
@@ -21,6 +22,8 @@ from tilewright.runs.saved import FOLDER, is_run, save_run
 from tilewright.search.explanation.explain import MOST_BOUNDARIES, Explanation, explain
 from tilewright.search.grouping.patterns import apart_edges
 from tilewright.search.progress import Tell, silent
+
+_log = logging.getLogger(__name__)
 
 FILES = ("report.html", "summary.json", "plan.yaml", "program.txt", "schedule.json", "memory.png")
 SOMETIMES = ("ablation.png",)  # files that only some runs have
@@ -53,7 +56,6 @@ def write_run(
     """
     target = folder.absolute()
     story = told(planned, _explanation(planned, explained, tell), remedies=explained)
-    tell("writing files")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         near = target if target.exists() else target.parent  # on the same disk: moving is renaming
@@ -81,23 +83,25 @@ def write_run(
 
 def _explanation(planned: Planned, explained: bool, tell: Tell) -> Explanation | None:
     """Reasons for the report: all that were asked for, else what a few seconds give."""
-    if planned.found is None and not explained:
-        return None
-    limit = MOST_BOUNDARIES if explained else cheap_boundaries(planned)
+    explanation = None
     try:
-        return explain(
-            planned.graph,
-            planned.machine,
-            planned.plan,
-            planned.placed,
-            without=planned.without,
-            apart=apart_edges(planned.graph, planned.patterns),
-            limit=limit,
-            remedies=explained,
-            tell=tell,
-        )
-    except KeyboardInterrupt:  # the plan is there: it is written without reasons
-        return None
+        if planned.found is not None or explained:
+            explanation = explain(
+                planned.graph,
+                planned.machine,
+                planned.plan,
+                planned.placed,
+                without=planned.without,
+                apart=apart_edges(planned.graph, planned.patterns),
+                limit=MOST_BOUNDARIES if explained else cheap_boundaries(planned),
+                remedies=explained,
+                tell=tell,
+            )
+        tell("writing files")
+    except KeyboardInterrupt:  # the plan is there: it is written, if need be without reasons
+        if explanation is None:
+            _log.info("interrupted: the report has no reasons (`tilewright explain` finds them)")
+    return explanation
 
 
 def _move(draft: Path, target: Path) -> None:

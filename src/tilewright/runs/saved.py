@@ -35,6 +35,7 @@ from tilewright.program.account import Account, account_of
 from tilewright.program.place import Placed
 from tilewright.report.verified import failure_json, failure_of
 from tilewright.search.grouping.patterns import Pattern, pattern_of, pattern_row
+from tilewright.search.progress import Tell, silent
 from tilewright.tables import Shown, Table
 from tilewright.units import noun
 from tilewright.version import __version__
@@ -93,7 +94,10 @@ class Rechecked(Shown):
         if self.failure is not None:
             return [f"{what}: UNVERIFIED: {self.failure.told()}"]
         if verified is None:
-            return [f"{what}: valid; not executed, as it was saved with --no-verify"]
+            return [
+                f"{what}: valid; not executed, as it was saved without (--no-verify, or "
+                "interrupted)"
+            ]
         return [
             f"{what}: valid; {verified.tasks} {noun(verified.tasks, 'task')} executed, largest "
             f"difference {verified.difference.max_rel_error:.1e} of the largest output"
@@ -105,7 +109,7 @@ class Rechecked(Shown):
         return Table("engines", ("engine", "busy_cycles", "utilisation"), rows)
 
 
-def recheck(planned: Planned) -> Rechecked:
+def recheck(planned: Planned, tell: Tell = silent) -> Rechecked:
     """Validate and execute a planned network again."""
     validate(planned.placed, planned.machine)
     account = account_of(planned.placed, planned.machine)
@@ -113,7 +117,7 @@ def recheck(planned: Planned) -> Rechecked:
     if planned.numbers is None or planned.failure is not None:
         return Rechecked(name, machine.name, account, None, planned.failure)
     opsets, numbers = planned.graph.opsets, planned.numbers
-    verified = execute(planned.placed, machine, opsets, account, numbers)
+    verified = execute(planned.placed, machine, opsets, account, numbers, tell)
     return Rechecked(name, machine.name, account, verified)
 
 
@@ -164,11 +168,11 @@ def _write_manifest(folder: Path, about: dict[str, Any]) -> None:
     path.write_text(_sealed({**unsealed, "files": files}), encoding="utf-8")
 
 
-def check_run(folder: Path) -> Rechecked:
+def check_run(folder: Path, tell: Tell = silent) -> Rechecked:
     """Validate and execute a saved run; raise where anything is not as it was."""
     about, notes = _unchanged(folder)
     with sense(folder):
-        return _checked(folder, about, notes)
+        return _checked(folder, about, notes, tell)
 
 
 @contextmanager
@@ -182,14 +186,15 @@ def sense(folder: Path) -> Generator[None]:
         raise RunError(f"'{folder}' makes no sense: {detail}") from None
 
 
-def _checked(folder: Path, about: dict[str, Any], notes: tuple[str, ...]) -> Rechecked:
+def _checked(folder: Path, about: dict[str, Any], notes: tuple[str, ...], tell: Tell) -> Rechecked:
+    tell("validating")
     placed, machine, account = _validated(folder)
     _compare_summary(folder, account, placed)
     failure = failure_of(about.get("failure"))
     if not about["executed"] or failure is not None:
         return Rechecked(about["model"], machine.name, account, None, failure, notes)
     numbers = _numbers(folder / FOLDER, about, machine)
-    verified = execute(placed, machine, about["opsets"], account, numbers)
+    verified = execute(placed, machine, about["opsets"], account, numbers, tell)
     return Rechecked(about["model"], machine.name, account, verified, None, notes)
 
 

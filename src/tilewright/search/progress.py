@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -18,9 +18,12 @@ def silent(text: str, share: float | None = None, /) -> None:
 
 
 @contextmanager
-def interrupted_between(tell: Tell) -> Generator[Tell, None, None]:
-    """A Ctrl-C ends work where it next tells what it does, and not within compiled code, which
-    does not survive it everywhere. A second one ends it at once."""
+def interrupted_between(
+    tell: Tell, at_once: Callable[[], None] | None = None
+) -> Generator[Tell, None, None]:
+    """A Ctrl-C ends work where it next tells what it does, and never within compiled code, which
+    does not survive it everywhere; where nothing is told any more, at the end of this. Those that
+    come before it was heard wait with it, unless `at_once` ends the process."""
     before = signal.getsignal(signal.SIGINT)
     ours = threading.current_thread() is threading.main_thread()
     if not ours or before is not signal.default_int_handler:
@@ -30,19 +33,23 @@ def interrupted_between(tell: Tell) -> Generator[Tell, None, None]:
 
     def hear(number: int, frame: object) -> None:
         nonlocal came
-        if came:
-            raise KeyboardInterrupt
+        if came and at_once is not None:
+            at_once()
         came = True
 
-    def told(text: str, share: float | None = None, /) -> None:
+    def raised() -> None:
         nonlocal came
         if came:
             came = False
             raise KeyboardInterrupt
+
+    def told(text: str, share: float | None = None, /) -> None:
+        raised()
         tell(text, share)
 
     signal.signal(signal.SIGINT, hear)
     try:
         yield told
+        raised()
     finally:
         signal.signal(signal.SIGINT, before)
