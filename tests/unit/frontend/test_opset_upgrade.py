@@ -175,7 +175,7 @@ def test_damaged_old_node_is_one_clear_error(tmp_path: Path, kind: str) -> None:
 
 def test_dropout_with_a_mask(tmp_path: Path) -> None:
     """The copy is exact; what an old inference dropout puts into its mask is not defined."""
-    model = model_of(11, "Dropout", (), X, 2, {"ratio": 0.3})
+    model = model_of(Case(11, "Dropout", (), X, 2, {"ratio": 0.3}))
     path = tmp_path / "old.onnx"
     path.write_bytes(model.SerializeToString())
     feeds = {"x": np.ones(X, np.float32)}
