@@ -32,8 +32,9 @@ def explain(
 ) -> None:
     """Tell for each boundary of a plan what fusing across it would cost, and what binds each group.
 
-    Each reason is backed by forced trials: the two groups as one, tiled together, and the tensor
-    between them kept in the scratchpads; lowered and simulated as a whole, all else unchanged.
+    Each reason is backed by forced trials: the two groups as one, tiled together, the tensor
+    between them kept in the scratchpads, and the best of both on fewer cores; lowered and simulated
+    as a whole, all else unchanged.
 
     Example:
 

@@ -55,6 +55,7 @@ def _trial_json(trial: Forced) -> dict[str, Any]:
     short, compute = trial.shortage, trial.compute
     return {
         "how": trial.how.value,
+        "cores": list(trial.cores) or None,
         "latency_cycles": trial.cycles,
         "dram_bytes": trial.dram_bytes,
         "obstacle": None if trial.obstacle is None else trial.obstacle[0].value,

@@ -8,10 +8,11 @@ LOWERED_TASKS = 12_000  # of all trials beside a plan, about; `tilewright explai
 
 
 def cheap_boundaries(planned: Planned) -> int:
-    """Boundaries whose reasons take a few seconds: each is two trials of all tasks, about. Counted
-    and not timed, so that equal runs write equal files."""
+    """Boundaries whose reasons take a few seconds: each is two trials of all tasks, about, or three
+    where one is on fewer cores. Counted and not timed, so that equal runs write equal files."""
     tasks = max(1, len(planned.placed.program.tasks))
-    return min(MOST_BOUNDARIES, LOWERED_TASKS // (2 * tasks))
+    trials = 2 if len(planned.machine.cores) == 1 else 3
+    return min(MOST_BOUNDARIES, LOWERED_TASKS // (trials * tasks))
 
 
 def told(

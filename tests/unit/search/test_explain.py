@@ -129,6 +129,30 @@ def test_trials_are_the_simulators() -> None:
     assert cut.cycles == placed.schedule.makespan
 
 
+def test_trials_on_fewer_cores_are_made_where_there_are_several() -> None:
+    """What is divided among eight cores is passed between them: for the first layers of a small
+    network one core is better, and that is told as simulated."""
+    machine = load_machine("eight-core-l2")
+    graph = prepared(u_shape(32, 32), machine, machine.dtype).graph
+    plan = layer_by_layer(graph, machine, machine.dtype, "net")
+    found = explain(graph, machine, plan, lowered(graph, machine, plan))
+    fewer = [(row, trial) for row in found.boundaries for trial in row.trials if trial.cores]
+    assert {trial.how for _, trial in fewer} == {How.TOGETHER, How.KEPT}
+    for boundary, trial in fewer:
+        assert trial.plan is not None and 0 < len(trial.cores) < len(machine.cores)
+        ends = {plan.groups[n].nodes[0] for n in (boundary.edge.before, boundary.edge.after)}
+        on = {g.cores for g in trial.plan.groups if g.place is Place.CORES and ends & set(g.nodes)}
+        assert on == {trial.cores} and f"{trial.how} on {trial.cores[0]}" in boundary.text
+        assert trial.cycles == lowered(graph, machine, trial.plan).schedule.makespan
+    best = [row for row, trial in fewer if row.trials[0] is trial and row.kind is Kind.MISSED]
+    assert best and all("joined on fewer cores is better" in row.text for row in best)
+
+
+def test_a_single_core_has_no_fewer() -> None:
+    boundary = only(explained(pair(3, 8, 8), load_machine("mcu")))
+    assert not any(trial.cores for trial in boundary.trials)
+
+
 def test_a_resident_tensor_saves_no_dma() -> None:
     graph, machine = pair(3, 16, 16), load_machine("mcu")
     boundary = only(explained(graph, machine, "first"))
@@ -156,7 +180,7 @@ def test_a_view_between_is_no_reason_by_itself() -> None:
     assert boundary.edge.via == ("flat",)
     assert "'flat' (Reshape) is a view of the main memory" in boundary.text
     best = boundary.trial
-    assert best is not None and best.plan is not None
+    assert best is not None and best.plan is not None and best.cycles is not None
     assert boundary.kind is Kind.MISSED
     assert all(group.place is Place.CORES for group in best.plan.groups)
     again = lowered(graph, machine, best.plan)
@@ -267,7 +291,7 @@ def test_plans_of_nothing_but_one_group_have_no_boundaries() -> None:
 def test_kinds_say_what_their_reasons_say(machine: str) -> None:
     """And only groups with halos are kept apart by them: a chain of activations has none."""
     words = {
-        Kind.MISSED: ": joined is better",
+        Kind.MISSED: "is better",
         Kind.HALO: "% of the work is halo",
         Kind.MEMORY: " is short by ",
         Kind.NOT_CONVEX: "a path leaves the group",
@@ -282,8 +306,7 @@ def test_kinds_say_what_their_reasons_say(machine: str) -> None:
         kinds = {row.kind for row in found.boundaries}
         assert graph is not chain or Kind.HALO not in kinds
         for row in found.boundaries:
-            how = row.trials[0].how
-            first = row.text.split(f"{how}: ", 1)[1]
+            first = row.text.split(f"{row.trials[0].told}: ", 1)[1]
             first = first.split("; kept in")[0].split("; tiled together")[0]
             if row.kind in words:
                 assert words[row.kind] in first, row.text

@@ -190,12 +190,14 @@ class _Explainer:
             return replace(blank, text="its tensor is smaller than those that were tried")
         moving = moving_groups(self.plan, edge)
         between = [number for number in moving if number not in (edge.before, edge.after)]
-        trials = [self.trials.together(edge.before, *between, edge.after)]
-        if not resident or moving:
-            trials.append(self.trials.kept(edge.tensor, moving))
+        numbers = (edge.before, *between, edge.after)
+        together = self.trials.together(*numbers)
+        kept = self.trials.kept(edge.tensor, moving) if not resident or moving else None
+        fewer = self.trials.on_fewer_cores(numbers, together, kept)
+        trials = [trial for trial in (together, kept, fewer) if trial is not None]
         verdicts = [(trial, *self.verdict(trial, blank)) for trial in trials]
         verdicts.sort(key=_rank)
-        text = "; ".join(f"{trial.how}: {words}" for trial, _, words in verdicts)
+        text = "; ".join(f"{trial.told}: {words}" for trial, _, words in verdicts)
         if moving:
             text = f"{self._movement(moving)}; {text}"
         kind = verdicts[0][1]
@@ -218,7 +220,8 @@ class _Explainer:
         rule = self._rule(trial, boundary)
         faster = trial.cycles < base * (1 - TIE)
         if faster or (trial.cycles <= base and trial.dram_bytes < base_bytes):
-            return Kind.MISSED, f"{figures}: joined is better{rule}"
+            what = "joined" if not trial.cores else "joined on fewer cores"
+            return Kind.MISSED, f"{figures}: {what} is better{rule}"
         if trial.cycles <= base:
             less = "as fast" if trial.cycles == base else "less than half a percent faster"
             return Kind.NO_GAIN, f"{figures}: {less}{rule}"

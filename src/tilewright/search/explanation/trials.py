@@ -2,10 +2,11 @@
 
 Two ways to take it away: both groups as one, depth-first, cut as the search would cut it; or the
 tensor between them kept in the scratchpads. Data movement between them runs on the cores then,
-within the group or by itself. Everything else stays as it is.
+within the group or by itself. Either on fewer cores too: what is not divided is not passed between
+them. Everything else stays as it is.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -23,12 +24,13 @@ from tilewright.program.lowering import Lowering
 from tilewright.program.pipeline import LESS_AT_ONCE
 from tilewright.program.place import DoesNotFitError, Placed
 from tilewright.program.program import Compute, Program
-from tilewright.program.timed import Short
+from tilewright.program.timed import Short, Timed
 from tilewright.search.candidates.estimates import Estimate
 from tilewright.search.candidates.forced import least_bytes
 from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.tiles import Tiler
 from tilewright.search.improvement.boundaries import CUTS, Joins
+from tilewright.search.improvement.cuts import kinds_of_cores, parts_of_cores
 from tilewright.tiling.group import TiledOp, exports, typed_group
 
 VAST = 1 << 40  # bytes
@@ -76,7 +78,8 @@ class Shortage:
 @dataclass(frozen=True, slots=True)
 class Forced:
     """A trial. Without cycles it could not be simulated, and `obstacle` says why; `compute` are the
-    cycles per core that the groups compute, in one and apart."""
+    cycles that each of their cores computes, as one group and apart. `cores` are those that both
+    groups run on where these are forced too."""
 
     how: How
     cycles: int | None = None
@@ -87,6 +90,12 @@ class Forced:
     limit: str = ""
     cut: GroupPlan | None = None
     plan: Plan | None = None  # the plan that was simulated
+    cores: tuple[str, ...] = ()
+
+    @property
+    def told(self) -> str:
+        """How the boundary was taken away, in words."""
+        return f"{self.how} on {', '.join(self.cores)}" if self.cores else self.how.value
 
 
 class Trials:
@@ -145,6 +154,34 @@ class Trials:
         found = [self._cut(numbers, order, option) for option in options[:CUTS]]
         return min(found, key=lambda forced: (forced.cycles is None, forced.cycles or 0))
 
+    def on_fewer_cores(
+        self, numbers: Sequence[int], together: Forced, kept: Forced | None
+    ) -> Forced | None:
+        """The fastest of other trials on fewer cores, or on those of one kind; None where none can
+        be simulated. Where there is no trial that keeps the tensor, it is kept as it is."""
+        found: list[tuple[int, int, How, Plan, tuple[str, ...]]] = []
+        staying = self.plan if kept is None else kept.plan
+        parts = parts_of_cores(self.network)  # of equal cores either half will do
+        for cores in dict.fromkeys((*parts[:1], *parts[-1:], *kinds_of_cores(self.network))):
+            for how, plan in ((How.TOGETHER, together.plan), (How.KEPT, staying)):
+                nodes = {name for n in numbers for name in self.plan.groups[n].nodes}
+                other = None if plan is None else _on(plan, nodes, cores)
+                cycles = None if other is None or other == plan else self._cycles(other)
+                if other is not None and cycles is not None:
+                    found.append((cycles, len(found), how, other, cores))
+        if not found:
+            return None
+        _, _, how, plan, cores = min(found, key=lambda row: row[:2])
+        return replace(self._run(how, plan), cores=cores)
+
+    def _cycles(self, plan: Plan) -> int | None:
+        """What a plan takes, if it fits as it is."""
+        try:
+            timed = self.lowering.timed(plan)
+        except TilewrightError:
+            return None
+        return timed.makespan if isinstance(timed, Timed) else None
+
     def _options(self, nodes: Sequence[int]) -> list[Estimate] | Forced:
         """Ways to cut nodes as one group, at least one, or why there are none."""
         try:
@@ -195,8 +232,8 @@ class Trials:
         return replace(
             forced,
             compute=(
-                self._compute(placed.program, (number,)),
-                self._compute(self.base.program, parts),
+                self._compute(placed.program, plan, (number,)),
+                self._compute(self.base.program, self.plan, parts),
             ),
             limit=self._new_limit(placed.program, number, parts),
         )
@@ -234,15 +271,16 @@ class Trials:
         memory = self.machine.memories[short.memory].name
         return Shortage(memory, needed, short.misfit.capacity, remedy)
 
-    def _compute(self, program: Program, groups: Iterable[int]) -> float:
-        """Cycles per core that groups compute."""
-        wanted = set(groups)
-        total = sum(
-            task.cycles
-            for task in program.tasks
-            if task.group in wanted and isinstance(task.work, Compute)
+    def _compute(self, program: Program, plan: Plan, groups: Iterable[int]) -> float:
+        """Cycles that groups compute on each of their cores."""
+        total = dict.fromkeys(groups, 0)
+        for task in program.tasks:
+            if task.group in total and isinstance(task.work, Compute):
+                total[task.group] += task.cycles
+        return sum(
+            cycles / len(plan.groups[number].cores or self.machine.cores)
+            for number, cycles in total.items()
         )
-        return total / len(self.machine.cores)
 
     def _new_limit(self, program: Program, number: int, parts: Sequence[int]) -> str:
         """A limit of the arrays that a tile of the joined group breaks, and no group alone."""
@@ -289,6 +327,17 @@ class Trials:
                     return self.graph.nodes[index].name
                 todo += members
         return self.plan.groups[numbers[-1]].nodes[0]
+
+
+def _on(plan: Plan, nodes: Set[str], cores: tuple[str, ...]) -> Plan:
+    """A plan whose groups of some nodes run on given cores."""
+    groups = (
+        replace(group, cores=cores)
+        if group.place is Place.CORES and not nodes.isdisjoint(group.nodes)
+        else group
+        for group in plan.groups
+    )
+    return replace(plan, groups=tuple(groups))
 
 
 def on_cores(group: GroupPlan) -> bool:

@@ -158,9 +158,8 @@ class Cuts:
 
     def elsewhere(self, cuttings: Sequence[GroupPlan]) -> Iterator[GroupPlan]:
         """The same tiles on the cores of one kind alone, where a machine has several kinds."""
-        kinds = self.network.models.core_classes
-        for cutting, alike in product(cuttings, kinds if len(kinds) > 1 else ()):
-            yield replace(cutting, cores=tuple(core.name for core in alike))
+        for cutting, cores in product(cuttings, kinds_of_cores(self.network)):
+            yield replace(cutting, cores=cores)
 
     def further(self, group: GroupPlan) -> Iterator[GroupPlan]:
         """Other numbers of parts not far from a group's, and the same tiles on fewer cores, or on
@@ -171,10 +170,21 @@ class Cuts:
             for parts in (now + 1, now - 1, now + 2 * step, now - 2 * step, now * 3 // 2):
                 if parts >= 2:
                     yield _with(own, number, replace(split, parts=parts))
-        names = tuple(core.name for core in self.network.machine.cores)
-        half = len(names) // 2
-        some = ((), names[:half], names[half:], names[:1]) if half else ()
-        yield from (replace(own, cores=cores) for cores in dict.fromkeys(some))
+        some = parts_of_cores(self.network)
+        yield from (replace(own, cores=cores) for cores in ((), *some) if some)
+
+
+def parts_of_cores(network: Network) -> list[tuple[str, ...]]:
+    """Cores that tiles may run on instead of all: a half, the other, a single one."""
+    names = tuple(core.name for core in network.machine.cores)
+    half = len(names) // 2
+    return list(dict.fromkeys((names[:half], names[half:], names[:1]))) if half else []
+
+
+def kinds_of_cores(network: Network) -> list[tuple[str, ...]]:
+    """The cores of each kind, where a machine has several kinds."""
+    kinds = network.models.core_classes
+    return [tuple(core.name for core in alike) for alike in kinds] if len(kinds) > 1 else []
 
 
 class _Group:
