@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -58,11 +59,12 @@ def embedded(data: dict[str, Any]) -> str:
 
 
 def filled_page(body: str, title: str, style: str, data: dict[str, Any], script: str) -> str:
-    """A page that needs nothing else, from what its body shows."""
+    """A page that needs nothing else, from what its body shows; a body takes what pages share by
+    `<!--include FILE-->`."""
     return Template(resource("frame.html")).substitute(
         title=html.escape(title),
         style=style,
-        body=body,
+        body=re.sub("<!--include (.*?)-->", lambda found: resource(found[1]).rstrip(), body),
         data=embedded(data),
         script=script,
     )
