@@ -5,6 +5,7 @@ is lowered, placed and simulated, and the simulator's cycles are the only ones r
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from math import inf
 
@@ -18,7 +19,7 @@ from tilewright.program.lowering import Lowering
 from tilewright.program.metrics import Metrics, Objective, metrics_of, metrics_of_placed
 from tilewright.program.place import DoesNotFitError
 from tilewright.program.timed import Timed
-from tilewright.search.candidates.candidate import Candidates
+from tilewright.search.candidates.candidate import Candidates, NoTileFitsError
 from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.tiles import USABLE_SHARE
 from tilewright.search.effort import Effort
@@ -190,8 +191,9 @@ class Fusion:
         machine = self.machine.within(limit)
         search = self.like(machine=machine, objective=Objective.LATENCY)
         search.remedies = False
-        search.space.check()
-        search._layers()
+        with suppress(NoTileFitsError):
+            search.space.check()
+            search._layers()
         self.simulated += search.simulated
         return search
 
@@ -266,7 +268,7 @@ class Fusion:
 
     def _all_objectives(self, effort: Effort) -> None:
         """What searches for all objectives find, this one's included."""
-        pool = search_all(lambda objective: self.like(objective=objective), effort)
+        pool = search_all(lambda objective: self.like(objective=objective), effort, self.objective)
         self.trials, self.rivals = [*self.trials, *pool.trials], pool.found[0].rivals
         self.exact = pool.found[-1].exact
         self.looked_at += sum(found.groups_looked_at for found in pool.found)
