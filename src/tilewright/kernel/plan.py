@@ -111,7 +111,7 @@ def plan_kernel(
     target = target_of(machine)
     if kind == "matmul":
         if size is None:
-            raise KernelError("say what is multiplied: --size MxKxN")
+            raise KernelError("say what is multiplied: size (--size) as MxKxN")
         rows, depth, cols = sizes(size, "a product", "MxKxN such as 512x256x1024")
         problem = matmul_problem(rows, depth, cols, elements)
     elif kind != "conv2d":
@@ -120,7 +120,9 @@ def plan_kernel(
         problem = problem_of(graph, node or "", elements)
     else:
         if image is None:
-            raise KernelError("say what is convolved: --in CxHxW, or --from MODEL --node NAME")
+            raise KernelError(
+                "say what is convolved: image (--in) as CxHxW, or model and node (--from, --node)"
+            )
         channels, height, width = sizes(image, "an image", "CxHxW such as 256x224x224")
         outs = channels if out_channels is None else out_channels
         problem = Problem(
