@@ -6,11 +6,12 @@ python bench/kernel.py [--json PATH] [--write]
 """
 
 import argparse
-import json
 import re
 import time
 from pathlib import Path
 from typing import Any
+
+from common import write_json
 
 from tilewright.kernel.calibrate import FITTED, fit, fit_error
 from tilewright.kernel.ladder import ladder
@@ -66,8 +67,7 @@ def main() -> None:
             }
         )
         print(figures["searches"][-1])
-    if arguments.json:
-        arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
+    write_json(arguments.json, figures)
 
 
 def _write(values: Any, table: str) -> None:

@@ -4,10 +4,11 @@ python bench/loading.py [MODEL.onnx] [--json PATH]
 """
 
 import argparse
-import json
 import resource
 import time
 from pathlib import Path
+
+from common import write_json
 
 from tilewright import api
 from tilewright.errors import TilingError
@@ -49,8 +50,7 @@ def main() -> None:
         f"{Path(arguments.model).name}: {facts['nodes']} nodes loaded in {loaded - start:.2f} s, "
         f"{cuts} tiles in {done - loaded:.2f} s CPU; process peak {peak / 1e6:.0f} MB"
     )
-    if arguments.json:
-        arguments.json.write_text(json.dumps(facts, indent=2) + "\n")
+    write_json(arguments.json, facts)
 
 
 if __name__ == "__main__":

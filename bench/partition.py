@@ -6,12 +6,13 @@ python bench/partition.py [--json PATH] [--torch]
 """
 
 import argparse
-import json
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+from common import best_seconds, write_json
 
 from tilewright import api
 from tilewright.frontend.builder import Builder
@@ -41,12 +42,7 @@ def blocks(count: int) -> Graph:
 def cpu_seconds(job: Callable[[], object]) -> float:
     """The least of a few runs, after one to warm up."""
     job()
-    times: list[float] = []
-    for _ in range(RUNS):
-        start = time.process_time()
-        job()
-        times.append(time.process_time() - start)
-    return min(times)
+    return best_seconds(job, RUNS)
 
 
 def speeds() -> Iterator[dict[str, Any]]:
@@ -153,8 +149,7 @@ def main() -> None:
             f"{'equal' if row['flops'] == row['torch_flops'] else 'DIFFERENT'}"
         )
         print(f"{row['network']:>18} {row['graph']:<7}{told}", flush=True)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(facts, indent=2) + "\n")
+    write_json(arguments.json, facts)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,10 @@ python bench/shrink.py [--json PATH] [--runs N]
 """
 
 import argparse
-import json
 import tempfile
 from pathlib import Path
+
+from common import write_json
 
 from tilewright import api
 from tilewright.report.shrunk import shrunk_json
@@ -51,8 +52,7 @@ def main() -> None:
             f" {measured.peak_bytes / 1e6:6.1f} MB {share:7.3f} {share_asked:7.3f}"
             f" {measured.cpu_ratio:6.2f} {cpu_asked or 0:6.2f} {error:+9.1%}"
         )
-    if arguments.json:
-        arguments.json.write_text(json.dumps(rows, indent=2) + "\n")
+    write_json(arguments.json, rows)
 
 
 if __name__ == "__main__":

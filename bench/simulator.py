@@ -10,18 +10,16 @@ code already loaded.
 import argparse
 import json
 import math
-import time
-from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+from common import best_seconds
 
 from tilewright.schedule.problem import Engine, Problem, Resources
 from tilewright.schedule.races import Accesses, find_races
 from tilewright.schedule.simulate import simulate
 from tilewright.schedule.timeline import timeline
-from tilewright.schedule.twin import simulate_plainly
 
 PORT = Fraction(104, 5)
 POOL = Fraction(270, 13)
@@ -73,16 +71,6 @@ def accesses(tasks: int, seed: int = 0) -> Accesses:
     )
 
 
-def best_seconds(action: Callable[[], object], repeats: int) -> float:
-    """CPU seconds of the fastest of several runs."""
-    seconds: list[float] = []
-    for _ in range(repeats):
-        begin = time.process_time()
-        action()
-        seconds.append(time.process_time() - begin)
-    return min(seconds)
-
-
 def exponent(sizes: list[int], seconds: list[float]) -> float:
     """The slope of time over size on logarithmic axes: 1 is linear."""
     if len(sizes) < 2:
@@ -120,14 +108,12 @@ def main() -> None:
 
 
 def other_times(repeats: int) -> dict[str, float]:
-    """What stands beside the simulator: its plain twin, the report, the race check."""
-    problem = program(MACHINES["in order, shared bandwidth"], 2_000)
+    """What stands beside the simulator: the report, the race check."""
     larger = program(MACHINES["in order, shared bandwidth"], 50_000)
     touched = accesses(larger.count)
     schedule = simulate(larger)
     find_races(larger, touched)
     return {
-        "plain twin, 2000 tasks": best_seconds(lambda: simulate_plainly(problem), 1),
         "timeline, 50000 tasks": best_seconds(lambda: timeline(larger, schedule), min(3, repeats)),
         "race check, 50000 tasks": best_seconds(lambda: find_races(larger, touched), 3),
     }

@@ -6,10 +6,11 @@ Its files are not part of the project: without them only the project's own examp
 """
 
 import argparse
-import json
 import time
 from pathlib import Path
 from typing import Any
+
+from common import write_json
 
 from tilewright.api import load
 from tilewright.manycore.core_cost import core_costs, tile_cost
@@ -67,8 +68,7 @@ def main() -> None:
             cells[2], cells[5] = f"{peer['cycles']:,}", f"{peer['cpu_s']:,}"
             cells[8] = f"{1000 * peer['cpu_s_per_allocation']:,.0f}"
         print("| " + " | ".join(cells) + " |")
-    if arguments.json is not None:
-        arguments.json.write_text(json.dumps(rows, indent=2) + "\n")
+    write_json(arguments.json, rows)
 
 
 def _own() -> dict[str, Any]:

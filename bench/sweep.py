@@ -18,6 +18,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from common import write_json
+
 from tilewright.sweep.api import results, write_answers
 from tilewright.sweep.export import export
 from tilewright.sweep.point import METRICS, Planner, Point
@@ -59,8 +61,7 @@ def main() -> None:
             facts["speed"] = speed(folder, arguments.points)
         if arguments.only in (None, "rows"):
             facts["rows"] = rows(folder, 100_000)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(facts, indent=2) + "\n")
+    write_json(arguments.json, facts)
 
 
 def space(folder: Path, name: str, models: str, sizes: int, rates: int) -> Path:

@@ -37,6 +37,15 @@ def write_text(path: Path, text: str) -> None:
         raise OutputError(f"cannot write '{path}': {error.strerror or error}") from None
 
 
+def check_place(folder: Path) -> None:
+    """Raise where nothing can be written to a folder, whatever is in it."""
+    if os.path.lexists(folder) and not folder.is_dir():
+        raise OutputError(f"cannot write '{folder}': it is not a folder")
+    existing = next((p for p in (folder, *folder.absolute().parents) if os.path.lexists(p)), None)
+    if existing is None or not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        raise OutputError(f"cannot write '{folder}': '{existing}' is not a folder to write in")
+
+
 def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
     """Write text files into a folder by their names, all or none. Other files in it stay."""
     target = folder.absolute()
@@ -54,11 +63,12 @@ def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
 def load_inputs(given: Path | Mapping[str, Array], graph: Graph) -> dict[str, Array]:
     """Arrays for every input of the network, by name or from an .npz file."""
     if isinstance(given, Path):
-        return _matching(_load_npz(given), f"'{given}'", graph)
+        return _matching(load_npz(given), f"'{given}'", graph)
     return _matching(given, "what is given", graph)
 
 
-def _load_npz(path: Path) -> dict[str, Array]:
+def load_npz(path: Path) -> dict[str, Array]:
+    """The arrays of a file, by their names."""
     try:
         stored = np.load(path)
         if not isinstance(stored, NpzFile):

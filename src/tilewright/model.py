@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from tilewright.accounting import Operator
 from tilewright.errors import ModelError, ShapeError
@@ -220,8 +220,7 @@ def idioms(graph: Graph) -> tuple[Idiom, ...]:
     return recognise(graph)
 
 
-@dataclass(frozen=True, slots=True)
-class Coverage:
+class Coverage(NamedTuple):
     """How much of a network Tilewright can cut."""
 
     nodes: int

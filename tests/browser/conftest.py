@@ -100,10 +100,5 @@ def browser(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 @pytest.fixture
 def page(browser: Browser, report: Path) -> Iterator[Browser]:
     """The report, freshly opened; a test must leave no error behind."""
-    browser.problems.clear()
-    browser.requests.clear()
-    browser.call("Page.navigate", url="about:blank")
-    browser.requests.clear()
-    browser.open(report)
-    yield browser
-    assert browser.problems == []
+    with browser.fresh(report) as opened:
+        yield opened

@@ -8,6 +8,8 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -148,6 +150,20 @@ class Browser:
         self.call("Page.navigate", url=path.absolute().as_uri() + fragment)
         self.wait("document.documentElement?.dataset.ready === 'yes'")
         self.settle()
+
+    @contextmanager
+    def fresh(self, path: Path) -> Iterator["Browser"]:
+        """A page as it opens from nothing; what is done with it must leave no error behind."""
+        self.problems.clear()
+        self.call("Page.navigate", url="about:blank")
+        self.requests.clear()
+        self.open(path)
+        yield self
+        assert self.problems == []
+
+    def text(self, selector: str) -> str:
+        """What a part of the page says."""
+        return self.run(f"document.querySelector('{selector}').innerText")
 
     def run(self, script: str) -> Any:
         """The value of an expression in the page."""

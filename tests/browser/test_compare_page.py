@@ -26,10 +26,8 @@ def comparison(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def compared(browser: Browser, comparison: Path) -> Iterator[Browser]:
     """Freshly opened; a test must leave no error behind."""
-    browser.problems.clear()
-    browser.open(comparison)
-    yield browser
-    assert browser.problems == []
+    with browser.fresh(comparison) as opened:
+        yield opened
 
 
 def test_figures_stand_beside_each_other_with_the_reports(compared: Browser) -> None:

@@ -23,12 +23,8 @@ def kernel_page(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 @pytest.fixture
 def opened(browser: Browser, kernel_page: Path) -> Iterator[Browser]:
-    browser.problems.clear()
-    browser.call("Page.navigate", url="about:blank")
-    browser.requests.clear()
-    browser.open(kernel_page)
-    yield browser
-    assert browser.problems == []
+    with browser.fresh(kernel_page) as opened:
+        yield opened
 
 
 def test_all_parts_are_drawn(opened: Browser) -> None:

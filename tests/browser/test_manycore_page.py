@@ -26,12 +26,8 @@ def folder(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def opened(browser: Browser, folder: Path) -> Iterator[Browser]:
-    browser.problems.clear()
-    browser.call("Page.navigate", url="about:blank")
-    browser.requests.clear()
-    browser.open(folder / "report.html")
-    yield browser
-    assert browser.problems == []
+    with browser.fresh(folder / "report.html") as opened:
+        yield opened
 
 
 def test_layers_are_coloured_by_core_and_nothing_is_fetched(opened: Browser, folder: Path) -> None:

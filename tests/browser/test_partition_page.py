@@ -25,16 +25,8 @@ def partition_page(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> P
 @pytest.fixture
 def kernels(browser: Browser, partition_page: Path) -> Iterator[Browser]:
     """The page, freshly opened; a test must leave no error behind."""
-    browser.problems.clear()
-    browser.call("Page.navigate", url="about:blank")
-    browser.requests.clear()
-    browser.open(partition_page)
-    yield browser
-    assert browser.problems == []
-
-
-def text(page: Browser, selector: str) -> str:
-    return page.run(f"document.querySelector('{selector}').innerText")
+    with browser.fresh(partition_page) as opened:
+        yield opened
 
 
 def test_opens_by_itself(kernels: Browser, partition_page: Path) -> None:
@@ -44,11 +36,11 @@ def test_opens_by_itself(kernels: Browser, partition_page: Path) -> None:
 
 
 def test_headline_and_before_and_after(kernels: Browser) -> None:
-    head = text(kernels, "#head")
+    head = kernels.text("#head")
     assert "resnet18 on h100-sxm" in head and "69 \N{RIGHTWARDS ARROW} 32" in head
     assert "32.8 %" in head and "116.92 MB op by op" in head
     assert "68 \N{RIGHTWARDS ARROW} 31" in head
-    story = text(kernels, "#story")
+    story = kernels.text("#story")
     assert "written before" in story and "launch" in story
 
 
@@ -81,7 +73,7 @@ def test_dots_lie_below_their_roof(kernels: Browser) -> None:
 def test_selecting_a_kernel_marks_it_everywhere(kernels: Browser) -> None:
     kernels.click(kernels.spot("#kernels-view tbody tr td"))
     assert kernels.run("state.group") == 0
-    assert text(kernels, "#chosen").startswith("Conv+BN+ReLU: conv1")
+    assert kernels.text("#chosen").startswith("Conv+BN+ReLU: conv1")
     assert kernels.run("document.querySelectorAll('#graph-view .box.chosen').length") == 3
     assert kernels.run("document.querySelectorAll('#roof-view .dot.chosen').length") == 1
     kernels.click(kernels.spot("#unselect"))

@@ -15,10 +15,6 @@ from tilewright.report.plan_tables import LAYERS, groups_table, layers_table
 pytestmark = pytest.mark.browser
 
 
-def text(page: Browser, selector: str) -> str:
-    return page.run(f"document.querySelector('{selector}').innerText")
-
-
 def visible(page: Browser) -> tuple[float, float]:
     first, last = page.run("[state.from, state.to]")
     return first, last
@@ -38,13 +34,13 @@ def test_opens_without_errors_or_requests(page: Browser, report: Path) -> None:
 
 
 def test_headline(page: Browser, planned: Planned) -> None:
-    head = text(page, "#head")
+    head = page.text("#head")
     assert "four_convs on npu-2.7" in head and "fp16" in head
     assert f"{planned.account.latency_cycles:,} cycles" in head
     assert "2.00\N{MULTIPLICATION SIGN}" in head and "against layer by layer" in head
     assert "67 % less than layer by layer" in head
     assert "verified: " in head and "executed at their addresses" in head
-    story = text(page, "#story")
+    story = page.text("#story")
     assert "matrix engines" in story and "fused (this plan)" in story
 
 
@@ -53,11 +49,11 @@ def test_wheel_buttons_and_keys_zoom_time(page: Browser) -> None:
     page.wheel(page.spot("#time-canvas", 0.6), -240)
     first, last = visible(page)
     assert last - first < 0.7 * (whole[1] - whole[0])
-    shown = text(page, "#time-range")
+    shown = page.text("#time-range")
     page.drag(page.spot("#time-canvas", 0.6), page.spot("#time-canvas", 0.5))
     moved = visible(page)
     assert moved[0] > first and moved[1] - moved[0] == pytest.approx(last - first)
-    assert text(page, "#time-range") != shown
+    assert page.text("#time-range") != shown
     page.click(page.spot("#time-reset"))
     assert visible(page) == whole
     page.click(page.spot("#time-in"))
@@ -86,12 +82,12 @@ def test_hover_shows_a_task_and_click_opens_its_tile(page: Browser, planned: Pla
     number, at = middle_of_a_task(page)
     page.hover(at)
     task = planned.placed.program.tasks[number]
-    tip = text(page, "#tip")
+    tip = page.text("#tip")
     assert task.name in tip and f"node {task.node}" in tip and "reads" in tip and "writes" in tip
     assert f"{planned.placed.schedule.start[number]:,}" in tip
     page.click(at)
     assert page.run("state.task") == number
-    assert task.name in text(page, "#tasks-table tr.chosen")
+    assert task.name in page.text("#tasks-table tr.chosen")
     page.hover((5, 5))
     assert page.run("document.getElementById('tip').hidden")
 
@@ -103,9 +99,9 @@ def test_a_row_of_the_table_selects_its_group_everywhere(page: Browser, planned:
     assert page.run("document.querySelectorAll('#graph-view .box.chosen').length") == 1
     assert page.run("document.getElementById('tiles-group').value") == "1"
     assert page.run("document.querySelectorAll('#tiles-table tbody tr').length") == 4
-    tasks = text(page, "#tasks-table")
+    tasks = page.text("#tasks-table")
     assert f"{name}@0" in tasks and "strides" in tasks and "cluster0.cmx+" in tasks
-    assert name in text(page, "#chosen")
+    assert name in page.text("#chosen")
     page.click(page.spot("#tiles-table tr[data-tile='2']"))
     assert page.run("state.tile") == 2
     assert visible(page)[1] - visible(page)[0] < planned.account.latency_cycles
@@ -139,7 +135,7 @@ def test_columns_sort_both_ways(page: Browser) -> None:
 def test_memory_can_be_chosen(page: Browser) -> None:
     names = page.run("[...document.getElementById('memory-which').options].map((o) => o.text)")
     assert [name.split()[0] for name in names] == ["ddr", "cluster0.cmx", "cluster1.cmx"]
-    before = text(page, "#memory-facts")
+    before = page.text("#memory-facts")
     picture = "document.getElementById('memory-canvas').toDataURL()"
     drawn = page.run(picture)
     page.run(
@@ -147,9 +143,9 @@ def test_memory_can_be_chosen(page: Browser) -> None:
         "s.dispatchEvent(new Event('change')); })()"
     )
     page.settle()
-    assert text(page, "#memory-facts") != before and page.run(picture) != drawn
+    assert page.text("#memory-facts") != before and page.run(picture) != drawn
     page.hover(page.spot("#memory-canvas", 0.5, 0.8))
-    assert "at" in text(page, "#tip") and "cycles" in text(page, "#tip")
+    assert "at" in page.text("#tip") and "cycles" in page.text("#tip")
 
 
 def test_colours_and_critical_path_can_be_switched(page: Browser) -> None:
@@ -161,15 +157,15 @@ def test_colours_and_critical_path_can_be_switched(page: Browser) -> None:
     )
     page.settle()
     seen.add(page.run(picture))
-    assert "load weights" in text(page, "#time-legend")
+    assert "load weights" in page.text("#time-legend")
     page.click(page.spot("#time-critical"))
     seen.add(page.run(picture))
     assert len(seen) == 3
 
 
 def test_reasons_are_listed(page: Browser) -> None:
-    assert "short of 4,096 bytes" in text(page, "#reasons-view")
-    assert "123,456 cycles" in text(page, "#reasons-view")
+    assert "short of 4,096 bytes" in page.text("#reasons-view")
+    assert "123,456 cycles" in page.text("#reasons-view")
 
 
 def test_the_picture_is_not_blank(page: Browser) -> None:
@@ -225,7 +221,7 @@ def test_a_node_is_found_by_the_keyboard_alone(page: Browser, planned: Planned) 
     assert page.run("state.group") == 1
     assert page.run("[...document.querySelectorAll('.box.found')].length") == 1
     assert "conv3" in page.run("document.querySelector('.box.found').textContent")
-    assert text(page, "#found").startswith("conv3: Conv of g1")
+    assert page.text("#found").startswith("conv3: Conv of g1")
     assert page.run("document.getElementById('find-list').hidden")
     page.click(page.spot("#unselect"))
     assert page.run("document.querySelectorAll('.found').length") == 0
@@ -239,26 +235,26 @@ def test_a_tensor_is_found_with_its_readers(page: Browser, planned: Planned) -> 
     at = next(n for n, told in enumerate(listed) if "tensor" in told)
     page.run(f"document.getElementById('find-{at}').dispatchEvent(new PointerEvent('pointerdown', "
              "{bubbles: true, cancelable: true}))")  # fmt: skip
-    told = text(page, "#found")
+    told = page.text("#found")
     assert told.startswith(f"{tensor}: tensor") and "kB" in told
     assert "To conv3 (g1): goes through the main memory" in told
     assert page.run("document.querySelectorAll('.edge.found').length") == 1
     page.run("(() => { const b = document.getElementById('find'); b.value = 'no such'; "
              "b.dispatchEvent(new Event('input')); })()")  # fmt: skip
-    assert "nothing is called" in text(page, "#found")
+    assert "nothing is called" in page.text("#found")
 
 
 def test_words_are_explained_where_they_stand(page: Browser) -> None:
     page.hover(page.spot("#groups-table button[data-term='adds cycles']"))
-    assert "add up to the latency" in text(page, "#tip")
+    assert "add up to the latency" in page.text("#tip")
     page.hover((5, 5))
     assert page.run("document.getElementById('tip').hidden")
     page.run("document.querySelector('#story button.term[data-term=traffic]').focus()")
     page.settle()
-    assert "bytes that have to move" in text(page, "#tip")
+    assert "bytes that have to move" in page.text("#tip")
     key(page, "Escape")
     assert page.run("document.getElementById('tip').hidden")
-    listed = text(page, "#words-list")
+    listed = page.text("#words-list")
     assert "suffix" in listed and "resident" in listed and "halo" in listed
     told = page.run("[...document.querySelectorAll('[data-term]')].map((e) => e.dataset.term)")
     assert set(told) <= set(page.run("Object.keys(data.terms)")) and len(set(told)) > 12
@@ -293,7 +289,7 @@ def test_many_engines_are_summed_up(browser: Browser, many_engines: Path) -> Non
     panel = "[...document.querySelectorAll('#story .panel')]"
     rows = browser.run(f"{panel}.map((p) => p.querySelectorAll(':scope > .bars .rod').length)")
     assert max(rows) <= 9, "one row for engines that are alike"
-    told = text(browser, "#story")
+    told = browser.text("#story")
     assert "8 \N{MULTIPLICATION SIGN} core*.array" in told and f"Each of the {engines}" in told
     room = browser.run(
         f"{panel}.map((p) => p.clientHeight"

@@ -41,16 +41,8 @@ def swept(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Swept:
 
 @pytest.fixture
 def opened(browser: Browser, swept: Swept) -> Iterator[Browser]:
-    browser.problems.clear()
-    browser.call("Page.navigate", url="about:blank")
-    browser.requests.clear()
-    browser.open(swept.folder / "sweep.html")
-    yield browser
-    assert browser.problems == []
-
-
-def text(page: Browser, selector: str) -> str:
-    return page.run(f"document.querySelector('{selector}').innerText")
+    with browser.fresh(swept.folder / "sweep.html") as opened:
+        yield opened
 
 
 FIND = """(() => {
@@ -78,7 +70,7 @@ def test_opens_without_errors_or_requests(opened: Browser, swept: Swept) -> None
     fetched = [url for url in opened.requests if not url.startswith("data:")]
     assert fetched == [(swept.folder / "sweep.html").absolute().as_uri()]
     assert opened.run("document.documentElement.scrollWidth <= innerWidth"), "no sideways scrolling"
-    head = text(opened, "#head")
+    head = opened.text("#head")
     assert "page" in head and str(len(swept.table)) in head
 
 
@@ -93,7 +85,7 @@ def test_hover_tells_and_click_opens_the_plan(opened: Browser, swept: Swept) -> 
     assert "latency_ms" in tip and str(swept.table.value("bandwidth", row)) in tip
     opened.click(at)
     opened.wait("document.querySelector('#plan-text') !== null")
-    assert f"number {swept.table.numbers[row]}" in text(opened, "#point-name")
+    assert f"number {swept.table.numbers[row]}" in opened.text("#point-name")
     plan = opened.run("document.querySelector('#plan-text').textContent")
     assert plan.startswith("model: four_convs@8x8\n") and "groups:" in plan
 
@@ -125,11 +117,11 @@ def test_tables_sort_and_filter(opened: Browser, swept: Swept) -> None:
         if table.value("model", i) == "four_convs@10x10" and table.value("cores", i) == 2
     }
     assert {int(n) for n in shown(opened)} == wanted
-    assert f"{len(wanted)} of {len(table)} points" in text(opened, "#shown")
+    assert f"{len(wanted)} of {len(table)} points" in opened.text("#chosen")
     limit = float(np.median(latency[table.ok]))
     filter_by(opened, f"latency_ms<{limit}")
     assert len(shown(opened)) == int((latency < limit).sum())
-    opened.click(opened.spot("#clear"))
+    opened.click(opened.spot("#unselect"))
     assert len(shown(opened)) == len(table)
 
 
@@ -145,7 +137,7 @@ def test_a_piece_of_an_axis_keeps_what_crosses_it(opened: Browser, swept: Swept)
         if opened.run(f"state.keep({i})")
     }
     assert kept == {"27 GB/s"}
-    opened.click(opened.spot("#clear"))
+    opened.click(opened.spot("#unselect"))
     assert opened.run("Object.keys(state.brushes).length") == 0
 
 
@@ -155,9 +147,9 @@ def test_rows_without_a_plan_say_why(opened: Browser, swept: Swept) -> None:
     for row in bad[:1]:
         opened.run(f"choose({row})")
         opened.settle()
-        assert swept.table.reasons[row] in text(opened, "#point-view")
+        assert swept.table.reasons[row] in opened.text("#point-view")
     assert opened.run("document.querySelectorAll('#sensitivity-view tbody tr').length") == 4 + 2
-    assert "cost" in text(opened, "#cheapest-view")
+    assert "cost" in opened.text("#cheapest-view")
     opened.click(opened.spot("#cheapest-view tbody tr"))
     opened.wait("document.querySelector('#plan-text') !== null")
 
@@ -170,7 +162,7 @@ def test_a_comparison_opens_as_a_page(browser: Browser, swept: Swept) -> None:
     assert browser.problems == []
     assert browser.run("document.querySelectorAll('.compared').length") == 2
     assert browser.run("document.querySelectorAll('.causes tbody tr').length") > 0
-    assert "takes" in text(browser, ".compared h2")
+    assert "takes" in browser.text(".compared h2")
 
 
 def test_the_page_is_accessible_and_narrow(opened: Browser) -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from support.builder import GraphBuilder
 from support.golden import check_golden
+from support.graph_text import print_graph
 from tilewright.graph.graph import Graph
-from tilewright.graph.text import print_graph
 from tilewright.tiling.cutting import cut_group
 from tilewright.tiling.grid import Halo, Split
 from tilewright.tiling.rewrite import tile_graph

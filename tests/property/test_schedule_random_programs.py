@@ -8,10 +8,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.simulator_twin import simulate_plainly
 from tilewright.schedule.problem import Engine, Problem, Resources, Schedule
 from tilewright.schedule.simulate import simulate
 from tilewright.schedule.timeline import Cause, slowed_cycles, timeline
-from tilewright.schedule.twin import simulate_plainly
 from tilewright.schedule.validate import validate_schedule
 
 

@@ -170,22 +170,22 @@ def drawn(data: st.DataObject, operators, halo: Halo | None = None, **options) -
     return cutting
 
 
-@settings(max_examples=60 * MORE)
-@given(data=st.data())
-def test_windows_need_what_the_formula_says(data: st.DataObject) -> None:
-    tiles = drawn(data, (conv, conv, transposed, pool, *JOINS[:3]), nodes=4).tiles()
+def check_all(tiles: GroupTiles) -> None:
     assert_written_once(tiles)
     check_operator_tiles(tiles)
     check_inner_values(tiles)
+
+
+@settings(max_examples=60 * MORE)
+@given(data=st.data())
+def test_windows_need_what_the_formula_says(data: st.DataObject) -> None:
+    check_all(drawn(data, (conv, conv, transposed, pool, *JOINS[:3]), nodes=4).tiles())
 
 
 @settings(max_examples=40 * MORE)
 @given(data=st.data())
 def test_data_movement_needs_what_it_moves(data: st.DataObject) -> None:
-    tiles = drawn(data, (*MOVES, conv3), nodes=4).tiles()
-    assert_written_once(tiles)
-    check_operator_tiles(tiles)
-    check_inner_values(tiles)
+    check_all(drawn(data, (*MOVES, conv3), nodes=4).tiles())
 
 
 @settings(max_examples=40 * MORE)

@@ -67,12 +67,15 @@ def _window(draw: Draw, rank: int, pool: bool) -> dict[str, object]:
     return window
 
 
+def _is_image(b: GraphBuilder, x: str) -> bool:
+    return len(b.shape(x)) >= 3 and _is_float(b, x)
+
+
 def conv(draw: Draw, b: GraphBuilder, x: str) -> str | None:
     """Convolution of 1 to 3 spatial axes, with groups, any pads, automatic padding."""
-    shape = b.shape(x)
-    if len(shape) < 3 or not _is_float(b, x):
+    if not _is_image(b, x):
         return None
-    rank = len(shape) - 2
+    shape, rank = b.shape(x), len(b.shape(x)) - 2
     groups = _pick(draw, 1, 1, *_divisors(shape[1]))
     filters = groups * _int(draw, 1, 3)
     window = _window(draw, rank, pool=False)
@@ -83,10 +86,9 @@ def conv(draw: Draw, b: GraphBuilder, x: str) -> str | None:
 
 def conv3(draw: Draw, b: GraphBuilder, x: str) -> str | None:
     """The commonest layer: 3x3, same size or half of it."""
-    shape = b.shape(x)
-    if len(shape) < 3 or not _is_float(b, x):
+    if not _is_image(b, x):
         return None
-    rank = len(shape) - 2
+    shape, rank = b.shape(x), len(b.shape(x)) - 2
     stride = _pick(draw, 1, 1, 2)
     weight = b.weight(_int(draw, 1, 4), shape[1], *[3] * rank)
     return b.add("Conv", x, weight, pads=[1] * (2 * rank), strides=[stride] * rank)
@@ -94,10 +96,9 @@ def conv3(draw: Draw, b: GraphBuilder, x: str) -> str | None:
 
 def transposed(draw: Draw, b: GraphBuilder, x: str) -> str | None:
     """Transposed convolution: groups, output padding or shape, strides beyond the kernel."""
-    shape = b.shape(x)
-    if len(shape) < 3 or not _is_float(b, x):
+    if not _is_image(b, x):
         return None
-    rank = len(shape) - 2
+    shape, rank = b.shape(x), len(b.shape(x)) - 2
     groups = _pick(draw, 1, 1, *_divisors(shape[1]))
     kernel, strides = _ints(draw, rank, 1, 4), _ints(draw, rank, 1, 4)
     dilations = _ints(draw, rank, 1, 2)

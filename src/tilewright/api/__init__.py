@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tilewright.api.machines import MachineLike, allocate, explain, machine, plan, verify
     from tilewright.api.models import load, run, shrink, tile
-    from tilewright.api.studies import compare, kernel, load_for_partition, partition, sweep
+    from tilewright.api.studies import compare, kernel, load_for_partition, partition
     from tilewright.files import check_writable, load_inputs, save_arrays
     from tilewright.graph.graph import Graph
     from tilewright.machine.machine import Machine
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tilewright.results.tiles import Tiles
     from tilewright.runs.saved import Rechecked
     from tilewright.shrinking import RunResult, ShrinkResult, parse_budget
+    from tilewright.sweep.api import sweep
 
 __all__ = [
     "Comparison",
@@ -75,7 +76,7 @@ __all__ = [
 _PLACES = {
     "api.machines": "MachineLike allocate explain machine plan verify",
     "api.models": "load run shrink tile",
-    "api.studies": "compare kernel load_for_partition partition sweep",
+    "api.studies": "compare kernel load_for_partition partition",
     "files": "check_writable load_inputs save_arrays",
     "graph.graph": "Graph",
     "machine.machine": "Machine",
@@ -88,6 +89,7 @@ _PLACES = {
     "results.planned": "PlanResult",
     "results.tiles": "Tiles",
     "runs.saved": "Rechecked",
+    "sweep.api": "sweep",
     "shrinking": "RunResult ShrinkResult parse_budget",
 }
 

@@ -34,6 +34,7 @@ from tilewright.search.explanation.explain import MOST_BOUNDARIES
 from tilewright.search.explanation.explain import explain as explain_plan
 from tilewright.search.grouping.patterns import Pattern, apart_edges
 from tilewright.search.progress import Tell, interrupted_between, silent
+from tilewright.units import parse_bytes
 
 if TYPE_CHECKING:
     from tilewright.manycore.result import CoresResult
@@ -76,6 +77,7 @@ def plan(
     verify: bool = True,
     patterns: str | Path | Sequence[Pattern] | None = None,
     ablation: bool = False,
+    memory_limit: int | str | None = None,
     without: str | Sequence[str] | frozenset[str] = (),
     seed: int = 0,
     shapes: ShapesLike | None = None,
@@ -88,7 +90,8 @@ def plan(
     `plan` is a plan.yaml, the folder of a run, the mapping that such a file holds, a Plan, or an
     earlier result, and is taken as it is.
     A result whose execution gave other numbers has `verified` False and says in `failure` what and
-    where. `effort` is low, normal or high; `fast` is low by an older name.
+    where. `effort` is low, normal or high; `fast` is low by an older name. `memory_limit` is what
+    the plan may take of each on-chip memory: bytes, or "256KiB".
 
     >>> found = tilewright.plan("four_convs@16x16", "npu-2.7", fast=True)
     >>> found.verified, len(found.layers)
@@ -112,10 +115,20 @@ def plan(
             seed=seed_of(seed),
             patterns=wanted,
             ablation=ablation,
+            memory_limit=_limit(memory_limit),
             watch=watch,
             progress=progress,
         )
     )
+
+
+def _limit(given: int | str | None) -> int | None:
+    found = parse_bytes(given) if isinstance(given, str) else given
+    if found is not None and found < 1:
+        raise TilewrightError(
+            f"a memory limit of {found} bytes leaves nothing: give one byte or more"
+        )
+    return found
 
 
 def allocate(

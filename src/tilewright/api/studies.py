@@ -19,9 +19,6 @@ from tilewright.results.planned import PlanResult
 if TYPE_CHECKING:
     from tilewright.kernel.nest import Nest
     from tilewright.kernel.plan import KernelPlan
-    from tilewright.sweep.api import Swept
-    from tilewright.sweep.run import Watch
-    from tilewright.sweep.space import Space
 
 
 def partition(
@@ -110,78 +107,34 @@ def kernel(
     >>> first.problem.text()
     'conv2d 3x224x224 -> 64 channels, 7x7, stride 2x2, ...'
     """
+    from tilewright.kernel.from_graph import problem_of
     from tilewright.kernel.plan import plan_kernel
-
-    return plan_kernel(
-        kind,
-        image=image,
-        out_channels=out_channels,
-        kernel=kernel,
-        pool=pool,
-        batch=batch,
-        pad=pad,
-        stride=stride,
-        bias=bias,
-        relu=relu,
-        size=size,
-        graph=None if model is None else normalize(load_model(model, shapes).graph),
-        node=node,
-        dtype=dtype,
-        on=machine(on),
-        nest=nest,
-        searched=searched,
-        claim_us=claim_us,
-        check=check,
+    from tilewright.kernel.problem import (
+        KernelError,
+        Problem,
+        element_type,
+        image_extents,
+        matmul_problem,
+        pair,
+        product_extents,
     )
 
-
-def sweep(
-    space: "Space | Path | str | Mapping[str, Any] | None",
-    out: str | Path,
-    *,
-    engine: str = "local",
-    scheduler: str | None = None,
-    workers: int | None = None,
-    resume: bool = False,
-    budget: int | None = None,
-    timeout: float | None = None,
-    retries: int | None = None,
-    under_ms: float | None = None,
-    watch: "Watch | None" = None,
-) -> "Swept":
-    """Plan every point of a space of machines, networks and options, and answer questions on them.
-
-    `space` is a file or its mapping (None with `resume`: the one swept last); `out` is where every
-    finished point is kept. `workers` processes plan points on this computer, or Dask's at
-    `scheduler` with `engine="dask"`. `budget` limits the points of a guided search, `timeout` is
-    in seconds a point, `retries` how often one is tried again whose worker died. `under_ms` asks
-    for the cheapest machine that runs everything in so many milliseconds.
-
-    >>> space = {
-    ...     "axes": {"machine": ["npu-2.7", "mcu"]},
-    ...     "fixed": {"model": "four_convs@16x16", "effort": "layers"},
-    ... }
-    >>> swept = tilewright.sweep(space, folder / "edge")
-    >>> len(swept.as_table())
-    2
-    """
-    from tilewright.sweep.api import sweep as sweep_all
-    from tilewright.sweep.engine import RETRIES
-    from tilewright.sweep.run import unwatched
-
-    return sweep_all(
-        space,
-        out,
-        engine=engine,
-        scheduler=scheduler,
-        workers=workers,
-        resume=resume,
-        budget=budget,
-        timeout=timeout,
-        retries=RETRIES if retries is None else retries,
-        under_ms=under_ms,
-        watch=watch or unwatched,
-    )
+    elements = element_type(dtype)
+    if kind == "matmul":
+        problem = matmul_problem(*product_extents(size), elements)
+    elif kind != "conv2d":
+        raise KernelError(f"kernels are conv2d or matmul, not '{kind}'")
+    elif model is not None:
+        problem = problem_of(normalize(load_model(model, shapes).graph), node or "", elements)
+    else:
+        channels, height, width = image_extents(image)
+        outs = channels if out_channels is None else out_channels
+        problem = Problem(
+            *(channels, height, width, outs, pair(kernel, "kernel size")),
+            *(batch, pool, elements, bias, relu, (pad, pad, pad, pad)),
+            strides=pair(stride, "stride"),
+        )
+    return plan_kernel(problem, machine(on), nest, searched, claim_us, check)
 
 
 def compare(first: str | Path | PlanResult, *others: str | Path | PlanResult) -> Comparison:

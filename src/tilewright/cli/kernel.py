@@ -217,7 +217,7 @@ def _one_of(nest: Path | None, ladder: bool, search: bool) -> None:
 
 def _writable(folder: Path | None) -> None:
     if folder is not None:
-        from tilewright.runs.folder import check_place
+        from tilewright.files import check_place
 
         check_place(folder)
 

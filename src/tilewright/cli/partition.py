@@ -86,13 +86,14 @@ def partition(
 
       tilewright partition net.onnx --level capacity --on kpu-t64 --json
     """
+    from tilewright.files import check_place
     from tilewright.model import is_torch_name
     from tilewright.report.partition.figures import partition_json
-    from tilewright.report.partition.files import check_folder, write_partition
+    from tilewright.report.partition.files import write_partition
     from tilewright.report.partition.tables import kernels_table, summary_lines
 
     if folder is not None:
-        check_folder(folder)
+        check_place(folder)
     if dtype is not None and on is None:
         raise TilewrightError("--dtype is the element type on a machine: it goes with --on MACHINE")
     if graph != "auto" and not is_torch_name(model):

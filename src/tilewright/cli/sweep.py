@@ -222,7 +222,7 @@ def _progress() -> "Generator[Watch]":
             left = "" if done.seconds_left is None else f"about {time_text(done.seconds_left)} left"
             bar.update(
                 task,
-                description=done.phase.value,
+                description=done.phase,
                 completed=done.done,
                 total=done.total,
                 rate=rate,

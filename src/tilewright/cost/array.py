@@ -24,7 +24,7 @@ from tilewright.cost.base import (
     whole_cycles,
 )
 from tilewright.cost.energy import EnergyFigures
-from tilewright.cost.steps import TileCosts, best_rectangles, tile_costs
+from tilewright.cost.steps import Dense, TileCosts, best_rectangles, tile_costs
 from tilewright.machine.dtypes import element_bytes, nearest_class, runs_as
 from tilewright.machine.machine import Engine
 from tilewright.machine.parameters import (
@@ -181,10 +181,7 @@ class ArrayModel(Remembering):
         steps of the array."""
         found = views_of(work)
         if len(found) > 1 and self._same_steps:
-            rate, known = self._rate(work), self._parameters
-            forms = tuple(self._forms(work, rate))
-            least, sharpness = known.least_positions, known.sharpness
-            pair = best_rectangles(work, forms, self._modes, rate, least, sharpness)
+            pair = best_rectangles(work, self._choices(work))
             if pair is not None:
                 found.append(work.as_view(*pair[0], pair[1]))
         return found
@@ -277,11 +274,13 @@ class ArrayModel(Remembering):
             return None
         shape = replace(work, in_height=0, in_width=0, pads=(0, 0, 0, 0), batch=1, rest=0)
         if shape not in self._tiles:
-            rate, known = self._rate(shape), self._parameters
-            forms = tuple(self._forms(shape, rate))
-            least, sharpness = known.least_positions, known.sharpness
-            self._tiles[shape] = tile_costs(shape, forms, self._modes, rate, least, sharpness)
+            self._tiles[shape] = tile_costs(shape, self._choices(shape))
         return self._tiles[shape]
+
+    def _choices(self, work: Workload) -> Dense:
+        rate, known = self._rate(work), self._parameters
+        forms = tuple(self._forms(work, rate))
+        return Dense(forms, self._modes, rate, known.least_positions, known.sharpness)
 
     def peak_macs(self, dtype: str) -> float:
         """Multiply-accumulates per cycle of the reference clock, by the array's size."""

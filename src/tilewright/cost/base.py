@@ -108,22 +108,8 @@ class Workload:
         fits = rest <= held <= self.positions if held else rest < width
         if not self.pointwise or rest < 0 or not fits:
             raise CostError(f"work on {self.out_height}x{self.out_width} is not {height}x{width}")
-        return Workload(
-            self.kind,
-            self.dtype,
-            self.out_channels,
-            self.in_channels,
-            height,
-            width,
-            height,
-            width,
-            pads=self.pads,
-            batch=self.batch,
-            groups=self.groups,
-            operator=self.operator,
-            rest=rest,
-            rest_shape=rest_shape if rest else (0, 0),
-        )
+        seen = self.rectangle(height, width)
+        return replace(seen, rest=rest, rest_shape=rest_shape if rest else (0, 0))
 
     @property
     def pieces(self) -> "tuple[Workload, ...]":

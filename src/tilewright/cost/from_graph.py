@@ -22,6 +22,10 @@ class _Image:
     height: int
     width: int
 
+    @property
+    def extents(self) -> tuple[int, int]:
+        return self.height, self.width
+
     @staticmethod
     def of(shape: tuple[int, ...]) -> "_Image":
         space = shape[_FIRST_SPATIAL:]
@@ -75,14 +79,7 @@ def _window(spec: OpSpec, op: Op, tile: Tile, rules: tuple[AxisRule, ...], dtype
         rows, columns = reaches[_FIRST_SPATIAL:]
         pads = (rows.before, rows.after, columns.before, columns.after)
     return Workload(
-        kind,
-        dtype,
-        out_channels=out.channels,
-        in_channels=data.channels,
-        out_height=out.height,
-        out_width=out.width,
-        in_height=data.height,
-        in_width=data.width,
+        *(kind, dtype, out.channels, data.channels, *out.extents, *data.extents),
         kernel_height=prod(kernels[:-1]),
         kernel_width=kernels[-1],
         stride_height=prod(strides[:-1]),
@@ -152,22 +149,6 @@ def _vector(spec: OpSpec, tile: Tile, dtype: str) -> Workload:
     operator = spec.vector_class
     if spec.pairs and len(full) == len(inputs) == 2 and len(shape) == 4:
         image = _Image.of(shape)
-        return Workload(
-            WorkKind.ELTWISE,
-            dtype,
-            out_channels=image.channels,
-            in_channels=image.channels,
-            out_height=image.height,
-            out_width=image.width,
-            in_height=image.height,
-            in_width=image.width,
-            batch=image.batch,
-            operator=operator,
-        )
-    return Workload(
-        WorkKind.VECTOR,
-        dtype,
-        out_channels=tile.output.size,
-        in_channels=largest,
-        operator=operator,
-    )
+        sides = image.channels, image.channels, *image.extents, *image.extents
+        return Workload(WorkKind.ELTWISE, dtype, *sides, batch=image.batch, operator=operator)
+    return Workload(WorkKind.VECTOR, dtype, tile.output.size, largest, operator=operator)

@@ -92,46 +92,79 @@ class _Places:
         return np.ceil(high / block.height) * np.ceil(wide / block.width)
 
 
-def tile_costs(
-    work: Workload,
-    forms: Sequence[tuple[DenseForm, Workload]],
-    modes: Sequence[ArrayMode],
-    rate: ArrayRate,
-    least_positions: int,
-    sharpness: float,
-) -> TileCosts:
+@dataclass(frozen=True, slots=True)
+class Dense:
+    """How an array may run a convolution: forms with the work as they see it, modes."""
+
+    forms: Sequence[tuple[DenseForm, Workload]]
+    modes: Sequence[ArrayMode]
+    rate: ArrayRate
+    least_positions: int
+    sharpness: float
+
+    def cycles(self, places: _Places, made: Floats) -> Floats:
+        """The least of all forms and modes, over places in space and numbers of filters; reading
+        the input left out."""
+        return np.minimum.reduce(
+            [
+                self._cycles(seen, mode, form, places, made)
+                for form, seen in self.forms
+                for mode in self.modes
+            ]
+        )
+
+    def _cycles(
+        self, work: Workload, mode: ArrayMode, form: DenseForm, places: _Places, made: Floats
+    ) -> Floats:
+        unroll, block = mode.unroll, mode.block or mode.unroll
+        size = element_bytes(work.dtype)
+        least = 1 if work.kind is WorkKind.FIRST_CONV else self.rate.least_channels
+        channels = max(work.in_channels, least)
+        lanes = self.rate.in_channels * unroll.in_channels
+        depth = channels / lanes if unroll.in_channels == 1 else ceil(channels / lanes)
+        taps = ceil(work.kernel_width / unroll.kernel_width)
+        taps *= ceil(work.kernel_height / unroll.kernel_height)
+        field = work.taps * channels * size
+        spatial = places.blocks(block)[:, None]
+        patches = np.maximum(places.steps, self.least_positions)[:, None]
+        filters = np.ceil(made / unroll.out_channels)
+        kernels = np.ceil(made / block.out_channels)
+        area = unroll.width * unroll.height
+        limits = (
+            patches * (filters * (taps * depth * form.compute)),
+            patches * (kernels * (area * field / (form.activation_bytes_per_cycle or inf))),
+            spatial
+            * (filters * (unroll.out_channels * field / (form.weight_bytes_per_cycle or inf))),
+            places.least[:, None] * (made * (size / (form.output_bytes_per_cycle or inf))),
+        )
+        return (
+            form.overhead
+            + spatial * (kernels * form.per_block)
+            + patches * (filters * form.per_step)
+            + _norm(limits, self.sharpness)
+        )
+
+
+def tile_costs(work: Workload, dense: Dense) -> TileCosts:
     """The costs of tiles of a convolution, each in the cheapest of its forms and of modes whose
     steps have the same size."""
-    unroll = modes[0].unroll
+    unroll = dense.modes[0].unroll
     steps = steps_of(work, unroll)
     rows, columns, positions, places = _space(work, unroll, steps)
     filters, most_filters = _counts(steps[2])
     made = (filters - 1) * unroll.out_channels + 1
-    cycles = np.minimum.reduce(
-        [
-            _cycles(seen, mode, rate, form, places, made, least_positions, sharpness)
-            for form, seen in forms
-            for mode in modes
-        ]
-    )
+    cycles = dense.cycles(places, made)
     all_positions = work.out_height * work.out_width
     held = np.minimum(positions, float(all_positions))
     return TileCosts(cycles, rows, columns, held, most_filters, steps, all_positions)
 
 
-def best_rectangles(
-    work: Workload,
-    forms: Sequence[tuple[DenseForm, Workload]],
-    modes: Sequence[ArrayMode],
-    rate: ArrayRate,
-    least_positions: int,
-    sharpness: float,
-) -> tuple[tuple[int, int], tuple[int, int]] | None:
+def best_rectangles(work: Workload, dense: Dense) -> tuple[tuple[int, int], tuple[int, int]] | None:
     """Two rectangles of whole steps, height and width each, that hold all positions of pointwise
     work at the least cost, the second at most a block; None where one step does."""
-    unroll = modes[0].unroll
+    unroll = dense.modes[0].unroll
     area, across = unroll.width * unroll.height, unroll.width
-    blocks = [mode.block or mode.unroll for mode in modes]
+    blocks = [mode.block or mode.unroll for mode in dense.modes]
     steps = -(-work.positions // area)
     most = min(steps - 1, max(block.width * block.height for block in blocks) // area)
     if most < 1:
@@ -144,13 +177,7 @@ def best_rectangles(
     extents = high * unroll.height, wide * across
     places = _Places(high * wide, extents[0] * extents[1], extents)
     made = np.array([float(work.out_channels)])
-    costs = np.minimum.reduce(
-        [
-            _cycles(seen, mode, rate, form, places, made, least_positions, sharpness)
-            for form, seen in forms
-            for mode in modes
-        ]
-    )[:, 0]
+    costs = dense.cycles(places, made)[:, 0]
     best: dict[int, int] = {}  # steps -> the shape that takes them at the least cost
     for number in np.argsort(costs, kind="stable").tolist():
         best.setdefault(int(places.steps[number]), number)
@@ -198,46 +225,6 @@ def _rectangles(positions: int, steps: int, unroll: Extent) -> tuple[_Places, Fl
         (np.tile(extents[0], 2)[fits], np.tile(extents[1], 2)[fits]),
     )
     return places, np.minimum(held[fits], float(steps))
-
-
-def _cycles(
-    work: Workload,
-    mode: ArrayMode,
-    rate: ArrayRate,
-    form: DenseForm,
-    places: _Places,
-    made: Floats,
-    least_positions: int,
-    sharpness: float,
-) -> Floats:
-    """Cycles of tiles in one form and mode, over places in space and numbers of filters; reading
-    their input left out."""
-    unroll, block = mode.unroll, mode.block or mode.unroll
-    size = element_bytes(work.dtype)
-    least = 1 if work.kind is WorkKind.FIRST_CONV else rate.least_channels
-    channels = max(work.in_channels, least)
-    lanes = rate.in_channels * unroll.in_channels
-    depth = channels / lanes if unroll.in_channels == 1 else ceil(channels / lanes)
-    taps = ceil(work.kernel_width / unroll.kernel_width)
-    taps *= ceil(work.kernel_height / unroll.kernel_height)
-    field = work.taps * channels * size
-    spatial = places.blocks(block)[:, None]
-    patches = np.maximum(places.steps, least_positions)[:, None]
-    filters = np.ceil(made / unroll.out_channels)
-    kernels = np.ceil(made / block.out_channels)
-    area = unroll.width * unroll.height
-    limits = (
-        patches * (filters * (taps * depth * form.compute)),
-        patches * (kernels * (area * field / (form.activation_bytes_per_cycle or inf))),
-        spatial * (filters * (unroll.out_channels * field / (form.weight_bytes_per_cycle or inf))),
-        places.least[:, None] * (made * (size / (form.output_bytes_per_cycle or inf))),
-    )
-    return (
-        form.overhead
-        + spatial * (kernels * form.per_block)
-        + patches * (filters * form.per_step)
-        + _norm(limits, sharpness)
-    )
 
 
 def _whole_tiles(held: Floats, cycles: Floats, wanted: int) -> float:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,12 +14,33 @@ SMALL = 1e-2  # of it: what another order of sums can explain
 LAST_PLACES = 4  # of a float type that is coarser than the tolerance: what rounding may differ by
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(NamedTuple):
     """The largest difference over all outputs, absolute and relative to the output's largest."""
 
     max_abs_error: float
     max_rel_error: float
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An execution that did not give the original's numbers: what is wrong, in which tensor and
+    where in it, what stands there and what should, and what the reason may be."""
+
+    fault: str
+    tensor: str = ""
+    place: tuple[int, ...] = ()
+    expected: float | None = None
+    actual: float | None = None
+    cause: str = ""
+
+    def told(self) -> str:
+        """The failure in a line."""
+        where = f" at {list(self.place)}" if self.place else ""
+        numbers = ""
+        if self.expected is not None and self.actual is not None:
+            numbers = f" ({self.actual:.6g} instead of {self.expected:.6g}{where})"
+        cause = f"; likely cause: {self.cause}" if self.cause else ""
+        return f"{self.fault}{numbers}{cause}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +67,17 @@ class Comparison:
         """Whether nothing is wrong."""
         return not self.fault
 
+    @property
+    def failure(self) -> Failure | None:
+        """What is wrong, if anything."""
+        if self.same:
+            return None
+        return Failure(self.fault, self.tensor, self.place, self.expected, self.actual, self.cause)
+
     def told(self) -> str:
         """The outcome in a line."""
-        if self.fault:
-            where = f" at {list(self.place)}" if self.place else ""
-            numbers = ""
-            if self.expected is not None and self.actual is not None:
-                numbers = f" ({self.actual:.6g} instead of {self.expected:.6g}{where})"
-            cause = f"; likely cause: {self.cause}" if self.cause else ""
-            return f"{self.fault}{numbers}{cause}"
+        if self.failure is not None:
+            return self.failure.told()
         error = f"largest difference {self.difference.max_rel_error:.1e} of the largest value"
         if not self.rounded:
             return error

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from tilewright.kernel.ledger import (
     Held,
@@ -53,8 +53,7 @@ def _values(chosen: tuple[str, ...]) -> Callable[[Nest], Any]:
     return attrgetter(*chosen)
 
 
-@dataclass(frozen=True, slots=True)
-class Lint:
+class Lint(NamedTuple):
     """A remark that is no error: what is slow, and what helps."""
 
     operand: str

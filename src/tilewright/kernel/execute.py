@@ -8,6 +8,7 @@ not from the loops: the ledger has to agree.
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -48,8 +49,7 @@ class Tensors:
     bias: Array | None
 
 
-@dataclass(frozen=True, slots=True)
-class Executed:
+class Executed(NamedTuple):
     """A run: its result, what was counted, and the largest difference from the reference, as a
     share of the largest number."""
 
@@ -181,8 +181,7 @@ def contiguous_run(source: Array, target: Array) -> int:
     return run
 
 
-@dataclass(frozen=True, slots=True)
-class _Window:
+class _Window(NamedTuple):
     """A tile of the input: its numbers, and the input row and column of the first of them."""
 
     data: Array

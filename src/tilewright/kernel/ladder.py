@@ -79,29 +79,15 @@ def weights_hoisted(problem: Problem, target: Target) -> Nest:
 
 def weights_flattened(problem: Problem, target: Target) -> Nest:
     """Weights of an output tile transposed once; the input cast once for a block."""
-    start = weights_hoisted(problem, target)
-    return replace(
-        start,
-        name="weights flattened",
-        x_copy_at="in",
-        w_at="out",
-        w_cast_at=None,
-        w_transpose_at="out",
-    )
+    start = replace(weights_hoisted(problem, target), name="weights flattened", x_copy_at="in")
+    return replace(start, w_at="out", w_cast_at=None, w_transpose_at="out")
 
 
 def final(problem: Problem, target: Target) -> Nest:
     """All weights transposed once and kept; operands in their own type; no copies of the input."""
-    start = weights_hoisted(problem, target)
-    return replace(
-        start,
-        name="final",
-        x_copy_at=None,
-        w_at=KERNEL,
-        w_cast_at=None,
-        w_transpose_at=KERNEL,
-        compute=problem.dtype,
-    )
+    start = replace(weights_hoisted(problem, target), name="final", x_copy_at=None)
+    start = replace(start, w_at=KERNEL, w_cast_at=None, w_transpose_at=KERNEL)
+    return replace(start, compute=problem.dtype)
 
 
 def small_images(problem: Problem, target: Target) -> Nest:

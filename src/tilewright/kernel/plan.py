@@ -1,22 +1,18 @@
-"""Plan a kernel: the one function behind the command line and `tilewright.kernel(...)`."""
+"""Plan a kernel: its nest chosen or found, assessed and checked."""
 
-import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from tilewright.graph.graph import Graph
 from tilewright.kernel.assess import Assessment, Model, floor_check
 from tilewright.kernel.execute import Counts, Executed, count, count_difference, execute
-from tilewright.kernel.from_graph import problem_of
 from tilewright.kernel.ladder import Row, ladder, last_rung
 from tilewright.kernel.nest import Nest
 from tilewright.kernel.nest_file import read_nest
-from tilewright.kernel.problem import KernelError, Problem, element_type, matmul_problem
+from tilewright.kernel.problem import KernelError, Problem
 from tilewright.kernel.search import Found, search
 from tilewright.kernel.target import Target, target_of
 from tilewright.kernel.timeline import MOST_STEPS, Simulated, simulated
-from tilewright.machine.load import load_machine
 from tilewright.machine.machine import Machine
 from tilewright.tables import Shown, Table
 
@@ -78,22 +74,8 @@ class KernelPlan(Shown):
 
 
 def plan_kernel(
-    kind: str = "conv2d",
-    *,
-    image: str | tuple[int, int, int] | None = None,
-    out_channels: int | None = None,
-    kernel: str | int | tuple[int, int] = 3,
-    pool: int = 1,
-    batch: int = 1,
-    pad: int = 0,
-    stride: str | int | tuple[int, int] = 1,
-    bias: bool = True,
-    relu: bool = False,
-    size: str | tuple[int, int, int] | None = None,
-    graph: Graph | None = None,
-    node: str | None = None,
-    dtype: str = "fp16",
-    on: str | Path | Machine = "trn2",
+    problem: Problem,
+    machine: Machine,
     nest: Nest | str | Path | None = None,
     searched: bool = False,
     claim_us: float | None = None,
@@ -101,35 +83,10 @@ def plan_kernel(
 ) -> KernelPlan:
     """Plan one kernel on a Trainium-like core, and check it by running it in numpy.
 
-    `kind` is conv2d (`image` as channels x height x width, `out_channels`, ...; or `graph` and
-    `node`) or matmul (`size` as M x K x N). The nest is the one given, the one found where
-    `searched`, else the last rung of the ladder. `check` runs all of it (True), nothing (False), or
-    the first rows of a large problem (None).
+    The nest is the one given, the one found where `searched`, else the last rung of the ladder.
+    `check` runs all of it (True), nothing (False), or the first rows of a large problem (None).
     """
-    elements = element_type(dtype)
-    machine = on if isinstance(on, Machine) else load_machine(on)
     target = target_of(machine)
-    if kind == "matmul":
-        if size is None:
-            raise KernelError("say what is multiplied: size (--size) as MxKxN")
-        rows, depth, cols = sizes(size, "a product", "MxKxN such as 512x256x1024")
-        problem = matmul_problem(rows, depth, cols, elements)
-    elif kind != "conv2d":
-        raise KernelError(f"kernels are conv2d or matmul, not '{kind}'")
-    elif graph is not None:
-        problem = problem_of(graph, node or "", elements)
-    else:
-        if image is None:
-            raise KernelError(
-                "say what is convolved: image (--in) as CxHxW, or model and node (--from, --node)"
-            )
-        channels, height, width = sizes(image, "an image", "CxHxW such as 256x224x224")
-        outs = channels if out_channels is None else out_channels
-        problem = Problem(
-            *(channels, height, width, outs, _pair(kernel, "kernel size")),
-            *(batch, pool, elements, bias, relu, (pad, pad, pad, pad)),
-            strides=_pair(stride, "stride"),
-        )
     found = None
     if searched:
         found = search(problem, target)
@@ -167,24 +124,3 @@ def prove(assessment: Assessment, whole: bool = False) -> Proof:
     first = replace(problem, height=height, pads=(top, left, below, right), batch=1)
     executed = execute(Model(first, target).assess(nest))
     return Proof(executed, counts, rows, problem.rows)
-
-
-def sizes(given: str | tuple[int, int, int], what: str, form: str) -> tuple[int, int, int]:
-    """Three extents, as text or as they are."""
-    if isinstance(given, tuple):
-        return given
-    match = re.fullmatch(r"\s*(-?\d+)\s*x\s*(-?\d+)\s*x\s*(-?\d+)\s*", given)
-    if match is None:
-        raise KernelError(f"'{given}' is no size of {what}: write {form}")
-    first, second, third = map(int, match.groups())
-    return first, second, third
-
-
-def _pair(given: str | int | tuple[int, int], what: str) -> tuple[int, int]:
-    """Height and width, as text or as they are."""
-    if isinstance(given, tuple):
-        return given
-    parts = str(given).split("x")
-    if len(parts) > 2 or not all(re.fullmatch(r"-?\d+", part.strip()) for part in parts):
-        raise KernelError(f"'{given}' is no {what}: write 3 or 3x5")
-    return int(parts[0]), int(parts[-1])

@@ -4,12 +4,14 @@ A matrix product A (M x K) times B (K x N) is the 1x1 convolution of an image wi
 N rows and one column: rows are what a tile holds many of.
 """
 
+import re
 from dataclasses import dataclass
 from itertools import pairwise
 
 from tilewright.errors import TilewrightError
 from tilewright.machine.dtypes import element_bits, rate_class
 
+Extents = str | tuple[int, int, int] | None
 ELEMENTS = ("fp32", "fp16", "bf16")
 
 
@@ -171,3 +173,39 @@ def parts(extent: int, size: int) -> tuple[tuple[int, int], ...]:
     """Half-open intervals of `size` that cover an extent; the last may be shorter."""
     cuts = [*range(0, extent, size), extent]
     return tuple(pairwise(cuts))
+
+
+def image_extents(given: Extents) -> tuple[int, int, int]:
+    """Channels, height and width of an image."""
+    if given is None:
+        raise KernelError(
+            "say what is convolved: image (--in) as CxHxW, or model and node (--from, --node)"
+        )
+    return _extents(given, "an image", "CxHxW such as 256x224x224")
+
+
+def product_extents(given: Extents) -> tuple[int, int, int]:
+    """M, K and N of a product of (M x K) and (K x N)."""
+    if given is None:
+        raise KernelError("say what is multiplied: size (--size) as MxKxN")
+    return _extents(given, "a product", "MxKxN such as 512x256x1024")
+
+
+def _extents(given: str | tuple[int, int, int], what: str, form: str) -> tuple[int, int, int]:
+    if isinstance(given, tuple):
+        return given
+    match = re.fullmatch(r"\s*(-?\d+)\s*x\s*(-?\d+)\s*x\s*(-?\d+)\s*", given)
+    if match is None:
+        raise KernelError(f"'{given}' is no size of {what}: write {form}")
+    first, second, third = map(int, match.groups())
+    return first, second, third
+
+
+def pair(given: str | int | tuple[int, int], what: str) -> tuple[int, int]:
+    """Height and width, as text or as they are."""
+    if isinstance(given, tuple):
+        return given
+    parts = str(given).split("x")
+    if len(parts) > 2 or not all(re.fullmatch(r"-?\d+", part.strip()) for part in parts):
+        raise KernelError(f"'{given}' is no {what}: write 3 or 3x5")
+    return int(parts[0]), int(parts[-1])

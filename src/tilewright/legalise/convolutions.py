@@ -57,7 +57,7 @@ def take_patches(draft: Draft, limits: Limits) -> str | None:
     ranges: dict[int, tuple[int, int, int]] = {}
     pads: dict[int, tuple[int, int]] = {}
     for a in axes:
-        axis, before = FIRST_SPATIAL + a, window.pads_before[a]
+        axis, before = FIRST_SPATIAL + a, window.before[a]
         needed = result[axis] * window.strides[a]
         stop = min(shape[axis], needed - before)
         if stop <= 0:
@@ -95,8 +95,8 @@ def take_patches(draft: Draft, limits: Limits) -> str | None:
         kernel,
         tuple(keep.get(a, s) for a, s in enumerate(window.strides)),
         tuple(keep.get(a, d) for a, d in enumerate(window.dilations)),
-        tuple(0 if a in keep else p for a, p in enumerate(window.pads_before)),
-        tuple(0 if a in keep else p for a, p in enumerate(window.pads_after)),
+        tuple(0 if a in keep else p for a, p in enumerate(window.before)),
+        tuple(0 if a in keep else p for a, p in enumerate(window.after)),
     )
     draft.last("Conv", [patches, weight, *draft.old.inputs[2:]], attributes)
     return (
@@ -114,7 +114,7 @@ def pad_explicitly(draft: Draft, limits: Limits) -> str | None:
         return None  # its pads crop the result
     pads: dict[int, tuple[int, int]] = {}
     kept: list[tuple[int, int]] = []
-    for a, sides in enumerate(zip(window.pads_before, window.pads_after, strict=True)):
+    for a, sides in enumerate(zip(window.before, window.after, strict=True)):
         half = reach(window, a) // 2
         before, after = (min(side, half) for side in sides)
         kept.append((before, after))
@@ -126,7 +126,7 @@ def pad_explicitly(draft: Draft, limits: Limits) -> str | None:
     padded = draft.pad(draft.old.inputs[0], pads, fill)
     attributes = _attributes(draft, window.kernel, window.strides, window.dilations, before, after)
     draft.last(draft.op.kind, [padded, *draft.old.inputs[1:]], attributes)
-    was, now = (*window.pads_before, *window.pads_after), (*before, *after)
+    was, now = (*window.before, *window.after), (*before, *after)
     return (
         f"pads {_slashes(was)} of kernel {by(window.kernel)}: a Pad before leaves {_slashes(now)}"
     )
@@ -198,7 +198,7 @@ def _reads(draft: Draft, window: WindowParameters, part: Part) -> Iterator[tuple
     """Per spatial axis: first and last position that a kernel part reads, and the extent."""
     for a, cut in enumerate(part):
         stride, dilation = window.strides[a], window.dilations[a]
-        start = cut.start * dilation - window.pads_before[a]
+        start = cut.start * dilation - window.before[a]
         last = (draft.op.result().shape[FIRST_SPATIAL + a] - 1) * stride
         stop = start + last + (cut.length - 1) * dilation + 1
         yield start, stop, draft.op.shape(0)[FIRST_SPATIAL + a]

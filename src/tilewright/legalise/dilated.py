@@ -87,7 +87,7 @@ def _read(draft: Draft, window: WindowParameters, axis: int) -> int:
 
 
 def _reads_something(draft: Draft, window: WindowParameters, axes: Sequence[int]) -> bool:
-    return all(_read(draft, window, a) * window.dilations[a] > window.pads_before[a] for a in axes)
+    return all(_read(draft, window, a) * window.dilations[a] > window.before[a] for a in axes)
 
 
 def _write(draft: Draft, window: WindowParameters, axes: Sequence[int]) -> None:
@@ -97,7 +97,7 @@ def _write(draft: Draft, window: WindowParameters, axes: Sequence[int]) -> None:
     ranges: dict[int, tuple[int, int, int]] = {}
     pads: dict[int, tuple[int, int]] = {}
     for a in axes:
-        read, before = _read(draft, window, a) * window.dilations[a], window.pads_before[a]
+        read, before = _read(draft, window, a) * window.dilations[a], window.before[a]
         stop = min(space[a], read - before)
         ranges[FIRST_SPATIAL + a] = (0, stop, 1)
         pads[FIRST_SPATIAL + a] = (before, read - before - stop)
@@ -123,8 +123,8 @@ def _write(draft: Draft, window: WindowParameters, axes: Sequence[int]) -> None:
     attributes["kernel_shape"] = window.kernel
     attributes["dilations"] = _but(window.dilations, axes, 1)
     attributes["pads"] = (
-        *_but(window.pads_before, axes, 0),
-        *_but(window.pads_after, axes, 0),
+        *_but(window.before, axes, 0),
+        *_but(window.after, axes, 0),
     )
     name = draft.names.take(f"{draft.old.name}/plain")
     kind = op.result().with_shape((images, filters, *made))

@@ -105,7 +105,7 @@ def _pads(window: WindowParameters, tile: Tile | None) -> tuple[int, ...]:
     """The larger pad of each axis."""
     reaches = tile.inputs[0] if tile is not None else None
     if reaches is None:
-        return tuple(map(max, zip(window.pads_before, window.pads_after, strict=True)))
+        return tuple(map(max, zip(window.before, window.after, strict=True)))
     return tuple(max(r.before, r.after) for r in reaches[FIRST_SPATIAL:])
 
 

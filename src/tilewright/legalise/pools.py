@@ -14,7 +14,7 @@ _STAGE = {Pool.MAXIMUM: "MaxPool", Pool.AVERAGE: "AveragePool"}
 def cascade_factors(draft: Draft, limits: Limits) -> str | None:
     """A pool without padding first pools blocks: 14x14 is 7x7 stride 7, then 2x2."""
     window, most = _too_large(draft, limits), limits.kernel
-    if window is None or most is None or any(window.pads_before) or any(window.pads_after):
+    if window is None or most is None or any(window.before) or any(window.after):
         return None
     if any(d != 1 for d in window.dilations) or draft.op.int_of("ceil_mode", 0):
         return None
@@ -69,7 +69,7 @@ def cascade_maxima(draft: Draft, limits: Limits) -> str | None:
     second: list[tuple[int, int, int]] = []
     for a, kernel in enumerate(window.kernel):
         axis = FIRST_SPATIAL + a
-        before = window.pads_before[a]
+        before = window.before[a]
         covered = (result[axis] - 1) * window.strides[a] + kernel
         after = max(0, covered - before - shape[axis])  # ceil mode may reach further
         small = kernel // 2 + 1 if too_long(kernel, limits.kernel) else 1

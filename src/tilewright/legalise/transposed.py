@@ -103,7 +103,7 @@ def _axes(draft: Draft, window: WindowParameters, *, crop: bool) -> tuple[_Axis,
     shape, result = draft.op.shape(0), draft.op.result().shape
     axes: list[_Axis] = []
     for a, stride in enumerate(window.strides):
-        pad, axis = window.pads_before[a], FIRST_SPATIAL + a
+        pad, axis = window.before[a], FIRST_SPATIAL + a
         whole = (stride, reach(window, a), pad)
         plain = _Axis.of(*whole, 0, shape[axis], result[axis])
         short = _Axis.of(*whole, pad % stride, shape[axis], result[axis])

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +19,7 @@ Columns = npt.NDArray[np.int64]
 OUTSIDE = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A memory that tensors lie in: of which core (None: outside), its size and its costs in
     pJ per bit."""
 
@@ -33,8 +33,7 @@ class Place:
     write_bits: int
 
 
-@dataclass(frozen=True, slots=True)
-class Carrier:
+class Carrier(NamedTuple):
     """What carries pieces, one at a time: a bus, one direction of a link, or a core's own path
     between two of its memories."""
 
@@ -45,8 +44,7 @@ class Carrier:
     pj_per_bit: float
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
+class Way(NamedTuple):
     """A carrier between two memories and the bits it brings over in a cycle."""
 
     source: int

@@ -5,7 +5,7 @@ Sizes are bits, bandwidths bits per cycle, energies pJ, as its files have them.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Operand = Literal["I1", "I2", "O"]
 OPERANDS: tuple[Operand, ...] = ("I1", "I2", "O")
@@ -104,8 +104,7 @@ class CoreFile:
         return product
 
 
-@dataclass(frozen=True, slots=True)
-class Wire:
+class Wire(NamedTuple):
     """What connects cores: a bus carries one transfer at a time, to as many of its cores as want
     it; a link one in each direction."""
 

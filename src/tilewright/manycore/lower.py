@@ -5,8 +5,8 @@ tasks again on engines that keep their order. It has to give the evaluator's tim
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
@@ -41,8 +41,7 @@ class NoAddressesError(TilewrightError):
     """Bytes are there for everything, but not in one piece for each: hold less at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lowered:
+class Lowered(NamedTuple):
     """A placed program, its machine, and the evaluator's number of each of its tasks."""
 
     placed: Placed

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import OutputError
+from tilewright.files import check_place
 from tilewright.manycore.core_cost import LOOPS
 from tilewright.manycore.page import page_data, page_text
 from tilewright.manycore.plan import CorePlan
 from tilewright.manycore.told import summary
-from tilewright.runs.folder import check_place
 from tilewright.runs.saved import CORES_FILE
 from tilewright.schedule.problem import Quantities
 

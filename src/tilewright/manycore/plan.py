@@ -80,9 +80,7 @@ class CorePlan:
     @property
     def failure(self) -> Failure | None:
         """What was wrong with the numbers of its execution, if anything."""
-        if self.outcome is None or self.outcome.same:
-            return None
-        return Failure.of(self.outcome)
+        return self.outcome.failure if self.outcome is not None else None
 
     @property
     def tiles(self) -> TileGraph:

@@ -8,6 +8,7 @@ allowed allocation is better under the same scheduler. The bound holds for every
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 from tilewright.manycore.bounds import Allowed, Bounds, bounds_of
 from tilewright.manycore.copies import peaks_of
@@ -31,8 +32,7 @@ Objective = str
 """`latency`, `energy`, `memory` or `edp`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(NamedTuple):
     """An allocation and what it takes; memory is the sum of the cores' peaks in bits."""
 
     core_of: tuple[int, ...]

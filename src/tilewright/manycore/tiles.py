@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 from math import gcd, prod
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -75,8 +76,7 @@ class Tensor:
         return numbers
 
 
-@dataclass(frozen=True, slots=True)
-class TileInfo:
+class TileInfo(NamedTuple):
     """A tile of a layer: the part it belongs to, its region of the operator's result, and what it
     reads of each activation and of the weights."""
 

@@ -6,7 +6,6 @@ known to the next. All randomness is seeded and limits count nodes: results are 
 """
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 
@@ -26,29 +25,10 @@ HOPELESS_BITS = 20
 """The memory of hopeless states holds two to this power."""
 
 
-class Verdict(StrEnum):
-    """Whether buffers fit under a ceiling."""
-
-    FITS = "fits"
-    IMPOSSIBLE = "impossible"
-    UNDECIDED = "undecided"
-
-
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """The answer for one ceiling; `offsets` only if it fits."""
-
-    verdict: Verdict
-    nodes: int
-    offsets: IntArray | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Minimum:
-    """The lowest peak found under a known one; `exhausted` if nothing lower exists.
-
-    `offsets` is None if nothing better than the known peak was found.
-    """
+class Outcome:
+    """What a search for offsets found within its nodes: offsets, or None; `exhausted` if there are
+    no others that are as low as was asked."""
 
     offsets: IntArray | None
     exhausted: bool
@@ -136,10 +116,10 @@ def _fresh_state(packing: Packing, slots: int, failures: FloatArray) -> State:
     )
 
 
-def decide(rectangles: Rectangles, ceiling: int, node_limit: int) -> Decision:
-    """Whether the buffers fit below `ceiling` bytes, within a number of search nodes."""
+def decide(rectangles: Rectangles, ceiling: int, node_limit: int) -> Outcome:
+    """Offsets below `ceiling` bytes, within a number of search nodes."""
     if node_limit < rectangles.count:  # a search needs a node for every buffer at least
-        return Decision(Verdict.UNDECIDED, 0)
+        return Outcome(None, False, 0)
     packing, unit = _packing(rectangles, ceiling)
     size = packing.height.astype(np.float64)
     duration = (packing.last - packing.first).astype(np.float64)
@@ -166,17 +146,17 @@ def decide(rectangles: Rectangles, ceiling: int, node_limit: int) -> Decision:
             )
             nodes += used
             if ending == FEASIBLE:
-                return Decision(Verdict.FITS, nodes, state.offset * unit)
+                return Outcome(state.offset * unit, False, nodes)
             if ending == INFEASIBLE:
-                return Decision(Verdict.IMPOSSIBLE, nodes)
+                return Outcome(None, True, nodes)
             if nodes >= node_limit:
                 break
         length *= RESTART_GROWTH
         rounds += 1
-    return Decision(Verdict.UNDECIDED, nodes)
+    return Outcome(None, False, nodes)
 
 
-def minimise(rectangles: Rectangles, known_peak: int, target: int, node_limit: int) -> Minimum:
+def minimise(rectangles: Rectangles, known_peak: int, target: int, node_limit: int) -> Outcome:
     """Offsets with a peak below `known_peak`, as near `target` as the nodes allow.
 
     Tries the target with half of the nodes, then halves the interval between what is known to
@@ -186,13 +166,13 @@ def minimise(rectangles: Rectangles, known_peak: int, target: int, node_limit: i
     best_peak, tried, exhausted = known_peak, target - 1, True
     ceiling, nodes = target, 0
     while best_peak > tried + 1 and nodes < node_limit:
-        decision = decide(rectangles, ceiling, (node_limit - nodes + 1) // 2)
-        nodes += decision.nodes
-        if decision.offsets is not None:
-            best = decision.offsets
+        found = decide(rectangles, ceiling, (node_limit - nodes + 1) // 2)
+        nodes += found.nodes
+        if found.offsets is not None:
+            best = found.offsets
             best_peak = int((best + rectangles.size).max())
         else:
             tried = ceiling
-            exhausted = exhausted and decision.verdict is Verdict.IMPOSSIBLE
+            exhausted = exhausted and found.exhausted
         ceiling = (tried + best_peak) // 2
-    return Minimum(best, exhausted and best_peak <= tried + 1, nodes)
+    return Outcome(best, exhausted and best_peak <= tried + 1, nodes)

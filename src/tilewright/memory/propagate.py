@@ -16,6 +16,7 @@ from tilewright.memory.heap import drop_least, push
 from tilewright.memory.rectangles import BoolArray, IntArray
 
 FloatArray = NDArray[np.float64]
+Slots = tuple[int, int]
 
 
 class Packing(NamedTuple):
@@ -188,18 +189,14 @@ def stacks_fit(packing: Packing, state: State, items: IntArray, low: int, high: 
 
 @njit(inner=True)
 def propagate(
-    packing: Packing,
-    state: State,
-    items: IntArray,
-    low: int,
-    high: int,
-    trail: IntArray,
-    trail_end: int,
+    packing: Packing, state: State, items: IntArray, slots: Slots, trail: IntArray, trail_end: int
 ) -> tuple[bool, int]:
-    """Update bounds and floors for the unplaced `items`, all within slots [low, high).
+    """Update bounds and floors for the unplaced `items`, all within the slots from
+    the first to before the second.
 
     Returns whether a packing may still exist, and the new end of the trail.
     """
+    low, high = slots
     all_placeable, queued = bound_supported(packing, state, items)
     if not all_placeable:
         return False, trail_end

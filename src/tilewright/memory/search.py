@@ -189,7 +189,7 @@ def search(
             return STOPPED, nodes
         live = items[:found]
         trail = grown(trail, trail_end + 2 * slots)
-        possible, trail_end = propagate(packing, state, live, low, high, trail, trail_end)
+        possible, trail_end = propagate(packing, state, live, (low, high), trail, trail_end)
         key = np.uint64(0)
         if possible:
             tasks = grown(tasks, task_end + found + 1)

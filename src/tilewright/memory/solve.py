@@ -1,10 +1,8 @@
 """The way in: greedy first, exact search where greedy misses, and a reason where nothing fits."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from tilewright.memory.exact import Verdict, decide, minimise
+from tilewright.memory.exact import decide, minimise
 from tilewright.memory.greedy import greedy
 from tilewright.memory.problem import Allocation, Misfit, Problem, Reason
 from tilewright.memory.rectangles import (
@@ -37,15 +35,6 @@ def default_node_limit(rectangles: Rectangles, most_work: int = MOST_WORK) -> in
     return limit if limit >= 2 * rectangles.count else 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Solution:
-    """The best offsets found for a group; `exhausted` if no lower peak exists."""
-
-    offsets: IntArray
-    exhausted: bool
-    nodes: int
-
-
 def _solve(
     part: Rectangles,
     offsets: IntArray,
@@ -53,24 +42,25 @@ def _solve(
     capacity: int | None,
     node_limit: int,
     minimise_peak: bool,
-) -> _Solution:
-    """Offsets for one group: greedy ones, then exact for the capacity, then exact for the aim."""
+) -> tuple[IntArray, bool, int]:
+    """Offsets for one group, whether none have a lower peak, and the nodes it took: greedy ones,
+    then exact for the capacity, then exact for the aim."""
     peak = _peak(part, offsets)
     nodes = 0
     if capacity is not None and peak > capacity:
-        decision = decide(part, capacity, node_limit)
-        nodes += decision.nodes
-        if decision.offsets is None:
-            return _Solution(offsets, decision.verdict is Verdict.IMPOSSIBLE, nodes)
-        offsets = decision.offsets
+        found = decide(part, capacity, node_limit)
+        nodes += found.nodes
+        if found.offsets is None:
+            return offsets, found.exhausted, nodes
+        offsets = found.offsets
         peak = _peak(part, offsets)
     if peak <= aim or not minimise_peak:
-        return _Solution(offsets, False, nodes)
+        return offsets, False, nodes
     minimum = minimise(part, peak, aim, node_limit - nodes)
     if minimum.offsets is not None:
         offsets = minimum.offsets
     exhausted = minimum.exhausted and _peak(part, offsets) > aim
-    return _Solution(offsets, exhausted, nodes + minimum.nodes)
+    return offsets, exhausted, nodes + minimum.nodes
 
 
 def _peak(rectangles: Rectangles, offsets: IntArray) -> int:
@@ -115,16 +105,16 @@ def allocate(
         limit = default_node_limit(part, most_work) if node_limit is None else node_limit
         # Greedy knows the best for all groups together: alone, one of several may do better.
         first = offsets[group] if part.count == rectangles.count else greedy(part, aim)
-        solution = _solve(part, first, aim, capacity, limit, minimise_peak)
-        nodes += solution.nodes
-        offsets[group] = solution.offsets
-        peak = _peak(part, solution.offsets)
+        solved, exhausted, used = _solve(part, first, aim, capacity, limit, minimise_peak)
+        nodes += used
+        offsets[group] = solved
+        peak = _peak(part, solved)
         if capacity is not None and peak > capacity:
             usage = _tops(rectangles_of(problem, every_change=True), offsets, group)
-            return _misfit(problem, usage, capacity, solution.exhausted, nodes)
+            return _misfit(problem, usage, capacity, exhausted, nodes)
         if peak > aim:
             # Later groups need not stay below a peak that is reached anyway.
-            aim, optimal = peak, solution.exhausted
+            aim, optimal = peak, exhausted
     peak = _peak(rectangles, offsets)
     return Allocation(tuple(offsets.tolist()), peak, bound, optimal or peak == bound, nodes)
 

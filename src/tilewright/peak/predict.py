@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tilewright.graph.graph import Graph
 from tilewright.peak import fusion, layout, quantised, simplify
@@ -40,16 +41,14 @@ ALL: tuple[Pass, ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(NamedTuple):
     """Bytes in use while a kernel runs, and the value of the graph that it makes."""
 
     value: str
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Live:
+class Live(NamedTuple):
     """A value of the graph that is in memory."""
 
     name: str

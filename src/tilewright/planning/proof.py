@@ -59,7 +59,7 @@ def prove(
         if not as_written.same:
             # Steps of a quantised network say more than the outputs that followed from them.
             worst = outcome if outcome.cause else as_written
-            return replace(planned, numbers=numbers, failure=Failure.of(worst))
+            return replace(planned, numbers=numbers, failure=worst.failure)
         outcome = as_written
     return replace(planned, numbers=numbers, verified=Verified(outcome.difference, done.tasks))
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from tilewright.execute.compare import Comparison, Difference
+from tilewright.execute.compare import Difference, Failure
 from tilewright.graph.graph import Array, Graph
 from tilewright.legalise import LegalStep
 from tilewright.machine.machine import Machine
@@ -33,41 +34,11 @@ class Numbers:
     as_written: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Verified:
+class Verified(NamedTuple):
     """An execution that gave the original's numbers."""
 
     difference: Difference
     tasks: int
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """An execution that did not give the original's numbers: what is wrong, in which tensor and
-    where in it, what stands there and what should, and what the reason may be."""
-
-    fault: str
-    tensor: str = ""
-    place: tuple[int, ...] = ()
-    expected: float | None = None
-    actual: float | None = None
-    cause: str = ""
-
-    @classmethod
-    def of(cls, found: Comparison) -> "Failure":
-        """What a comparison that failed says."""
-        return cls(
-            found.fault, found.tensor, found.place, found.expected, found.actual, found.cause
-        )
-
-    def told(self) -> str:
-        """The failure in a line."""
-        where = f" at {list(self.place)}" if self.place else ""
-        numbers = ""
-        if self.expected is not None and self.actual is not None:
-            numbers = f" ({self.actual:.6g} instead of {self.expected:.6g}{where})"
-        cause = f"; likely cause: {self.cause}" if self.cause else ""
-        return f"{self.fault}{numbers}{cause}"
 
 
 @dataclass(frozen=True, slots=True)

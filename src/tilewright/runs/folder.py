@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 from tilewright.errors import OutputError
+from tilewright.files import check_place
 from tilewright.plan.plan import plan_text
 from tilewright.planning import Planned
 from tilewright.program.text import program_text
@@ -41,15 +42,6 @@ def check_folder(folder: Path, *, force: bool = False) -> None:
         )
     if not force:
         raise OutputError(f"cannot write '{folder}': it holds a run; force (--force) replaces it")
-
-
-def check_place(folder: Path) -> None:
-    """Raise where nothing can be written to a folder, whatever is in it."""
-    if os.path.lexists(folder) and not folder.is_dir():
-        raise OutputError(f"cannot write '{folder}': it is not a folder")
-    existing = next((p for p in (folder, *folder.absolute().parents) if os.path.lexists(p)), None)
-    if existing is None or not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
-        raise OutputError(f"cannot write '{folder}': '{existing}' is not a folder to write in")
 
 
 def write_run(

@@ -6,19 +6,14 @@ what there is, with the SHA-256 of every file of the run and of itself.
 
 import hashlib
 import json
-import zipfile
-import zlib
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.lib.npyio import NpzFile
-
-from tilewright.errors import OutputError, TilewrightError, VerificationError
-from tilewright.files import save_arrays
+from tilewright.errors import ModelError, OutputError, TilewrightError, VerificationError
+from tilewright.files import load_npz, save_arrays
 from tilewright.frontend.network_file import load_network, save_network
 from tilewright.graph.graph import Array, Graph
 from tilewright.machine.machine import Machine
@@ -342,13 +337,9 @@ def _numbers(inside: Path, about: dict[str, Any], machine: Machine) -> Numbers:
 
 def _arrays(path: Path) -> dict[str, Array]:
     try:
-        stored = np.load(path)
-        if not isinstance(stored, NpzFile):
-            raise ValueError("it is not an archive")
-        with stored:
-            return {name: stored[name] for name in stored.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise RunError(f"cannot read '{path}': {error}") from None
+        return load_npz(path)
+    except ModelError as error:
+        raise RunError(str(error)) from None
 
 
 def _files(folder: Path) -> list[str]:

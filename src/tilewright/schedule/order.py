@@ -5,7 +5,7 @@ the tasks of other engines are put on paths of dependencies. Then one number per
 last position of that chain known to be over, answers every question.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,14 +15,16 @@ from tilewright.schedule.problem import Flags, Ids, Problem, Quantities
 _BLOCK = 64
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Chains:
-    """The chain of each task, its position on it, and the task just before it there (or -1)."""
+class Chains(NamedTuple):
+    """Who a task waits for (`needs[need_start[task]:need_start[task + 1]]`), its chain, its
+    position on it, and the task just before it there (or -1)."""
 
+    need_start: Quantities
+    needs: Ids
     chain: Ids
     position: Ids
     before: Ids
-    count: int
+    total: int
 
 
 def chains_of(problem: Problem) -> Chains:
@@ -34,7 +36,7 @@ def chains_of(problem: Problem) -> Chains:
     count = _lay_chains(
         problem.engine, problem.need_start, problem.needs, serial, chain, position, before
     )
-    return Chains(chain, position, before, count)
+    return Chains(problem.need_start, problem.needs, chain, position, before, count)
 
 
 def ordered(problem: Problem, first: Ids, second: Ids) -> Flags:
@@ -47,22 +49,15 @@ def ordered(problem: Problem, first: Ids, second: Ids) -> Flags:
     asked, column = np.unique(chains.chain[first[open_pairs]], return_inverse=True)
     for begin in range(0, asked.size, _BLOCK):
         block = asked[begin : begin + _BLOCK]
-        column_of = np.full(chains.count, -1, dtype=np.int32)
+        column_of = np.full(chains.total, -1, dtype=np.int32)
         column_of[block] = np.arange(block.size, dtype=np.int32)
         known = np.full((problem.count, block.size), -1, dtype=np.int32)
-        _fill_known(problem.need_start, problem.needs, chains, column_of, known)
+        _know(chains, column_of, known)
         inside = (column >= begin) & (column < begin + block.size)
         pairs = open_pairs[inside]
         over = known[second[pairs], column[inside] - begin]
         answer[pairs] = over >= chains.position[first[pairs]]
     return answer
-
-
-def _fill_known(
-    need_start: Quantities, needs: Ids, chains: Chains, column_of: Ids, known: Ids
-) -> None:
-    """Fill known[task, column]: the last position of that chain over when the task is."""
-    _know(need_start, needs, chains.chain, chains.position, chains.before, column_of, known)
 
 
 @njit()
@@ -104,24 +99,18 @@ def _lay_chains(
 
 
 @njit()
-def _know(
-    need_start: Quantities,
-    needs: Ids,
-    chain: Ids,
-    position: Ids,
-    before: Ids,
-    column_of: Ids,
-    known: Ids,
-) -> None:
-    """A task knows what its dependencies and the task before it on its chain know, and itself."""
+def _know(chains: Chains, column_of: Ids, known: Ids) -> None:
+    """Fill known[task, column], the last position of that chain over when the task is: a task knows
+    what its dependencies and the task before it on its chain know, and itself."""
+    chain, before = chains.chain, chains.before
     columns = known.shape[1]
     for task in range(chain.size):
         if before[task] >= 0:
             for column in range(columns):
                 known[task, column] = known[before[task], column]
-        for entry in range(need_start[task], need_start[task + 1]):
-            need = needs[entry]
+        for entry in range(chains.need_start[task], chains.need_start[task + 1]):
+            need = chains.needs[entry]
             for column in range(columns):
                 known[task, column] = max(known[task, column], known[need, column])
         if column_of[chain[task]] >= 0:
-            known[task, column_of[chain[task]]] = position[task]
+            known[task, column_of[chain[task]]] = chains.position[task]

@@ -70,26 +70,14 @@ def reuse_edges(problem: Problem, buffers: PlacedBuffers, *, followed: int = 64)
     tracked, counts = np.unique(chains.chain, return_counts=True)
     if tracked.size > followed:
         tracked = tracked[np.argsort(-counts, kind="stable")[:followed]]
-    column_of = np.full(chains.count, -1, dtype=np.int32)
+    column_of = np.full(chains.total, -1, dtype=np.int32)
     column_of[tracked] = np.arange(tracked.size, dtype=np.int32)
     begin = np.searchsorted(second, np.arange(problem.count + 1))
     chosen = np.zeros(first.size, dtype=np.bool_)
     known = np.full((problem.count, tracked.size), -1, dtype=np.int32)
-    blocks = _BLOCKS if chains.count > followed else 0
+    blocks = _BLOCKS if chains.total > followed else 0
     recent = np.zeros((problem.count, blocks), dtype=np.uint64)
-    _choose(
-        problem.need_start,
-        problem.needs,
-        chains.chain,
-        chains.position,
-        chains.before,
-        column_of,
-        begin.astype(np.int64),
-        first,
-        known,
-        recent,
-        chosen,
-    )
+    _choose(chains, column_of, begin.astype(np.int64), first, known, recent, chosen)
     return first[chosen], second[chosen]
 
 
@@ -139,12 +127,12 @@ def _waits(
     """Pairs of tasks to order: the last user on every chain of each old buffer, and the first of
     the new one. Sorted by the second task, then latest first task first."""
     owner = np.repeat(np.arange(buffers.count), np.diff(buffers.user_start))
-    key = owner * chains.count + chains.chain[buffers.users]
+    key = owner * chains.total + chains.chain[buffers.users]
     first_key, first_index = np.unique(key, return_index=True)
     last_key, last_index = np.unique(key[::-1], return_index=True)
     firsts = buffers.users[first_index]
     lasts = buffers.users[::-1][last_index]
-    limits = np.arange(buffers.count + 1) * max(1, chains.count)
+    limits = np.arange(buffers.count + 1) * max(1, chains.total)
     first_start = np.searchsorted(first_key, limits)
     last_start = np.searchsorted(last_key, limits)
     wide = np.diff(first_start)[new]
@@ -177,11 +165,7 @@ def _learn(known: Ids, recent: Bits, task: int, earlier: int) -> None:
 
 @njit()
 def _choose(
-    need_start: Quantities,
-    needs: Ids,
-    chain: Ids,
-    position: Ids,
-    before: Ids,
+    chains: Chains,
     column_of: Ids,
     begin: Quantities,
     first: Ids,
@@ -190,11 +174,12 @@ def _choose(
     chosen: Flags,
 ) -> None:
     """Mark the waits that neither the program nor those marked before imply."""
+    chain, before, position = chains.chain, chains.before, chains.position
     for task in range(chain.size):
         if before[task] >= 0:
             _learn(known, recent, task, before[task])
-        for entry in range(need_start[task], need_start[task + 1]):
-            _learn(known, recent, task, needs[entry])
+        for entry in range(chains.need_start[task], chains.need_start[task + 1]):
+            _learn(known, recent, task, chains.needs[entry])
         for wait in range(begin[task], begin[task + 1]):
             earlier: int = first[wait]
             other: int = chain[earlier]

@@ -3,7 +3,7 @@
 Each moment is settled in rounds until nothing more happens in it: all that is due ends, then every
 engine starts what it may. Then each pool is divided anew among its active transfers. A transfer
 that would end inside a cycle ends, and gives up its share, when the cycle does. The loop is
-compiled (`kernel.py`); `twin.py` says the same in plain Python, to the cycle.
+compiled (`kernel.py`); a twin among the tests says the same in plain Python, to the cycle.
 """
 
 import numpy as np

@@ -7,6 +7,7 @@ wait that nothing explains is reported as nothing to do.
 from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,8 +36,7 @@ class IdleReason(Enum):
     NOTHING = "nothing to do"
 
 
-@dataclass(frozen=True, slots=True)
-class Idle:
+class Idle(NamedTuple):
     """Server cycles that an engine lost for one reason, and the engine or pool it waited for."""
 
     reason: IdleReason

@@ -1,10 +1,10 @@
 """A naive check of a schedule, written apart from what makes it."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
 from math import ceil
+from typing import NamedTuple
 
 from tilewright.schedule.problem import Problem, Resources, Schedule
 
@@ -22,8 +22,7 @@ class FaultKind(Enum):
     LATE = "ends later than its share of the bandwidth allows"
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(NamedTuple):
     """One thing that is wrong, and the tasks it is about."""
 
     kind: FaultKind

@@ -1,9 +1,9 @@
 """One run of nodes, cut in one way: the memory it would need and the work it would add."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from typing import NamedTuple
 
 from tilewright.errors import TilingError
 from tilewright.geometry.box import Box
@@ -30,8 +30,7 @@ GRID_PARTS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """A run of nodes [start, stop) in execution order, cut: its peak, and the work it adds."""
 
     start: int

@@ -77,10 +77,21 @@ def sweep(
     under_ms: float | None = None,
     watch: Watch = unwatched,
 ) -> Swept:
-    """Plan every point of a space that the store in `out` does not hold, and answer.
+    """Plan every point of a space of machines, networks and options, and answer questions on them.
 
-    A space is a file, its mapping, or None with `resume`: the one that was swept last. With
-    `resume` there has to be a store already; without it, one is made where there is none.
+    `space` is a file or its mapping (None with `resume`: the one swept last); `out` is where every
+    finished point is kept. `workers` processes plan points on this computer, or Dask's at
+    `scheduler` with `engine="dask"`. `budget` limits the points of a guided search, `timeout` is
+    in seconds a point, `retries` how often one is tried again whose worker died. `under_ms` asks
+    for the cheapest machine that runs everything in so many milliseconds.
+
+    >>> space = {
+    ...     "axes": {"machine": ["npu-2.7", "mcu"]},
+    ...     "fixed": {"model": "four_convs@16x16", "effort": "layers"},
+    ... }
+    >>> swept = tilewright.sweep(space, folder / "edge")
+    >>> len(swept.as_table())
+    2
     """
     folder = Path(out)
     if engine not in ENGINES:

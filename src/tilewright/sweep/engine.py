@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from tilewright.sweep.point import Point
 from tilewright.sweep.store import Row, Status
@@ -11,8 +11,7 @@ from tilewright.sweep.store import Row, Status
 RETRIES = 2  # after the first attempt, where a worker dies
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(NamedTuple):
     """A point to plan, and the key of its row."""
 
     key: str

@@ -3,8 +3,8 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import islice, product
+from typing import Literal
 
 import numpy as np
 
@@ -19,14 +19,7 @@ from tilewright.sweep.store import Row, Status, Store
 
 _CHUNK = 2000  # members entered in one transaction
 _MOST_BARREN = 1000  # generations in a row of which nothing meets the requirements
-
-
-class Phase(StrEnum):
-    """What a sweep is doing."""
-
-    LISTING = "listing points"
-    STARTING = "starting workers"
-    PLANNING = "planning"
+Phase = Literal["listing points", "starting workers", "planning"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +31,7 @@ class Progress:
     total: int
     planned: int
     without: int
-    phase: Phase = Phase.PLANNING
+    phase: Phase = "planning"
     rate: float | None = None
     seconds_left: float | None = None
 
@@ -59,7 +52,7 @@ class Sweep:
         self._space, self._store, self._engine, self._watch = space, store, engine, watch
         self._planner = Planner(space.folder)
         self._done = self._total = self._planned = self._without = 0
-        self._phase = Phase.LISTING
+        self._phase: Phase = "listing points"
         self._pace = Pace()
 
     def run(self, budget: int | None = None) -> Progress:
@@ -103,7 +96,7 @@ class Sweep:
         self._done = self._total - len(jobs)  # some are planned as another of the same content
         self._pace.expect(jobs.values())
         if not self._planned:
-            self._phase = Phase.STARTING
+            self._phase = "starting workers"
         self._watch(self._progress())
         for row in self._engine.run(self._due(every_kind_first(jobs.values()))):
             self._store.keep(row)
@@ -120,7 +113,7 @@ class Sweep:
                 yield job
 
     def _count(self, row: Row) -> None:
-        self._phase = Phase.PLANNING
+        self._phase = "planning"
         self._done += 1
         self._planned += 1
         self._without += row.status is not Status.OK

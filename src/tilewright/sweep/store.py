@@ -10,10 +10,9 @@ import sqlite3
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewright.sweep.errors import StoreError
 from tilewright.sweep.point import METRICS
@@ -76,8 +75,7 @@ class Status(StrEnum):
     LOST = "lost"
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """A point's row; the summary and the plan are there if it is `ok`."""
 
     key: str

@@ -6,19 +6,15 @@ from math import erf, pi, sqrt
 from pathlib import Path
 
 import numpy as np
-import onnx
 import onnxruntime as ort
 import pytest
 
 from support.builder import GraphBuilder
+from support.models import LIGHT, real_model
 from tilewright.frontend.idioms import KINDS, Idiom, recognise
 from tilewright.frontend.load import load_onnx
 from tilewright.frontend.proto import model_proto
 from tilewright.graph.graph import Array, Graph
-
-ROOT = Path(__file__).resolve().parents[3]
-MODELS = ROOT.parent / "shared" / "data" / "models"
-LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
 
 def values_of(graph: Graph, *names: str) -> list[Array]:
@@ -507,10 +503,7 @@ def check_regions(graph: Graph, idioms: tuple[Idiom, ...]) -> None:
 
 @pytest.mark.parametrize("model", COUNTS)
 def test_counts_in_real_models(model: str) -> None:
-    path = MODELS / f"{model}.onnx"
-    if not path.exists():
-        pytest.skip(f"{path} is not there")
-    graph = load_onnx(path).graph
+    graph = real_model(model)
     idioms = recognise(graph)
     assert Counter(idiom.kind for idiom in idioms) == COUNTS[model]
     check_regions(graph, idioms)

@@ -3,15 +3,14 @@
 from collections.abc import Callable
 from dataclasses import replace
 from math import sqrt
-from pathlib import Path
 
 import numpy as np
-import onnx
 import onnxruntime as ort
 import pytest
 
 from support.builder import GraphBuilder
 from support.compare import run_kernels
+from support.models import LIGHT, real_model
 from tilewright.frontend import zoo
 from tilewright.frontend.idioms import recognise
 from tilewright.frontend.load import load_onnx
@@ -22,10 +21,6 @@ from tilewright.frontend.normalize.scale import move_scales
 from tilewright.frontend.proto import infer_types, model_proto
 from tilewright.graph.graph import Array, Constant, Graph, Node
 from tilewright.graph.verify import verify
-
-ROOT = Path(__file__).resolve().parents[3]
-MODELS = ROOT.parent / "shared" / "data" / "models"
-LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
 Pass = Callable[[Graph], Graph]
 
@@ -712,10 +707,7 @@ def test_an_old_network_keeps_its_numbers() -> None:
 
 @pytest.mark.parametrize("model", ["bert", "vit_b_16", "sd15_unet", "efficientnet_b0"])
 def test_real_models_stay_valid(model: str) -> None:
-    path = MODELS / f"{model}.onnx"
-    if not path.exists():
-        pytest.skip(f"{path} is not there")
-    graph = load_onnx(path).graph
+    graph = real_model(model)
     after = normalize(graph)
     verify(after)
     assert after.outputs == graph.outputs

@@ -1,6 +1,7 @@
 """Models of operator sets 9 to 12 load, are written as 13, and compute the same numbers."""
 
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import onnx
@@ -18,6 +19,17 @@ F, B = onnx.TensorProto.FLOAT, onnx.TensorProto.BOOL
 X = (2, 3, 4, 5)
 
 
+class Case(NamedTuple):
+    """A node of an old operator set, with the shape of its first input."""
+
+    opset: int
+    kind: str
+    extra: tuple[object, ...]
+    shape: tuple[int, ...]
+    outputs: int
+    attributes: dict[str, object]
+
+
 def case(
     opset: int,
     kind: str,
@@ -30,7 +42,7 @@ def case(
     label = f"{kind}-{opset}" + "".join(
         f"-{k}{v}".replace(" ", "") for k, v in attributes.items() if not isinstance(v, bytes)
     )
-    return pytest.param(opset, kind, extra, shape, outputs, attributes, id=label[:60])
+    return pytest.param(Case(opset, kind, extra, shape, outputs, attributes), id=label[:60])
 
 
 CASES = [
@@ -89,52 +101,37 @@ CASES = [
 ]  # fmt: skip
 
 
-def model_of(
-    opset: int,
-    kind: str,
-    extra: tuple[object, ...],
-    shape: tuple[int, ...],
-    outputs: int,
-    attributes: dict[str, object],
-) -> onnx.ModelProto:
+def model_of(case: Case) -> onnx.ModelProto:
     """The node between two others, so that names and order matter too."""
     names: list[str] = []
     tensors: list[onnx.TensorProto] = []
-    for number, value in enumerate(extra):
+    for number, value in enumerate(case.extra):
         names.append("" if isinstance(value, str) else f"c{number}")
         if not isinstance(value, str):
             tensors.append(onnx.numpy_helper.from_array(np.asarray(value), f"c{number}"))
-    results = [f"y{k}" for k in range(outputs)]
+    results = [f"y{k}" for k in range(case.outputs)]
     nodes = [
         oh.make_node("Neg", ["x"], ["n"]),
-        oh.make_node(kind, ["n", *names], results, **attributes),
+        oh.make_node(case.kind, ["n", *names], results, **case.attributes),
         *(oh.make_node("Identity", [name], [f"{name}out"]) for name in results),
     ]
     graph = oh.make_graph(
         nodes,
         "old",
-        [oh.make_tensor_value_info("x", F, shape)],
+        [oh.make_tensor_value_info("x", F, case.shape)],
         [onnx.ValueInfoProto(name=f"{name}out") for name in results],
         tensors,
     )
-    model = oh.make_model(graph, opset_imports=[oh.make_opsetid("", opset)], ir_version=7)
+    model = oh.make_model(graph, opset_imports=[oh.make_opsetid("", case.opset)], ir_version=7)
     return onnx.shape_inference.infer_shapes(model)
 
 
-@pytest.mark.parametrize("opset, kind, extra, shape, outputs, attributes", CASES)
-def test_old_model_gives_the_same_numbers(
-    tmp_path: Path,
-    opset: int,
-    kind: str,
-    extra: tuple[object, ...],
-    shape: tuple[int, ...],
-    outputs: int,
-    attributes: dict[str, object],
-) -> None:
-    model = model_of(opset, kind, extra, shape, outputs, attributes)
+@pytest.mark.parametrize("case", CASES)
+def test_old_model_gives_the_same_numbers(tmp_path: Path, case: Case) -> None:
+    model = model_of(case)
     path = tmp_path / "old.onnx"
     path.write_bytes(model.SerializeToString())
-    feeds = {"x": np.random.default_rng(3).normal(size=shape).astype(np.float32) * 2}
+    feeds = {"x": np.random.default_rng(3).normal(size=case.shape).astype(np.float32) * 2}
     expected = run(path, feeds)
     graph = load_onnx(path).graph
     assert graph.opset == 13
@@ -178,7 +175,7 @@ def test_damaged_old_node_is_one_clear_error(tmp_path: Path, kind: str) -> None:
 
 def test_dropout_with_a_mask(tmp_path: Path) -> None:
     """The copy is exact; what an old inference dropout puts into its mask is not defined."""
-    model = model_of(11, "Dropout", (), X, 2, {"ratio": 0.3})
+    model = model_of(Case(11, "Dropout", (), X, 2, {"ratio": 0.3}))
     path = tmp_path / "old.onnx"
     path.write_bytes(model.SerializeToString())
     feeds = {"x": np.ones(X, np.float32)}

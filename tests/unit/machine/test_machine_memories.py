@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tilewright.cost import Copy, CostModels, WorkKind, Workload, copy_cost
 from tilewright.cost.dma import alone_cost, path_cost
 from tilewright.errors import TilewrightError
-from tilewright.machine import ROLES, Link, Machine, Memory, Route, list_machines, load_machine
+from tilewright.machine import list_machines, load_machine
+from tilewright.machine.machine import ROLES, Link, Machine, Memory, Route
 from tilewright.machine.text import machine_text
 
 pytestmark = pytest.mark.quick

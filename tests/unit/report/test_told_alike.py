@@ -73,13 +73,7 @@ def test_an_interrupted_search_says_so_in_every_output() -> None:
 def test_the_page_says_which_boundaries_were_not_tried() -> None:
     planned = searched()
     for limit, remedies, words in ((None, True, ""), (0, True, "--all"), (None, False, "spilled")):
-        why = explain(
-            planned.graph,
-            planned.machine,
-            planned.plan,
-            planned.placed,
-            limit=limit,
-            remedies=remedies,
-        )
+        given = planned.graph, planned.machine, planned.plan, planned.placed
+        why = explain(*given, limit=limit, remedies=remedies)
         tried = report_data(planned, told(planned, why, remedies=remedies))["story"]["tried"]
         assert bool(tried) == bool(words) and words in tried

@@ -6,9 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from support.simulator_twin import simulate_plainly
 from tilewright.schedule.problem import Engine, Problem, Resources, Schedule
 from tilewright.schedule.simulate import simulate
-from tilewright.schedule.twin import simulate_plainly
 
 pytestmark = pytest.mark.parametrize("simulator", [simulate, simulate_plainly])
 Simulator = Callable[[Problem], Schedule]

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from support.networks import attention, pair, residual
+from support.refusals import assert_refused
 from tilewright.frontend.normalize import normalize
 from tilewright.graph.graph import Graph
 from tilewright.machine.load import load_machine
@@ -120,12 +121,7 @@ def test_edges_that_are_kept_apart() -> None:
     ],
 )
 def test_bad_files_name_file_and_key(tmp_path: Path, text: str, complaint: str) -> None:
-    path = tmp_path / "patterns.yaml"
-    path.write_text(text)
-    with pytest.raises(PatternError) as error:
-        read_patterns(path)
-    assert complaint in str(error.value)
-    assert str(path) in str(error.value)
+    assert_refused(read_patterns, PatternError, tmp_path / "patterns.yaml", text, complaint)
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

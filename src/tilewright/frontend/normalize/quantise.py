@@ -7,6 +7,7 @@ steps. A Relu or Clip before the quantisation becomes bounds of the integers, ex
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,8 +28,7 @@ CARRIERS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """How integers stand for numbers: constants with the scale and the zero point."""
 
     scale: str

@@ -104,7 +104,7 @@ def terms(op: Op) -> float:
     count = float(right[1])
     for axis, kernel in enumerate(window.kernel):
         starts = np.arange(op.result().shape[axis + 2]) * window.strides[axis]
-        taps = np.arange(kernel) * window.dilations[axis] - window.pads_before[axis]
+        taps = np.arange(kernel) * window.dilations[axis] - window.before[axis]
         rows = starts[:, None] + taps
         count *= kernel * float(np.mean((rows >= 0) & (rows < left[axis + 2])))
     return max(1.0, count)

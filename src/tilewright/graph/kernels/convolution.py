@@ -7,7 +7,7 @@ import numpy as np
 from tilewright.graph.graph import Array
 from tilewright.graph.kernels.blocks import blocks, lengths, product
 from tilewright.graph.kernels.call import Call
-from tilewright.graph.kernels.geometry import LEADING, Window, window_of
+from tilewright.graph.kernels.geometry import LEADING, Windows, window_of
 from tilewright.graph.kernels.quantised import along, exact_float, saturated, without_zero
 
 _CACHED_BYTES = 1 << 18  # of a depthwise result that is added to tap after tap
@@ -67,7 +67,7 @@ def _convolve(call: Call, x: Array, weight: Array, bias: Array | None) -> Array:
     return result
 
 
-def _by_columns(padded: Array, weight: Array, window: Window, groups: int) -> Array:
+def _by_columns(padded: Array, weight: Array, window: Windows, groups: int) -> Array:
     """One product per group of the filters with the columns: every window, written out."""
     batch, depth = padded.shape[0], prod(weight.shape[1:])
     filters = weight.shape[0] // groups
@@ -89,7 +89,7 @@ def _by_columns(padded: Array, weight: Array, window: Window, groups: int) -> Ar
     return result.reshape(batch, groups * filters, *window.result)
 
 
-def _depthwise(padded: Array, weight: Array, window: Window, groups: int) -> Array:
+def _depthwise(padded: Array, weight: Array, window: Windows, groups: int) -> Array:
     """Tap by tap, over as many channels at a time as stay in the cache."""
     batch, multiplier = padded.shape[0], weight.shape[0] // groups
     factors = weight.reshape(groups, multiplier, *window.kernel)
@@ -110,7 +110,7 @@ def _depthwise(padded: Array, weight: Array, window: Window, groups: int) -> Arr
     return result.reshape(batch, groups * multiplier, *window.result)
 
 
-def _transposed_window(call: Call, extents: tuple[int, ...], kernel: tuple[int, ...]) -> Window:
+def _transposed_window(call: Call, extents: tuple[int, ...], kernel: tuple[int, ...]) -> Windows:
     """The window of a transposed convolution: its result extents follow from its pads, or its
     pads from the extents that are asked for."""
     rank = len(extents)
@@ -133,10 +133,10 @@ def _transposed_window(call: Call, extents: tuple[int, ...], kernel: tuple[int, 
         upper = mode == "SAME_UPPER"
         before = tuple(t // 2 if upper else t - t // 2 for t in totals)
         after = tuple(t - b for t, b in zip(totals, before, strict=True))
-        return Window(kernel, strides, dilations, before, after, result)
+        return Windows(kernel, strides, dilations, before, after, result)
     before, after = (pads[:rank], pads[rank:]) if mode == "NOTSET" else ((0,) * rank, (0,) * rank)
     result = tuple(f - b - a for f, b, a in zip(full, before, after, strict=True))
-    return Window(kernel, strides, dilations, before, after, result)
+    return Windows(kernel, strides, dilations, before, after, result)
 
 
 def conv_transpose(call: Call) -> Array:

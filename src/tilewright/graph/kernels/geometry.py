@@ -8,19 +8,15 @@ from numpy.lib.stride_tricks import as_strided
 
 from tilewright.graph.graph import Array
 from tilewright.graph.kernels.call import Call
+from tilewright.graph.ops.windows import WindowParameters
 
 LEADING = 2  # batch and channels come before the spatial axes
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
-    """Kernel, strides, dilations, pads and result extents of the spatial axes."""
+class Windows(WindowParameters):
+    """All positions of a window: with the result's extents along the spatial axes."""
 
-    kernel: tuple[int, ...]
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    before: tuple[int, ...]
-    after: tuple[int, ...]
     result: tuple[int, ...]
 
     @property
@@ -77,7 +73,7 @@ class Window:
 
 def window_of(
     call: Call, extents: tuple[int, ...], kernel: tuple[int, ...], *, ceil: bool = False
-) -> Window:
+) -> Windows:
     """The window that a convolution or a pool slides over an input of these spatial extents."""
     rank = len(extents)
     strides = call.ints_of("strides") or (1,) * rank
@@ -101,4 +97,4 @@ def window_of(
         # for that from operator set 22 on, runtimes always did so.
         if ceil and (result[axis] - 1) * s >= extent + before[axis]:
             result[axis] -= 1
-    return Window(kernel, strides, dilations, tuple(before), tuple(after), tuple(result))
+    return Windows(kernel, strides, dilations, tuple(before), tuple(after), tuple(result))

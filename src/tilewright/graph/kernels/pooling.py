@@ -8,25 +8,25 @@ import numpy as np
 
 from tilewright.graph.graph import Array
 from tilewright.graph.kernels.call import Call
-from tilewright.graph.kernels.geometry import LEADING, Window, window_of
+from tilewright.graph.kernels.geometry import LEADING, Windows, window_of
 
 Combine = Callable[..., Array]
 
 
-def pool_window(call: Call, shape: tuple[int, ...]) -> Window:
+def pool_window(call: Call, shape: tuple[int, ...]) -> Windows:
     """The window that a pool slides over an input of this shape."""
     kernel = call.ints_of("kernel_shape") or shape[LEADING:]
     return window_of(call, shape[LEADING:], kernel, ceil=bool(call.int_of("ceil_mode", 0)))
 
 
-def _taps_inside(window: Window, axis: int, low: int, high: int) -> Array:
+def _taps_inside(window: Windows, axis: int, low: int, high: int) -> Array:
     """How many taps of every window along an axis lie in this range of the unpadded input."""
     start = np.arange(window.result[axis]) * window.strides[axis] - window.before[axis]
     reads = start[:, None] + np.arange(window.kernel[axis]) * window.dilations[axis]
     return ((reads >= low) & (reads < high)).sum(axis=1)
 
 
-def _slide(padded: Array, window: Window, combine: Combine) -> Array:
+def _slide(padded: Array, window: Windows, combine: Combine) -> Array:
     """Every window combined, one axis after the other."""
     result = padded
     parameters = zip(window.kernel, window.strides, window.dilations, window.result, strict=True)
@@ -68,7 +68,7 @@ def max_pool(call: Call) -> Array | tuple[Array, Array]:
 
 
 def _max_with_places(
-    padded: Array, shape: tuple[int, ...], window: Window, by_columns: bool
+    padded: Array, shape: tuple[int, ...], window: Windows, by_columns: bool
 ) -> tuple[Array, Array]:
     """The largest of each window and its number in the whole input; the first one wins."""
     extents = shape[LEADING:]

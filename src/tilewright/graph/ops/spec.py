@@ -7,6 +7,7 @@ entry in the module of its family and one test.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -123,8 +124,7 @@ class Pool(Enum):
     NORM = "norm"
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(NamedTuple):
     """The inputs of a convolution that hold its filter, the filter's zero point and the data's
     (None: zero is zero). A transposed one steps through its result."""
 

@@ -40,8 +40,8 @@ class WindowParameters:
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
-    pads_before: tuple[int, ...]
-    pads_after: tuple[int, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
 
 
 def window_parameters(op: Op, weight: int | None = None) -> WindowParameters:
@@ -95,7 +95,7 @@ def _spatial_rules(
                 window.kernel,
                 window.strides,
                 window.dilations,
-                window.pads_before,
+                window.before,
                 extents,
                 strict=True,
             )
@@ -270,7 +270,7 @@ def _pool_tile(op: Op, tile: Tile) -> tuple[Step, ...]:
     attributes.pop("auto_pad", None)
     attributes["kernel_shape"] = window.kernel
     # Rows that only ceil mode adds beyond the layer's padding stay ceil mode's in the tile.
-    after = tuple(min(r.after, p) for r, p in zip(spatial, window.pads_after, strict=True))
+    after = tuple(min(r.after, p) for r, p in zip(spatial, window.after, strict=True))
     attributes["pads"] = tuple(r.before for r in spatial) + after
     (step,) = same_operator(op, tile)
     return (Step(op.kind, attributes, step.inputs, step.outputs),)

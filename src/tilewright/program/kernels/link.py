@@ -110,6 +110,19 @@ def put_sorted(rows: Ids, begin: int, end: int, number: int) -> None:
 
 
 @njit(inner=True)
+def beyond(numbers: Quantities, count: int, x: int) -> int:
+    """How many of the first `count` numbers, which grow, are not above x."""
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) // 2
+        if numbers[middle] <= x:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(inner=True)
 def longer(array: Ids, size: int) -> Ids:
     """The same numbers in a larger array."""
     larger = np.empty(size, np.int32)

@@ -11,6 +11,7 @@ import numpy as np
 
 from tilewright.compiled import njit
 from tilewright.program.columns import COMPUTE, COPY, Columns, Copies, Floats, Hardware, Needs
+from tilewright.program.kernels.link import beyond
 from tilewright.schedule.problem import Ids
 
 SLACK = 1.25  # a copy is planned to take so much longer than it does alone
@@ -43,19 +44,6 @@ def alone_cycles(columns: Columns, copies: Copies, task: int) -> float:
 
 
 @njit(inner=True)
-def _beyond(numbers: Floats, x: float) -> int:
-    """How many of the numbers, which grow, are not above x."""
-    low, high = 0, numbers.size
-    while low < high:
-        middle = (low + high) // 2
-        if numbers[middle] <= x:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@njit(inner=True)
 def _interpolated(x: float, xs: Floats, ys: Floats) -> float:
     """The value at x of a line through points, flat beyond its ends."""
     last = xs.size - 1
@@ -63,7 +51,7 @@ def _interpolated(x: float, xs: Floats, ys: Floats) -> float:
         return float(ys[last])
     if x <= xs[0]:
         return float(ys[0])
-    at = _beyond(xs, x) - 1
+    at = beyond(xs, xs.size, x) - 1
     if xs[at] == x:
         return float(ys[at])
     slope = (ys[at + 1] - ys[at]) / (xs[at + 1] - xs[at])
@@ -188,7 +176,7 @@ def _wanted(
         taken = SLACK * alone_cycles(columns, copies, task)
         latest = min(latest, _interpolated(begins[use[task]], clock, left)) - taken
         moment = _interpolated(latest, left, clock)
-        wanted[index] = _beyond(reached, moment)
+        wanted[index] = beyond(reached, reached.size, moment)
     return wanted
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from tilewright.compiled import njit
 from tilewright.memory.greedy import lowest_offsets
 from tilewright.program.columns import Columns, Hardware, Needs
-from tilewright.program.kernels.link import longer, put_sorted, rows_of
+from tilewright.program.kernels.link import beyond, longer, put_sorted, rows_of
 from tilewright.schedule.problem import Flags, Ids, Quantities
 
 
@@ -173,28 +173,19 @@ def byte_waits(
         )
         if found == 0:
             continue
-        ahead = 0
-        for entry in range(users.start[buffer], users.start[buffer + 1]):
-            where = columns.engine[order[users.users[entry]]]
-            core = hardware.core_of[where] >= 0
-            if leads[entry] and not (core and turn[where] == turns):
-                heads[ahead] = users.users[entry]
-                ahead += 1
-            if core:
-                turn[where] = turns
+        begin, stop = users.start[buffer], users.start[buffer + 1]
+        entries = (begin, stop, 1)
+        ahead = _outermost(
+            columns, hardware, order, users.users, entries, leads, turn, turns, heads
+        )
         turns += 1
         for index in range(found):
             other = earlier[index]
             sound = sound and users.users[users.start[other + 1] - 1] < born
-            behind = 0
-            for entry in range(users.start[other + 1] - 1, users.start[other] - 1, -1):
-                where = columns.engine[order[users.users[entry]]]
-                core = hardware.core_of[where] >= 0
-                if trails[entry] and not (core and turn[where] == turns):
-                    tails[behind] = users.users[entry]
-                    behind += 1
-                if core:
-                    turn[where] = turns
+            entries = (users.start[other + 1] - 1, users.start[other] - 1, -1)
+            behind = _outermost(
+                columns, hardware, order, users.users, entries, trails, turn, turns, tails
+            )
             turns += 1
             if count + ahead * behind > first.size:
                 first = longer(first, 2 * (count + ahead * behind))
@@ -205,6 +196,32 @@ def byte_waits(
                     second[count] = heads[two]
                     count += 1
     return rows_of(order.size, first, second, count), sound
+
+
+@njit(inner=True)
+def _outermost(
+    columns: Columns,
+    hardware: Hardware,
+    order: Ids,
+    users: Ids,
+    entries: tuple[int, int, int],
+    marked: Flags,
+    turn: Quantities,
+    turns: int,
+    found: Ids,
+) -> int:
+    """Fill `found` with the marked users among entries (start, stop, step), of a core's engine no
+    more than the first; how many there are."""
+    count = 0
+    for entry in range(entries[0], entries[1], entries[2]):
+        where = columns.engine[order[users[entry]]]
+        core = hardware.core_of[where] >= 0
+        if marked[entry] and not (core and turn[where] == turns):
+            found[count] = users[entry]
+            count += 1
+        if core:
+            turn[where] = turns
+    return count
 
 
 @njit(inner=True)
@@ -318,13 +335,7 @@ def _replace(
 ) -> int:
     """Give [start, stop) to a buffer in a memory's sorted pieces; `earlier` gets who had it."""
     count = pieces[memory]
-    begin, end = 0, count
-    while begin < end:
-        middle = (begin + end) // 2
-        if high[middle] <= start:
-            begin = middle + 1
-        else:
-            end = middle
+    begin = beyond(high, count, start)
     end = begin
     found = 0
     left_start, left_owner = np.int64(0), -1

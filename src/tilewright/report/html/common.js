@@ -84,6 +84,19 @@ function rowKeys(view) {
   return () => { const all = rows(); stop(all.find((row) => row.classList.contains("chosen")) ?? all[0]); };
 }
 
+// A column is sorted by a click on its heading, the other way by a second one; a click on a row is told.
+function sortable(view, sorting, downFirst, draw, onRow) {
+  view.addEventListener("click", (event) => {
+    const sorter = event.target.closest("[data-column]"), row = event.target.closest("tr.row");
+    if (sorter) {
+      const column = Number(sorter.dataset.column);
+      Object.assign(sorting, { column, down: column === sorting.column ? !sorting.down : downFirst(column) });
+      draw();
+      view.querySelector(`[data-column="${column}"]`).focus();
+    } else if (row) onRow(row);
+  });
+}
+
 // ---- words explained where they stand: with the mouse, by Tab, by a touch
 const escapable = (key) => { if (key === "Escape") hideTip(); };
 function explainWords(texts) {

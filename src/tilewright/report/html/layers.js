@@ -43,14 +43,6 @@ const csvText = ({ columns, rows }) => [columns, ...rows].map((row) => row.map((
     stop();
   };
   element("layers-filter").oninput = draw;
-  element("layers-view").addEventListener("click", (event) => {
-    const sorter = event.target.closest("[data-column]"), row = event.target.closest("tr[data-home]");
-    if (sorter) {
-      const column = Number(sorter.dataset.column);
-      Object.assign(sorting, { column, down: column === sorting.column ? !sorting.down : numeric[column] });
-      draw();
-      element("layers-view").querySelector(`[data-column="${column}"]`).focus();
-    } else if (row) select(Number(row.dataset.home));
-  });
+  sortable(element("layers-view"), sorting, (c) => numeric[c], draw, (row) => select(Number(row.dataset.home)));
   draw();
 })();

@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -71,12 +72,12 @@ def filled_page(
     script: str,
     plain: Sequence[str] = (),
 ) -> str:
-    """A page that needs nothing else, from what its body shows; `plain` are lines of text for who
-    reads it without scripts."""
+    """A page that needs nothing else, from what its body shows; a body takes what pages share by
+    `<!--include FILE-->`. `plain` are lines of text for who reads it without scripts."""
     return Template(resource("frame.html")).substitute(
         title=html.escape(title),
         style=style,
-        body=body,
+        body=re.sub("<!--include (.*?)-->", lambda found: resource(found[1]).rstrip(), body),
         data=embedded(data),
         script=script,
         plain=html.escape("\n".join(plain)),

@@ -1,10 +1,10 @@
 """What a search has to tell beside the plan it found. Everything is optional."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Rival:
+class Rival(NamedTuple):
     """Another way to run the same network, or the plan itself: 'layer by layer', 'fused'."""
 
     name: str
@@ -12,8 +12,7 @@ class Rival:
     dram_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(NamedTuple):
     """Cycles that no plan can undercut, and what says so: 'matrix engines', 'traffic'."""
 
     name: str
@@ -34,8 +33,7 @@ class Reason:
     trial_cycles: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GroupNote:
+class GroupNote(NamedTuple):
     """What the search knows of one group: the share of its work that is recomputed halo, and what
     binds it."""
 

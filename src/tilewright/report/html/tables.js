@@ -50,14 +50,9 @@
     groupStop();
   };
   element("groups-filter").oninput = drawGroups;
-  element("groups-view").addEventListener("click", (event) => {
-    const sorter = event.target.closest("[data-column]"), row = event.target.closest("tr[data-group]");
-    if (sorter) {
-      const column = Number(sorter.dataset.column);
-      Object.assign(sorting, { column, down: column === sorting.column ? !sorting.down : shown[column][1] === "n" });
-      drawGroups();
-      element("groups-view").querySelector(`[data-column="${column}"]`).focus();
-    } else if (row) select(Number(row.dataset.group) === state.group && state.tile === null ? null : Number(row.dataset.group));
+  sortable(element("groups-view"), sorting, (c) => shown[c][1] === "n", drawGroups, (row) => {
+    const group = Number(row.dataset.group);
+    select(group === state.group && state.tile === null ? null : group);
   });
 
   const chooser = element("tiles-group");

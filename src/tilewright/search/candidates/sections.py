@@ -12,6 +12,7 @@ from copy import copy
 from dataclasses import dataclass
 from itertools import permutations
 from math import prod
+from typing import NamedTuple
 
 from tilewright.geometry.box import Box
 from tilewright.graph.ops.spec import is_given
@@ -73,8 +74,7 @@ class _Ends:
     outputs: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
+class _Step(NamedTuple):
     """One more run behind a section: how it is cut, what passes, and bytes per core of the values
     that it reads and makes."""
 

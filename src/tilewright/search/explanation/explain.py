@@ -92,12 +92,12 @@ class Explanation:
     are: addresses are searched less than for the plan that is reported, which takes
     `reported_cycles`."""
 
+    boundaries: tuple[Boundary, ...]
+    groups: tuple[GroupFacts, ...]
     cycles: int
     reported_cycles: int
     dram_bytes: int
     bandwidth: float
-    boundaries: tuple[Boundary, ...]
-    groups: tuple[GroupFacts, ...]
     left_out: int
     simulated: int
 
@@ -134,12 +134,12 @@ def explain(
         found[edge] = explainer.boundary(edge, forced=edge in chosen)
     base = trials.base if chosen else placed
     return Explanation(
+        tuple(found[edge] for edge in sorted(found, key=lambda e: (e.before, e.after, e.tensor))),
+        facts,
         base.schedule.makespan,
         placed.schedule.makespan,
         sum(traffic(base.program, machine.main_memory.name)),
         explainer.bandwidth,
-        tuple(found[edge] for edge in sorted(found, key=lambda e: (e.before, e.after, e.tensor))),
-        facts,
         len(tried) - len(chosen),
         trials.simulated,
     )

@@ -10,7 +10,7 @@
     <div class="cards">${cards.map(([name, value, text]) => `<div class="card"><span class="name">${esc(name)}</span><b>${esc(value)}</b><span>${esc(text)}</span></div>`).join("")}</div>`;
 })();
 element("filter").addEventListener("input", () => { state.filter = element("filter").value; refilter(); });
-element("clear").onclick = () => {
+element("unselect").onclick = () => {
   Object.assign(state, { filter: "", brushes: {} });
   element("filter").value = "";
   refilter();

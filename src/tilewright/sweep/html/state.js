@@ -84,8 +84,8 @@ function refilter() {
   }
   state.keep = tests.length ? (row) => tests.every((passes) => passes(row)) : () => true;
   const kept = tests.length ? allRows.reduce((sum, row) => sum + state.keep(row), 0) : total;
-  element("shown").textContent = kept === total ? "" : `${count(kept)} of ${counted(total, "point")}`;
-  element("clear").hidden = !tests.length;
+  element("chosen").textContent = kept === total ? "" : `${count(kept)} of ${counted(total, "point")}`;
+  element("unselect").hidden = !tests.length;
   tell("keep");
 }
 

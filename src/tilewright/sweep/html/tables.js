@@ -50,15 +50,8 @@
       ${order.length > room ? `<p class="hint"><button type="button" id="more">${count(Math.min(STEP, order.length - room))} more of ${count(order.length - room)}</button></p>` : order.length ? "" : `<p class="hint">No point is left: take something out of the filter.</p>`}`;
   };
   const redraw = () => { room = STEP; sortRows(); draw(); };
-  element("points-view").addEventListener("click", (event) => {
-    const sorter = event.target.closest("[data-column]");
-    if (event.target.id === "more") { room += STEP; draw(); } else if (sorter) {
-      const column = Number(sorter.dataset.column);
-      Object.assign(sorting, { column, down: column === sorting.column ? !sorting.down : false });
-      redraw();
-      element("points-view").querySelector(`[data-column="${column}"]`).focus();
-    }
-  });
+  sortable(element("points-view"), sorting, () => false, redraw, () => {});
+  element("points-view").addEventListener("click", (event) => { if (event.target.id === "more") { room += STEP; draw(); } });
   for (const id of ["points-view", "cheapest-view"]) {
     const open = (event) => { const row = event.target.closest("tr[data-row]"); if (row) choose(Number(row.dataset.row)); };
     element(id).addEventListener("click", open);
