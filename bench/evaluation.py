@@ -54,7 +54,7 @@ def evaluated(lowering: Lowering, plan: Plan) -> Metrics | Short:
     found = lowering.timed(plan)
     if isinstance(found, Short):
         return found
-    return metrics_of(found, lowering.context.tables)
+    return metrics_of(found)
 
 
 def forked(lowering: Lowering) -> Lowering:

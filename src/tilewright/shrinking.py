@@ -319,7 +319,7 @@ def run_model(
     if model.path is None and model.data is None:
         raise ModelError(f"{label} is no file: shrink it first, then run the file")
     if model.reshaped:
-        raise ShapeError(f"--shape cannot change the dimensions that {label} fixes")
+        raise ShapeError(f"shapes (--shape) cannot change the dimensions that {label} fixes")
     if model.original is None:
         missing = ", ".join(name for name in model.missing_files if name) or "cleared weights"
         raise ModelError(f"{label} cannot run: its weights are not there ({missing})")

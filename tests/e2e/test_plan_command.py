@@ -119,7 +119,7 @@ def test_an_earlier_run_is_replaced_by_force_alone_and_other_files_stay(
     (planned / "notes.txt").write_text("mine")
     before = contents(planned)
     command = ("plan", "four_convs@16x16", "--on", "mcu", "--layer-by-layer", "--out", planned)
-    assert "--force (force=True) replaces it" in refused(*command)
+    assert "force (--force) replaces it" in refused(*command)
     command = (*command, "--force")
     succeeds(*command)
     assert contents(planned) == before
@@ -527,3 +527,14 @@ def test_show_machines(succeeds, refused) -> None:
     one = succeeds("show", "machines", "mcu", "--json").json
     assert one["memories"][0]["name"] == "external"
     assert "no machine 'abacus'" in refused("show", "machines", "abacus")
+
+
+def test_a_plan_within_a_limit_of_memory_is_replayed_within_it(succeeds, refused, tmp_path: Path):
+    call = ("plan", "four_convs", "--on", "npu-2.7", "--effort", "low")
+    summary = succeeds(*call, "--memory-limit", "20KiB", "--out", tmp_path / "run", "--json").json
+    peaks = [size for name, size in summary["peak_bytes"].items() if name != "ddr"]
+    assert len(peaks) == 2 and max(peaks) <= 20 * 1024
+    again = succeeds(*call[:4], "--plan", tmp_path / "run" / "plan.yaml", "--json").json
+    assert again["latency_cycles"] == summary["latency_cycles"]
+    assert "8.6 kB needed, 2.0 kB there" in refused(*call, "--memory-limit", "2KiB")
+    assert "leaves nothing" in refused(*call, "--memory-limit", "0")

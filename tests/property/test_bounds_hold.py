@@ -57,7 +57,7 @@ def test_climbing_does_not_undercut_a_bound(data: st.DataObject) -> None:
             continue  # a random plan need not be one that can be lowered, nor fit
         if not isinstance(found, Timed):
             continue
-        metrics = metrics_of(found, lowering.context.tables)
+        metrics = metrics_of(found)
         for name, cycles in bounds.parts:
             assert cycles <= found.makespan, (name, bounds)
         assert bounds.compulsory_bytes <= metrics.dram_bytes

@@ -79,8 +79,7 @@ def assert_same(
         for one, other in zip(*rows, strict=True):
             np.testing.assert_array_equal(one, other)
         issued = found.issued, expected.issued
-        tables = [lowering.context.tables for lowering in lowerings]
-        assert metrics_of(found, tables[0]) == metrics_of(expected, tables[1])
+        assert metrics_of(found) == metrics_of(expected)
     elif isinstance(found, Short) and isinstance(expected, Short):
         assert (found.memory, found.misfit, found.groups) == (
             expected.memory,
@@ -167,7 +166,7 @@ def test_what_is_evaluated_is_what_is_placed(data: st.DataObject) -> None:
     np.testing.assert_array_equal(timed.end, placed.schedule.end)
     assert tuple(timed.address.tolist()) == placed.address
     assert timed.makespan == placed.schedule.makespan
-    on_columns = metrics_of(timed, lowering.context.tables)
+    on_columns = metrics_of(timed)
     on_tasks = metrics_of_placed(placed, machine.main_memory.name)
     assert rounded(on_columns) == rounded(on_tasks)
     verify_stages(lowering, plan)

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from operator import index
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, cast
 
 from tilewright.errors import TilewrightError
 from tilewright.machine.load import load_machine, machine_of
@@ -33,6 +34,7 @@ from tilewright.search.explanation.explain import MOST_BOUNDARIES
 from tilewright.search.explanation.explain import explain as explain_plan
 from tilewright.search.grouping.patterns import Pattern, apart_edges
 from tilewright.search.progress import Tell, interrupted_between, silent
+from tilewright.units import parse_bytes
 
 if TYPE_CHECKING:
     from tilewright.manycore.result import CoresResult
@@ -75,6 +77,7 @@ def plan(
     verify: bool = True,
     patterns: str | Path | Sequence[Pattern] | None = None,
     ablation: bool = False,
+    memory_limit: int | str | None = None,
     without: str | Sequence[str] | frozenset[str] = (),
     seed: int = 0,
     shapes: ShapesLike | None = None,
@@ -87,7 +90,8 @@ def plan(
     `plan` is a plan.yaml, the folder of a run, the mapping that such a file holds, a Plan, or an
     earlier result, and is taken as it is.
     A result whose execution gave other numbers has `verified` False and says in `failure` what and
-    where. `effort` is low, normal or high; `fast` is low by an older name.
+    where. `effort` is low, normal or high; `fast` is low by an older name. `memory_limit` is what
+    the plan may take of each on-chip memory: bytes, or "256KiB".
 
     >>> found = tilewright.plan("four_convs@16x16", "npu-2.7", fast=True)
     >>> found.verified, len(found.layers)
@@ -108,13 +112,23 @@ def plan(
             effort=effort_of(None if searched is Effort.NORMAL else searched, fast),
             without=_passes(without),
             verify=verify,
-            seed=seed,
+            seed=seed_of(seed),
             patterns=wanted,
             ablation=ablation,
+            memory_limit=_limit(memory_limit),
             watch=watch,
             progress=progress,
         )
     )
+
+
+def _limit(given: int | str | None) -> int | None:
+    found = parse_bytes(given) if isinstance(given, str) else given
+    if found is not None and found < 1:
+        raise TilewrightError(
+            f"a memory limit of {found} bytes leaves nothing: give one byte or more"
+        )
+    return found
 
 
 def allocate(
@@ -163,14 +177,14 @@ def allocate(
             loaded.graph,
             Path(on),
             Path(mapping),
-            numbered=loaded.with_numbers(seed) if verify else None,
+            numbered=loaded.with_numbers(seed_of(seed)) if verify else None,
             fused=not layer_by_layer,
             core_costs=None if core_costs is None else Path(core_costs),
             final_write=final_write,
             open_tiles=open_tiles,
             objective=wanted.value,
             fast=chosen(Effort, effort, "effort") is Effort.LOW,
-            seed=seed,
+            seed=seed_of(seed),
             tell=tell,
         )
     return CoresResult(found)
@@ -215,6 +229,15 @@ def of_type(
         told = f"is a {type(given).__name__}" if long else shown
         raise TilewrightError(f"{name} {told}: has to be {expected}")
     return given
+
+
+def seed_of(given: object) -> int:
+    """The seed of random numbers: an integer that is not negative."""
+    whole = hasattr(given, "__index__") and not isinstance(given, bool)
+    seed = index(cast(SupportsIndex, given)) if whole else -1
+    if seed < 0:
+        raise TilewrightError(f"seed {given!r}: has to be a whole number, 0 or more")
+    return seed
 
 
 def explain(
@@ -288,9 +311,7 @@ def _folder(run: object) -> Path:
     if not path.is_file():
         return path
     if not is_run(path.parent):
-        raise TilewrightError(
-            f"'{path}' is no file of a run: give the folder that `tilewright plan --out` wrote"
-        )
+        raise TilewrightError(f"'{path}' is no file of a run: give the folder that `plan` wrote")
     return path.parent
 
 

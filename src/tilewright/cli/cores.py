@@ -18,6 +18,7 @@ def plan_on_cores(asked: Asked, mapping: Path) -> None:
 
     asked.refuse("is not for --mapping", "plan_file", "patterns", "dtype")
     asked.refuse("is not for --mapping", "ablation", "explain", "print_after")
+    asked.refuse("is not for --mapping", "memory_limit")
     mode = asked.mode or ("lbl" if asked.layer_by_layer else "fused")
     if asked.layer_by_layer and mode != "lbl":
         raise TilewrightError(f"give either --mode {mode} or --layer-by-layer, not both")

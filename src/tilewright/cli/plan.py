@@ -82,6 +82,7 @@ def plan(asked: Asked) -> None:
             seed=asked.seed,
             patterns=asked.patterns,
             ablation=asked.ablation,
+            memory_limit=asked.memory_limit,
             watch=None if asked.print_after is None else printed.watch,
             progress=tell,
         )

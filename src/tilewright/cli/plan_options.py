@@ -60,6 +60,12 @@ class Asked:
             show_default=Effort.NORMAL.value,
         ),
     ] = None
+    memory_limit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="256KiB", help="What the plan may take of each on-chip memory, at most."
+        ),
+    ] = None
     fast: Annotated[bool, typer.Option("--fast", hidden=True, help="The same as --effort low.")] = (
         False
     )

@@ -352,6 +352,18 @@ class Machine:
             raise TilewrightError(f"machine {self.name}: no memory '{memory}' (it has {known})")
         return replace(self, cores=cores, shared=shared)
 
+    def within(self, limit: int) -> "Machine":
+        """The same machine with no more than so many usable bytes in each on-chip memory."""
+
+        def resized(old: Memory) -> Memory:
+            return replace(old, usable=min(old.usable, limit))
+
+        main, *others = self.shared
+        cores = tuple(
+            replace(core, memories=tuple(map(resized, core.memories))) for core in self.cores
+        )
+        return replace(self, cores=cores, shared=(main, *map(resized, others)))
+
     def with_cores(self, names: Collection[str]) -> "Machine":
         """The same machine with some of its cores only, and what leads to them."""
         cores = tuple(core for core in self.cores if core.name in names)

@@ -65,7 +65,8 @@ class Plan:
     scratchpads from the group that makes them to those that read them, except for the nodes that
     `reloaded` names for a tensor: these read it from the main memory. `shared` names memories that
     all cores reach, and the tensors that pass through them instead of the main memory. It is one of
-    a network whose nodes are repeated for so many `images`, but for those that stay `batched`.
+    a network whose nodes are repeated for so many `images`, but for those that stay `batched`. It
+    takes no more than `memory_limit` bytes of each on-chip memory (None: all there are).
     `notes` are remarks of who read it from a file."""
 
     model: str
@@ -77,6 +78,7 @@ class Plan:
     shared: tuple[tuple[str, tuple[str, ...]], ...] = ()
     images: int = 1
     batched: tuple[str, ...] = ()
+    memory_limit: int | None = None
     notes: tuple[str, ...] = field(default=(), compare=False)
 
     def __repr__(self) -> str:
@@ -121,6 +123,8 @@ def plan_text(plan: Plan) -> str:
         document["images"] = plan.images
     if plan.batched:
         document["batched"] = list(plan.batched)
+    if plan.memory_limit is not None:
+        document["memory_limit"] = plan.memory_limit
     document["groups"] = groups
     if plan.resident:
         document["resident"] = list(plan.resident)

@@ -15,7 +15,18 @@ from tilewright.plan.plan import GroupPlan, Place, Plan, PlanError
 from tilewright.tiling.grid import Halo, Split
 
 _PLAN_KEYS = frozenset(
-    {"model", "machine", "dtype", "images", "batched", "groups", "resident", "reloaded", "shared"}
+    {
+        "model",
+        "machine",
+        "dtype",
+        "images",
+        "batched",
+        "memory_limit",
+        "groups",
+        "resident",
+        "reloaded",
+        "shared",
+    }
 )
 _GROUP_KEYS = frozenset({"nodes", "splits", "core_split", "place", "replicated", "cores"})
 _OLD_KEYS = {"spread": "core_split", "everywhere": "replicated"}  # of groups, still read
@@ -52,6 +63,7 @@ def _plan(top: Tree, path: Path | str) -> Plan:
         faults.take(partial(_lists, top, key, faults), ()) for key in ("reloaded", "shared")
     )
     images = faults.take(partial(_whole, top.get("images", 1), ("images",), 1), 1)
+    limit = faults.take(partial(_limit, top), None)
     faults.end()
     notes = tuple(
         f"'{path}': '{old}' of groups is called '{new}' now"
@@ -68,6 +80,7 @@ def _plan(top: Tree, path: Path | str) -> Plan:
         shared,
         images,
         batched,
+        limit,
         notes,
     )
 
@@ -79,6 +92,11 @@ def _dtype(top: Tree) -> str:
     except TilewrightError as error:
         raise key_fault(("dtype",), str(error)) from None
     return found
+
+
+def _limit(top: Tree) -> int | None:
+    given = top.get("memory_limit")
+    return None if given is None else _whole(given, ("memory_limit",), 1)
 
 
 def _entries(top: Tree) -> list[Any]:
@@ -104,8 +122,15 @@ def _group(given: object, where: Keys, faults: Faults) -> GroupPlan:
     splits = tuple(replace(s, crossed=k in core_splits[1:]) for k, s in enumerate(splits))
     place = take(partial(_place, entry, where), Place.CORES)
     replicated = take(partial(_replicated, entry, core_split, where), False)
-    cores = take(partial(_names, entry, "cores", where), ())
+    cores = take(partial(_cores, entry, where), ())
     return GroupPlan(nodes, splits, core_split, place, replicated, cores)
+
+
+def _cores(entry: Tree, where: Keys) -> tuple[str, ...]:
+    found = _names(entry, "cores", where)
+    if "cores" in entry and not found:
+        raise key_fault((*where, "cores"), "names no core: leave it out for all of them")
+    return found
 
 
 def _split(given: object, where: Keys, faults: Faults) -> Split:

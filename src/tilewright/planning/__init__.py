@@ -71,7 +71,9 @@ def plan(
 
         def finished() -> tuple[Bounds, Placed]:
             tell("bounding what any plan takes")
-            bounds = bounds_of(legal.graph, machine, dtype)
+            limit = wishes.memory_limit
+            within = machine if limit is None else machine.within(limit)
+            bounds = bounds_of(legal.graph, within, dtype)
             tell("lowering, placing and scheduling")
             placed = lowered(decision.graph, machine, decision.plan, decision.without, watch)
             tell("validating")
@@ -117,6 +119,7 @@ def plan_model(
     seed: int = 0,
     patterns: tuple[Pattern, ...] | Path | None = None,
     ablation: bool = False,
+    memory_limit: int | None = None,
     watch: Watch | None = None,
     progress: Tell = silent,
 ) -> Planned:
@@ -134,6 +137,7 @@ def plan_model(
         patterns=wanted,
         ablation=ablation,
         without=without,
+        memory_limit=memory_limit,
     )
     numbered = model.with_numbers(seed) if verify else model.graph
     with interrupted_between(progress) as tell:

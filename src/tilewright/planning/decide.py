@@ -24,6 +24,7 @@ from tilewright.search.grouping.patterns import Pattern
 from tilewright.search.progress import Tell
 from tilewright.tiling.group import typed_group, whole_tile
 from tilewright.tiling.images import by_image
+from tilewright.units import format_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,8 @@ class Options:
     """What a person may ask of a plan. `name` is what the network is called, `dtype` the element
     type (None: the machine's, or the given plan's); `plan` is one to be taken as it is, which
     errors call `plan_name`; `patterns` say what to fuse and what to keep apart; `ablation` plans
-    with one technique more at a time; `without` names passes to leave out."""
+    with one technique more at a time; `without` names passes to leave out; `memory_limit` are the
+    bytes that a plan may take of each on-chip memory."""
 
     name: str = ""
     dtype: str | None = None
@@ -43,19 +45,20 @@ class Options:
     patterns: tuple[Pattern, ...] = ()
     ablation: bool = False
     without: frozenset[str] = frozenset()
+    memory_limit: int | None = None
 
     def check(self, machine: Machine) -> None:
         """Raise where two wishes exclude each other, or the machine has no figures for one."""
         if self.objective.counts_energy and not machine.counts_energy:
             raise TilewrightError(
-                f"--objective {self.objective.value}: {machine.name} has no energy figures (key "
+                f"objective {self.objective.value}: {machine.name} has no energy figures (key "
                 "`energy` of its file)"
             )
         if self.plan is not None and self.layer_by_layer:
-            raise TilewrightError("give either --layer-by-layer or --plan, not both")
+            raise TilewrightError("give either layer by layer or a plan, not both")
         if (self.plan is not None or self.layer_by_layer) and (self.patterns or self.ablation):
-            what = "--patterns" if self.patterns else "--ablation"
-            raise TilewrightError(f"{what} is for a search: not with --layer-by-layer or --plan")
+            what = "patterns are" if self.patterns else "ablation is"
+            raise TilewrightError(f"{what} for a search: not with layer by layer or a plan")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,25 @@ class Decision:
 def decide(
     graph: Graph, machine: Machine, dtype: str, options: Options, progress: Tell
 ) -> Decision:
-    """The plan that the options ask for."""
+    """The plan that the options ask for, within their limit of memory."""
+    if options.memory_limit is None:
+        found = _decided(graph, machine, dtype, options, progress)
+    else:
+        within = machine.within(options.memory_limit)
+        found = _decided(graph, within, dtype, options, progress)
+        own = found.plan.memory_limit
+        limit = options.memory_limit if own is None else min(own, options.memory_limit)
+        found = replace(found, plan=replace(found.plan, memory_limit=limit))
+    limit = found.plan.memory_limit
+    if limit is None:
+        return found
+    told = f"at most {format_bytes(limit)} of each on-chip memory (memory_limit of the plan)"
+    return replace(found, notes=(*found.notes, told))
+
+
+def _decided(
+    graph: Graph, machine: Machine, dtype: str, options: Options, progress: Tell
+) -> Decision:
     name, without = options.name, options.without
     given = options.plan
     if given is not None:

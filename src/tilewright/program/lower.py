@@ -39,7 +39,7 @@ def lowered(
     scratchpad is too small: with less at once, or with spills, whichever is faster, unless there
     shall be no `remedies`. `watch` sees the program after every step; `lowering` has lowered plans
     of the same network before."""
-    lowering = lowering or Lowering(graph, machine, plan.dtype, without)
+    lowering = (lowering or Lowering(graph, machine, plan.dtype, without)).of(plan)
     if watch is not None:
         for step, program in stages(lowering, plan):
             watch(step, program)
@@ -54,6 +54,7 @@ def lowered(
 
 def stages(lowering: Lowering, plan: Plan) -> list[tuple[str, Program]]:
     """The program as it is built, and behind every pass that is not left out."""
+    lowering = lowering.of(plan)
     names = [step.name for step in PASSES]
     on = [name for name in names if name not in lowering.without]
     found: list[tuple[str, Program]] = []

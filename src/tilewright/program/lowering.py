@@ -57,6 +57,8 @@ class Lowering:
         self.context = context or Context(graph, machine, dtype)
         self.graph, self.machine, self.without = graph, machine, without
         self.passes = tuple(step for step in LOCAL if step.name not in without)
+        main = machine.main_memory
+        self._on_chip = [memory.usable for memory in machine.memories if memory is not main]
         self.switches = Switches(
             prefetch=PREFETCH.name not in without,
             queues=QUEUES.name not in without,
@@ -76,15 +78,29 @@ class Lowering:
         self._region_bytes: dict[Hashable, tuple[tuple[int, int, int], ...]] = {}
         self._leasts: dict[Hashable, list[int]] = {}
         self._mains: dict[Hashable, Main] = {}
+        self._within: dict[int, Lowering] = {}
 
     def leaving_out(self, names: frozenset[str]) -> "Lowering":
         """The same with further passes left out."""
         without = self.without | names
         return Lowering(self.graph, self.machine, self.context.dtype, without, self.context)
 
+    def of(self, plan: Plan) -> "Lowering":
+        """The one for plans with this one's limit of memory: of the machine within it."""
+        limit = plan.memory_limit
+        if limit is None or all(size <= limit for size in self._on_chip):
+            return self
+        if limit not in self._within:
+            machine = self.machine.within(limit)
+            self._within[limit] = Lowering(self.graph, machine, self.context.dtype, self.without)
+        return self._within[limit]
+
     def timed(self, plan: Plan) -> Timed | Refused:
         """Addresses and times of a plan, or the groups that there is no room for: what surely does
         not fit is not lowered any further."""
+        return self.of(plan)._timed(plan)
+
+    def _timed(self, plan: Plan) -> Timed | Refused:
         arranged = self._arranged(plan)
         sites = self._sites_with_room(arranged)
         if isinstance(sites, Refused):

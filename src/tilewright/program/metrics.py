@@ -8,7 +8,6 @@ import numpy as np
 
 from tilewright.program.account import traffic
 from tilewright.program.place import Placed
-from tilewright.program.tables import Tables
 from tilewright.program.timed import Timed
 
 
@@ -60,38 +59,35 @@ def score(metrics: Metrics, objective: Objective) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What an objective pays for one more cycle, byte of traffic, picojoule and byte held: `score`
-    where figures are added up, group by group. A little of the others decides between equals."""
+    """What an objective pays for one more cycle, byte of traffic and picojoule: `score` where
+    figures are added up, group by group. A little of the others decides between equals."""
 
     cycle: float = 0.0
     byte: float = 0.0
     picojoule: float = 0.0
-    held: float = 0.0
 
-    def of(self, cycles: float, traffic: float, energy: float, held: float) -> float:
+    def of(self, cycles: float, traffic: float, energy: float) -> float:
         """What these figures cost."""
-        return (
-            self.cycle * cycles + self.byte * traffic + self.picojoule * energy + self.held * held
-        )
+        return self.cycle * cycles + self.byte * traffic + self.picojoule * energy
 
 
 def prices_of(objective: Objective, cycles: float, energy: float) -> Prices:
     """The prices of an objective near a plan that takes so many cycles and picojoules: of a product
-    of both, each is worth what the other is."""
+    of both, each is worth what the other is. For little memory the fastest plan within a limit is
+    looked for."""
     if objective is Objective.ENERGY:
         return Prices(cycle=1e-3, picojoule=1.0)
     if objective is Objective.TRAFFIC:
         return Prices(cycle=1e-3, byte=1.0)
-    if objective is Objective.MEMORY:
-        return Prices(cycle=1e-6, held=1.0)
     if objective is Objective.EDP and energy:
         return Prices(cycle=energy, picojoule=cycles)
     return Prices(cycle=1.0, byte=1e-4)
 
 
-def metrics_of(timed: Timed, tables: Tables) -> Metrics:
+def metrics_of(timed: Timed) -> Metrics:
     """The figures of a program as columns."""
-    columns, main = timed.columns, tables.hardware.main
+    columns, tables = timed.columns, timed.tables
+    main = tables.hardware.main
     there = columns.memory[columns.buffer] == main
     moved = tables.views.bytes[columns.layout[there]]
     written = columns.write[there] != 0

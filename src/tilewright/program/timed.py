@@ -55,8 +55,9 @@ class Switches:
 class Timed:
     """A program with addresses and times. Rows are in the order the tasks are issued: `order` are
     their numbers in the columns, `needs` what each waits for by its data, `waits` also by reused
-    bytes."""
+    bytes. `tables` are what numbers in the columns mean."""
 
+    tables: Tables
     columns: Columns
     order: Ids
     needs: Needs
@@ -250,7 +251,7 @@ def _simulated(
         start,
         end,
     )
-    return Timed(columns, order, needs, waits, issued, address, highest, live, start, end)
+    return Timed(tables, columns, order, needs, waits, issued, address, highest, live, start, end)
 
 
 def _dispatched(

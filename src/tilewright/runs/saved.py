@@ -96,8 +96,7 @@ class Rechecked(Shown):
             return [f"{what}: UNVERIFIED: {self.failure.told()}"]
         if verified is None:
             return [
-                f"{what}: valid; not executed, as it was saved without (--no-verify, or "
-                "interrupted)"
+                f"{what}: valid; not executed, as it was saved without (--no-verify or interrupted)"
             ]
         return [
             f"{what}: valid; {verified.tasks} {noun(verified.tasks, 'task')} executed, largest "
@@ -272,7 +271,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
     if not is_run(folder):
         cores = (folder / CORES_FILE).is_file()
         what = (
-            "was planned with --mapping, and executed then: it cannot be run again"
+            "was planned with a mapping, and executed then: it cannot be run again"
             if cores
             else f"is no run of tilewright plan: there is no {FOLDER}/{MANIFEST}"
         )

@@ -186,7 +186,7 @@ class _Batch:
             return None
         if not isinstance(timed, Timed):
             return None
-        return Trial(name, plan, (), metrics_of(timed, lowering.context.tables))
+        return Trial(name, plan, (), metrics_of(timed))
 
     def _change(self, single: Plan, tail: Plan) -> None:
         """Image by image up to some place, all at once from there on."""
@@ -269,11 +269,18 @@ def repeated_plan(
         tuple(_ordered(graph, groups)),
         images=len(images.copies),
         batched=images.batched,
+        memory_limit=_limit_of(single, tail),
     )
     parts = [(single, names) for names in images.copies]
     if tail is not None:
         parts.append((tail, {name: name for name in (*graph.types, *graph.index)}))
     return _with_kept(graph, plan, parts)
+
+
+def _limit_of(single: Plan, tail: Plan | None) -> int | None:
+    """The limit that a plan of parts with these has."""
+    limits = [part.memory_limit for part in (single, tail) if part is not None]
+    return None if None in limits else max(limit for limit in limits if limit is not None)
 
 
 def _others(network: Network, known: set[str]) -> Iterator[GroupPlan]:

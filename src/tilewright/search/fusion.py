@@ -29,6 +29,7 @@ from tilewright.search.improvement.boundaries import JOIN_SHARE, TIE, Joins
 from tilewright.search.improvement.cuts import Cuts
 from tilewright.search.improvement.improve import EVALUATIONS, Improver
 from tilewright.search.improvement.moves import Moves
+from tilewright.search.least_memory import least_limit
 from tilewright.search.objectives import search_all
 from tilewright.search.progress import Tell, silent
 from tilewright.search.sharing import sharing_plans
@@ -72,6 +73,7 @@ class Fusion:
         self.trials: list[Trial] = []
         self.outside: list[Trial] = []  # rivals that patterns of the user do not allow
         self.at_fault: frozenset[int] = frozenset()  # groups of the last plan that do not fit
+        self.remedies = True  # for the first plan, where it does not fit without
         self.exact = False  # until all groups were looked at
         self.simulated = self.looked_at = 0
         self.given, self.portion = tuple[Trial, ...](), 1.0  # plans found before, of a whole search
@@ -81,6 +83,7 @@ class Fusion:
         self.done: list[str] = []
         self.improver: Improver | None = None
         self.improving = (0, 0)  # plans simulated, of how many
+        self.within: tuple[int, Fusion] | None = None  # a limit of memory, and a search within it
         self.ended_in = ""  # what searches for all objectives had not looked at when they ended
 
     def run(self, effort: Effort = Effort.NORMAL, *, fast: bool = False) -> Found:
@@ -142,6 +145,9 @@ class Fusion:
             self._all_objectives(effort)
             return
         self.trials += [trial for trial in self.given if trial not in self.trials]
+        if self.objective is Objective.MEMORY:
+            self._search_within(effort)
+            return
         if not self.reached:
             self._propose()
         done = 0
@@ -154,6 +160,40 @@ class Fusion:
                 self.worst = self.best().score(self.objective)
                 self.reached.append(step)
             done = EVALUATIONS[step]
+
+    def _search_within(self, effort: Effort) -> None:
+        """The fastest plan within the fewest bytes of every memory that layer by layer fits in."""
+        if self.within is None:
+            most = min(trial.metrics.peak_bytes for trial in self.trials)
+            found = {most: self._limited(most)}
+
+            def fits(limit: int) -> bool:
+                found[limit] = self._limited(limit)
+                return bool(found[limit].trials)
+
+            limit = least_limit(fits, most)
+            self.within = limit, found[limit]
+        limit, search = self.within
+        if not search.trials:
+            return  # nothing fits into less than what was found
+        before = search.simulated
+        fastest = search.run(effort)
+        self.simulated += search.simulated - before
+        plan = replace(fastest.best.plan, memory_limit=limit)
+        self.trials.append(replace(fastest.best, plan=plan))
+        if fastest.interrupted:
+            raise KeyboardInterrupt
+
+    def _limited(self, limit: int) -> "Fusion":
+        """The search for the fastest plan within a limit of memory, layer by layer tried."""
+        self.progress("how little memory layer by layer fits in")
+        machine = self.machine.within(limit)
+        search = self.like(machine=machine, objective=Objective.LATENCY)
+        search.remedies = False
+        search.space.check()
+        search._layers()
+        self.simulated += search.simulated
+        return search
 
     def _propose(self) -> None:
         """What merging greedily makes, and the best groupings of the additive model."""
@@ -380,12 +420,12 @@ class Fusion:
 
     def evaluate(self, plan: Plan) -> Metrics | None:
         """What a plan costs, or None where it does not fit; only the first plan is made to."""
-        first, self.at_fault = not self.trials, frozenset()
+        first, self.at_fault = self.remedies and not self.trials, frozenset()
         self.simulated += 1
         try:
             found = self.lowering.timed(plan)
             if isinstance(found, Timed):
-                return metrics_of(found, self.lowering.context.tables)
+                return metrics_of(found)
             self.at_fault = found.groups
             if first:
                 placed = lowered(self.graph, self.machine, plan, lowering=self.lowering)

@@ -33,7 +33,7 @@ def test_views_and_what_they_move_come_onto_the_cores() -> None:
 
     def evaluate(plan: Plan) -> Metrics | None:
         found = lowering.timed(plan)
-        return metrics_of(found, lowering.context.tables) if isinstance(found, Timed) else None
+        return metrics_of(found) if isinstance(found, Timed) else None
 
     network = Network(graph, machine, machine.dtype)
     joins, start = Joins(network, Tiler(network)), evaluate(plan)

@@ -9,9 +9,13 @@ from tilewright import api
 from tilewright.frontend.normalize import normalize
 from tilewright.machine.load import load_machine
 from tilewright.planning import plan_model, prepared
-from tilewright.program.metrics import Objective
+from tilewright.program.lower import lowered
+from tilewright.program.lowering import Lowering
+from tilewright.program.metrics import Objective, metrics_of
+from tilewright.program.timed import Timed
 from tilewright.report.plan_summary import summary_json, summary_lines
 from tilewright.search import fusion
+from tilewright.search.candidates.layers import layer_by_layer
 from tilewright.search.effort import Effort
 from tilewright.search.explanation.ablation import PIPELINING, RESHAPE, ablate
 from tilewright.search.fusion import Fusion
@@ -103,6 +107,32 @@ def test_an_interrupt_among_objectives_says_which_were_not_searched() -> None:
         "for latency groups of the additive"
     )
     assert "all of traffic" in found.not_looked_at and "all of memory" in found.not_looked_at
+
+
+def test_little_memory_is_the_least_that_layer_by_layer_fits_in() -> None:
+    machine = load_machine("npu-2.7")
+    graph = prepared(residual(16, 32), machine, machine.dtype).graph
+    found = Fusion(graph, machine, machine.dtype, "net", Objective.MEMORY).run(Effort.LOW)
+    limit = found.best.plan.memory_limit
+    assert limit is not None and found.best.metrics.peak_bytes <= limit
+    assert found.best.metrics.peak_bytes < machine.cores[0].memory.usable / 20
+    less = machine.within(limit * 9 // 10)
+    plan = replace(layer_by_layer(graph, less, machine.dtype, "net"), memory_limit=None)
+    assert not isinstance(Lowering(graph, less, machine.dtype).timed(plan), Timed)
+
+
+def test_a_limit_is_the_machine_with_less_memory() -> None:
+    machine = load_machine("npu-2.7")
+    graph = prepared(residual(16, 32), machine, machine.dtype).graph
+    within = machine.within(24 * 1024)
+    plan = Fusion(graph, within, machine.dtype, "net").run(Effort.LOW).best.plan
+    on_less = Lowering(graph, within, machine.dtype).timed(plan)
+    limited = Lowering(graph, machine, machine.dtype).timed(replace(plan, memory_limit=24 * 1024))
+    free = Lowering(graph, machine, machine.dtype).timed(plan)
+    assert isinstance(on_less, Timed) and isinstance(limited, Timed) and isinstance(free, Timed)
+    assert metrics_of(limited) == metrics_of(on_less) != metrics_of(free)
+    again = lowered(graph, machine, replace(plan, memory_limit=24 * 1024))
+    assert again.schedule.makespan == limited.makespan
 
 
 def test_the_share_that_is_done_grows_to_one() -> None:

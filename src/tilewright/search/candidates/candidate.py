@@ -40,7 +40,7 @@ class Candidate:
 
     def score(self, prices: Prices) -> float:
         """What to add up."""
-        return prices.of(self.cycles, self.traffic, self.energy, self.bytes)
+        return prices.of(self.cycles, self.traffic, self.energy)
 
 
 def plan_of(network: Network, model: str, candidates: Iterable[Candidate | None]) -> Plan:

@@ -114,7 +114,8 @@ class Trials:
         self.remedies = remedies
         self.graph, self.machine, self.plan, self.without = graph, machine, plan, without
         self.network = Network(graph, machine, plan.dtype)
-        self.lowering = Lowering(graph, machine, plan.dtype, without)
+        self.lowering = Lowering(graph, machine, plan.dtype, without).of(plan)
+        self.machine = self.lowering.machine  # within the plan's limit of memory
         self.tiler = Tiler(self.network)
         self.tiler.pipelines = "pipelining" not in without
         self.tiler.costs.reshapes = "implicit-reshape" not in without
@@ -236,7 +237,7 @@ class Trials:
         vast = self.machine.with_memory(VAST)
         without = self.without | frozenset(LESS_AT_ONCE)
         try:
-            placed = lowered(self.graph, vast, plan, without)
+            placed = lowered(self.graph, vast, replace(plan, memory_limit=None), without)
         except TilewrightError:
             return None
         rows = [
