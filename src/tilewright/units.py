@@ -22,6 +22,7 @@ _FACTORS = {
 }
 _HERTZ = {"hz": 1.0, "khz": 1e3, "mhz": 1e6, "ghz": 1e9}
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+_ROUNDED_UP = 0.9995  # of a unit: three digits of less than that are not one of it
 _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
 
 
@@ -81,11 +82,13 @@ def format_frequency(hertz: float) -> str:
 
 
 def format_time(seconds: float) -> str:
-    """A duration in the unit that keeps three digits before the point at most."""
+    """A duration to three digits, in the unit that keeps no more of them before the point."""
+    if abs(seconds) >= 1e3 * _ROUNDED_UP:
+        return f"{seconds:,.0f} s"
     for unit, factor in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if abs(seconds) >= factor:
-            return f"{seconds / factor:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
+        if abs(seconds) >= _ROUNDED_UP * factor:
+            return f"{seconds / factor:#.3g} {unit}".replace(". ", " ")
+    return f"{seconds * 1e9:#.3g} ns".replace(". ", " ") if seconds else "0 ns"
 
 
 def number_of(value: object) -> int | float | None:

@@ -343,3 +343,29 @@ def test_what_a_machine_file_may_have_meant(command, tmp_path: Path) -> None:
 def test_energy_without_figures_is_no_estimate(command, tmp_path: Path) -> None:
     shown = command("show", "machines", ROOT / "examples" / "machines" / "1-minimal.yaml").out
     assert "energy not counted" in shown and "estimate" not in shown
+
+
+def test_a_plan_finds_its_machine_beside_it_and_in_its_run(
+    command, succeeds, tmp_path: Path
+) -> None:
+    """Wherever the command is run."""
+    machine, run = tmp_path / "mine.yaml", tmp_path / "run"
+    machine.write_text("extends: mcu\ntitle: Mine\n")
+    succeeds("plan", "four_convs@16x16", "--on", machine, "--layer-by-layer", "--out", run)
+    asked = ("--model", "four_convs@16x16")
+    assert "no faults: 4 groups" in succeeds("check", run / "plan.yaml", *asked).out
+    plan = tmp_path / "plan.yaml"
+    plan.write_text((run / "plan.yaml").read_text())
+    assert "for mine" in succeeds("check", plan, *asked).out
+    machine.unlink()
+    found = command("check", plan, *asked)
+    assert found.code == 2 and "plan.yaml:2: machine: 'mine' is none that is shipped" in found.out
+    assert "--on" in found.out
+
+
+def test_a_list_of_no_cores_is_refused(command, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.yaml"
+    plan.write_text("model: net\nmachine: mcu\ndtype: int8\ngroups:\n- nodes: [a]\n  cores: []\n")
+    found = command("check", plan)
+    assert found.code == 2
+    assert "plan.yaml:6: groups[0].cores: names no core: leave it out for all" in found.out

@@ -142,7 +142,7 @@ def test_bad_patterns(refused, network: Path, tmp_path: Path, text: str, complai
     arguments = ("plan", network, "--on", "mcu", "--patterns", path)
     assert complaint in refused(*arguments)
     path.write_text("- {name: a, operators: [MatMul, Softmax], action: fuse}")
-    assert "--patterns is for a search" in refused(*arguments, "--layer-by-layer")
+    assert "patterns are for a search" in refused(*arguments, "--layer-by-layer")
 
 
 def test_a_pattern_too_large_for_the_machine(refused, network: Path, tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_a_convolution_of_a_model(succeeds: Command) -> None:
         (("--in", "3x4x4", "--kernel", 5), "larger than the image 4x4"),
         (("--in", "3x8x8", "--kernel", "a"), "'a' is no kernel size"),
         (("--in", "3x8"), "'3x8' is no size of an image"),
-        ((), "say what is convolved: --in CxHxW"),
+        ((), "say what is convolved: image (--in) as CxHxW"),
         (("--in", "3x8x8", "--dtype", "int8"), "no kernels of element type 'int8'"),
         (("--in", "3x8x8", "--dtype", "nonsense"), "no kernels of element type 'nonsense'"),
         (("--in", "3x8x8", "--on", "npu-2.7"), "machine npu-2.7 has no PSUM"),

@@ -432,7 +432,7 @@ def test_an_entry_for_all_layers_cuts_short_ones_as_far_as_they_go(
     asked = ("plan", "mobilenet_v2@64x64", "--on", MACHINE, "--mapping", mapping, "--fast")
     told = succeeds(*asked, "--no-verify", "--out", folder, "--json").json
     assert any("has 2 positions along OY" in note for note in told["notes"])
-    assert "planned with --mapping" in refused("verify", folder)
+    assert "planned with a mapping" in refused("verify", folder)
     ours = tmp_path / "ours.yaml"
     ours.write_text("name: ours\ncores: {core: {count: 2}}\n")
     assert "machine files of Tilewright" in refused(

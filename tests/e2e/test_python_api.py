@@ -1,12 +1,15 @@
 """The Python API as a program uses it: what it takes, what it gives, how that shows itself."""
 
+import ast
 import doctest
 import inspect
 import pydoc
+import re
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -290,7 +293,7 @@ def test_open_dimensions_are_fixed_by_name(tmp_path: Path) -> None:
     assert loaded.graph.types["x"].shape == (2, 3, 8, 8)
     with pytest.raises(tilewright.TilewrightError, match="by name: --shape batch=1"):
         tilewright.load(model)
-    with pytest.raises(tilewright.TilewrightError, match="names 'depth'"):
+    with pytest.raises(tilewright.TilewrightError, match="shapes has 'depth'"):
         tilewright.load(model, {"depth": (2,)})
     assert np.prod(loaded.graph.types["y"].shape) == 384
     with pytest.raises(tilewright.TilewrightError, match="inputs are: x; open dimensions: batch"):
@@ -387,3 +390,30 @@ def test_an_explanation_says_in_python_what_the_command_prints() -> None:
     for row, boundary in zip(rows, why.explanation.boundaries, strict=True):
         assert row["joined_cycles"] == (boundary.trial and boundary.trial.cycles)
         assert row["goes_through"] == boundary.through
+
+
+@pytest.mark.parametrize("seed", ["x", 1.5, -1, True, None])
+def test_seeds_are_whole_numbers(seed: Any) -> None:
+    with pytest.raises(tilewright.TilewrightError, match=r"seed .*: has to be a whole number"):
+        tilewright.plan("four_convs@16x16", "mcu", layer_by_layer=True, seed=seed)
+    with pytest.raises(tilewright.TilewrightError, match=r"seed .*: has to be a whole number"):
+        tilewright.shrink("four_convs@16x16", "90%", seed=seed)
+
+
+def test_errors_of_the_library_do_not_speak_as_commands_do() -> None:
+    """Options of the command line stand beside the library's own words, in brackets."""
+    package = Path(tilewright.__file__).parent
+    bare: list[str] = []
+    for path in sorted(package.rglob("*.py")):
+        if "cli" in path.relative_to(package).parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Raise):
+                continue
+            text = "".join(
+                part.value
+                for part in ast.walk(node)
+                if isinstance(part, ast.Constant) and isinstance(part.value, str)
+            )
+            bare += [f"{path.name}: {text}" for _ in re.findall(r"(?<![(\w])(?<!, )--[a-z]", text)]
+    assert not bare

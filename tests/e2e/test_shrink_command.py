@@ -188,7 +188,7 @@ def test_as_small_as_it_goes_and_what_stands_in_the_way(
     found = succeeds("shrink", "fsrcnn@64x64", "--memory", "smallest", "-o", small, "--json").json
     assert found["predicted_peak_bytes"] < found["original_peak_bytes"]
     text = refused("shrink", "fsrcnn@64x64", "--memory", "1%", "-o", tmp_path / "no.onnx")
-    assert "--memory smallest" in text and "@" not in text
+    assert "`smallest`" in text and "@" not in text
     share = 100 * found["predicted_peak_bytes"] / found["original_peak_bytes"]
     assert f"{share:.0f} % of today's" in text
 

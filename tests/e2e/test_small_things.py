@@ -1,6 +1,7 @@
 """What a person stumbles over in the first hour: interrupts, pipes, dimensions, help, tables."""
 
 import csv
+import html
 import io
 import json
 import os
@@ -8,12 +9,14 @@ import signal
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from onnx import TensorProto, helper
 
+import tilewright
 from support.builder import GraphBuilder
 from tilewright.cli.app import COMMANDS, load_command
 from tilewright.execute.vm import VirtualMachine
@@ -21,6 +24,8 @@ from tilewright.frontend import zoo
 from tilewright.frontend.save import serialize
 from tilewright.frontend.weights import seeded
 from tilewright.runs.saved import reseal
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture
@@ -111,6 +116,88 @@ def test_a_second_interrupt_ends_a_command_within_compiled_code(net: Path) -> No
         check=False,
     )
     assert (done.returncode, done.stderr) == (130, "tilewright: interrupted\n")
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        ["plan", "four_convs@16x16", "--on", "mcu", "--layer-by-layer"],
+        ["show", "ops", "--json"],
+        ["plan", "--help"],
+    ],
+)
+def test_who_stops_reading_changes_nothing(job: list[str]) -> None:
+    """`tilewright ... | head` is quiet, and ends with the exit code that it would have had."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "tilewright", *job], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as told:
+        assert told.stdout is not None and told.stderr is not None
+        told.stdout.close()
+        said = told.stderr.read().decode()
+    assert told.returncode == 0 and "Traceback" not in said and "Broken" not in said
+
+
+def test_the_report_says_what_it_is_about_without_scripts(succeeds, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    said = succeeds("plan", "four_convs@16x16", "--on", "mcu", "--fast", "--out", folder).out
+    page = (folder / "report.html").read_text()
+    plain = page.partition("<noscript>")[2].partition("</noscript>")[0]
+    for line in said.splitlines()[:3]:
+        assert html.escape(line) in plain
+    assert "verified: " in plain
+
+
+def test_rows_that_are_recomputed_after_all_are_told_in_one_line() -> None:
+    tiles = tilewright.tile("four_convs@16x16", "H=4", first="conv1", last="conv4", halo="cache")
+    told = len(tiles.headline())
+    some = replace(tiles, group=replace(tiles.group, fallbacks=("conv1", "conv2")))
+    assert some.headline()[told:] == [
+        "'conv1', 'conv2' are recomputed: their rows are not needed in order"
+    ]
+
+
+def test_a_halo_that_cannot_be_kept_is_not_called_a_resident_tensor(
+    refused, tmp_path: Path
+) -> None:
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(
+        "model: net\nmachine: 1-minimal\ndtype: int8\ngroups:\n"
+        "- nodes: [conv1, conv2, conv3, conv4]\n"
+        "  splits: [{axis: 2, parts: 4, halo: cache}]\n"
+    )
+    machine = EXAMPLES / "machines" / "1-minimal.yaml"
+    text = refused("plan", "four_convs@16x16", "--on", machine, "--plan", plan)
+    assert "the halo of 'conv1' cannot be kept (halo: cache): no link" in text
+    assert "copies within core.sram" in text and "resident" not in text
+
+
+def test_kernels_are_taken_from_models_with_open_dimensions(
+    succeeds, refused, tmp_path: Path
+) -> None:
+    path = tmp_path / "open.onnx"
+    weights = helper.make_tensor("w", TensorProto.FLOAT, [4, 3, 3, 3], [0.0] * 108)
+    image = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 3, "h", "w_"])
+    out = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    node = helper.make_node("Conv", ["x", "w"], ["y"], name="conv")
+    graph = helper.make_graph([node], "open", [image], [out], [weights])
+    opsets = [helper.make_opsetid("", 18)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    path.write_bytes(model.SerializeToString())
+    asked = ("kernel", "conv2d", "--from", path, "--node", "conv", "--no-check")
+    assert "--shape x=1,3,224,224" in refused(*asked)
+    told = succeeds(*asked, "--shape", "x=1,3,16,20").out
+    assert told.startswith("conv2d 3x16x20 -> 4 channels")
+    assert refused("kernel", "conv2d", "--shape", "x=1") == "--shape needs --from MODEL"
+
+
+def test_smallest_speaks_of_no_budget(succeeds, tmp_path: Path) -> None:
+    b = GraphBuilder()
+    path = tmp_path / "net.onnx"
+    path.write_bytes(serialize(b.graph(b.add("Relu", b.input(1, 4)))))
+    smallest = succeeds("shrink", path, "--memory", "smallest", "-o", tmp_path / "s.onnx").out
+    assert "No cut was found that needs less memory" in smallest and "budget" not in smallest
+    whole = succeeds("shrink", path, "--memory", "100%", "-o", tmp_path / "w.onnx").out
+    assert "within the budget as it is" in whole
 
 
 def test_a_model_is_read_from_standard_input(net: Path) -> None:

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from operator import index
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, cast
 
 from tilewright.errors import TilewrightError
 from tilewright.machine.load import load_machine, machine_of
@@ -111,7 +112,7 @@ def plan(
             effort=effort_of(None if searched is Effort.NORMAL else searched, fast),
             without=_passes(without),
             verify=verify,
-            seed=seed,
+            seed=seed_of(seed),
             patterns=wanted,
             ablation=ablation,
             memory_limit=_limit(memory_limit),
@@ -176,14 +177,14 @@ def allocate(
             loaded.graph,
             Path(on),
             Path(mapping),
-            numbered=loaded.with_numbers(seed) if verify else None,
+            numbered=loaded.with_numbers(seed_of(seed)) if verify else None,
             fused=not layer_by_layer,
             core_costs=None if core_costs is None else Path(core_costs),
             final_write=final_write,
             open_tiles=open_tiles,
             objective=wanted.value,
             fast=chosen(Effort, effort, "effort") is Effort.LOW,
-            seed=seed,
+            seed=seed_of(seed),
             tell=tell,
         )
     return CoresResult(found)
@@ -228,6 +229,15 @@ def of_type(
         told = f"is a {type(given).__name__}" if long else shown
         raise TilewrightError(f"{name} {told}: has to be {expected}")
     return given
+
+
+def seed_of(given: object) -> int:
+    """The seed of random numbers: an integer that is not negative."""
+    whole = hasattr(given, "__index__") and not isinstance(given, bool)
+    seed = index(cast(SupportsIndex, given)) if whole else -1
+    if seed < 0:
+        raise TilewrightError(f"seed {given!r}: has to be a whole number, 0 or more")
+    return seed
 
 
 def explain(
@@ -301,9 +311,7 @@ def _folder(run: object) -> Path:
     if not path.is_file():
         return path
     if not is_run(path.parent):
-        raise TilewrightError(
-            f"'{path}' is no file of a run: give the folder that `tilewright plan --out` wrote"
-        )
+        raise TilewrightError(f"'{path}' is no file of a run: give the folder that `plan` wrote")
     return path.parent
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewright.api.machines import MachineLike, machine
+from tilewright.api.machines import MachineLike, machine, seed_of
 from tilewright.errors import ModelError, TilewrightError
 from tilewright.graph.graph import Array
 from tilewright.machine.dtypes import rate_class
@@ -124,7 +124,7 @@ def shrink(
         read_budget(budget),
         None if output is None else Path(output),
         measure=measure,
-        seed=seed,
+        seed=seed_of(seed),
         runs=runs,
         progress=progress,
     )
@@ -153,6 +153,6 @@ def run(
         load_model(model, shapes),
         Path(inputs) if isinstance(inputs, str | Path) else inputs,
         None if output is None else Path(output),
-        seed=seed,
+        seed=seed_of(seed),
         threads=threads,
     )

@@ -83,6 +83,7 @@ def kernel(
     size: str | tuple[int, int, int] | None = None,
     model: Any = None,
     node: str | None = None,
+    shapes: ShapesLike | None = None,
     dtype: str = "fp16",
     on: MachineLike = "trn2",
     nest: "Nest | str | Path | None" = None,
@@ -93,10 +94,11 @@ def kernel(
     """One fused kernel on a Trainium-like core: legality, ledger, engines, time; searched if asked.
 
     `kind` is conv2d or matmul. A convolution is given by its extents (`image` as channels x height
-    x width, `out_channels`, `kernel`, ...), or as `node` of a `model`; a product by `size`, M x K x
-    N. The nest is the one given (`nest`, an object or its file), the one found where `searched`,
-    else the last of the ladder. `check` executes all of it (True), nothing (False), or the first
-    rows of a large problem (None); a time below the floor of `claim_us` is refused.
+    x width, `out_channels`, `kernel`, ...), or as `node` of a `model` (`shapes` fixes its open
+    dimensions); a product by `size`, M x K x N. The nest is the one given (`nest`, an object or its
+    file), the one found where `searched`, else the last of the ladder. `check` executes all of it
+    (True), nothing (False), or the first rows of a large problem (None); a time below the floor of
+    `claim_us` is refused.
 
     >>> found = tilewright.kernel("matmul", size="512x256x1024")
     >>> found.assessment.legal
@@ -123,7 +125,7 @@ def kernel(
     elif kind != "conv2d":
         raise KernelError(f"kernels are conv2d or matmul, not '{kind}'")
     elif model is not None:
-        problem = problem_of(normalize(load_model(model).graph), node or "", elements)
+        problem = problem_of(normalize(load_model(model, shapes).graph), node or "", elements)
     else:
         channels, height, width = image_extents(image)
         outs = channels if out_channels is None else out_channels

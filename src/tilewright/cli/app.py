@@ -5,7 +5,7 @@ import os
 import sys
 from difflib import get_close_matches
 from importlib import import_module
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn, TextIO, cast
 
 import typer
 from typer.core import TyperGroup
@@ -118,8 +118,44 @@ class _Notes(logging.Handler):
         note(record.getMessage())
 
 
+class _Heard:
+    """Standard output. Whoever reads it may stop (`| head`): what is left to say goes nowhere, and
+    the command ends as it would have."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        try:
+            return self._stream.write(text)
+        except BrokenPipeError:
+            return self._drop() or len(text)
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except BrokenPipeError:
+            self._drop()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def _drop(self) -> None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+
+
 def run() -> None:
     """Run the command line; a user's mistake is one line and exit code 2."""
+    stream, heard = sys.stdout, _Heard(sys.stdout)
+    sys.stdout = cast(TextIO, heard)
+    try:
+        _run()
+    finally:
+        heard.flush()
+        sys.stdout = stream
+
+
+def _run() -> None:
     if not sys.stdout.isatty():
         os.environ.setdefault("TERMINAL_WIDTH", HELP_WIDTH)  # what typer breaks help at
     log = logging.getLogger("tilewright")
@@ -136,9 +172,6 @@ def run() -> None:
         _stop(str(error))
     except MemoryError:
         _stop("there is not enough memory for this model's numbers")
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(1)
 
 
 def _usage(error: typer.BadParameter) -> tuple[str, str]:

@@ -5,13 +5,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from tilewright.cli.common import JsonOption, ShapeOption, out, parse_shapes, print_json
 from tilewright.errors import TilewrightError
 from tilewright.units import noun
+
+if TYPE_CHECKING:
+    from tilewright.machine.machine import Machine
 
 MOST_CORES = 256  # that a mapping may name, as long as nobody says how many there are
 TRIED = 200  # points of a space whose expressions are evaluated and machines built
@@ -107,10 +110,31 @@ def check_file(path: Path, given: Given | None = None) -> Checked:
 def _fits(path: Path, given: Given) -> None:
     """Raise unless a plan is one of the network and finds room on the machine."""
     from tilewright import api
-    from tilewright.plan.read import read_plan
 
     model = api.load(given.model, given.shapes)
-    api.plan(model, given.machine or read_plan(path).machine, plan=path, verify=False)
+    api.plan(model, given.machine or _machine_of(path), plan=path, verify=False)
+
+
+def _machine_of(path: Path) -> "str | Path | Machine":
+    """The machine that a plan names: one that is shipped, that of the run whose folder the plan
+    lies in, or the file of this name beside the plan."""
+    from tilewright.machine.load import list_machines
+    from tilewright.plan.read import read_plan
+    from tilewright.runs.saved import is_run, load_run
+
+    name = read_plan(path).machine
+    if name in list_machines():
+        return name
+    if is_run(path.parent):
+        return load_run(path.parent).machine
+    beside = [path.parent / f"{name}{suffix}" for suffix in (".yaml", ".yml")]
+    found = next((file for file in beside if file.is_file()), None)
+    if found is None:
+        raise TilewrightError(
+            f"machine: '{name}' is none that is shipped, and there is no {name}.yaml beside the "
+            "plan: say which file it is with --on"
+        )
+    return found
 
 
 def _faults(error: TilewrightError, path: Path) -> tuple[tuple[int | None, str, str], ...]:

@@ -43,6 +43,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for a progr
 
 # Names in models may hold [brackets] and :colons:, which are no markup.
 PIPE_WIDTH = 200  # where nobody's terminal sets a width, lines are not broken at 80
+
 out = Console(highlight=False, markup=False, emoji=False)
 err = Console(stderr=True, highlight=False, markup=False, emoji=False)
 if not out.is_terminal and "COLUMNS" not in os.environ:

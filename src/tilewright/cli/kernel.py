@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tilewright.cli.common import CsvOption, JsonOption, note, out, print_json
+from tilewright.cli.common import (
+    CsvOption,
+    JsonOption,
+    ShapeOption,
+    note,
+    out,
+    parse_shapes,
+    print_json,
+)
 from tilewright.cli.options import own_options, taking
 from tilewright.errors import TilewrightError
 
@@ -124,6 +132,7 @@ class _Convolution(_Kernel):
             help="The convolution; ReLU and max-pool behind it go with it.",
         ),
     ] = None
+    shape: ShapeOption = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,8 +164,9 @@ def conv2d(asked: _Convolution) -> None:
     """
     if asked.model is not None and asked.node is None:
         raise TilewrightError("--from MODEL needs --node NAME: which convolution is it?")
-    if asked.model is None and asked.node is not None:
-        raise TilewrightError("--node NAME needs --from MODEL")
+    if asked.model is None and (asked.node is not None or asked.shape):
+        what = "--shape" if asked.node is None else "--node NAME"
+        raise TilewrightError(f"{what} needs --from MODEL")
     _plan("conv2d", asked)
 
 
@@ -177,6 +187,8 @@ def _plan(kind: str, asked: _Kernel) -> None:
     from tilewright import api
 
     problem: dict[str, Any] = {name: getattr(asked, name) for name in own_options(type(asked))}
+    if "shape" in problem:
+        problem["shapes"] = parse_shapes(problem.pop("shape"))
     _one_of(asked.nest, asked.ladder, asked.search)
     _writable(asked.folder)
     if asked.csv is not None:

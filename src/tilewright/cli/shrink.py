@@ -102,6 +102,8 @@ def shrink(
         return
     if result.shrunk.groups:
         out.print(groups_table(result))
+    elif result.budget is None:
+        out.print("No cut was found that needs less memory: nothing was cut.")
     else:
         out.print("The model is within the budget as it is: nothing was cut.")
     for line in result.headline():

@@ -61,7 +61,7 @@ def _loaded(raw: proto.RawModel, label: str, shapes: Shapes | None) -> Loaded:
         name = replaced[0]
         fixed = ",".join("?" if d is None else str(d) for d in raw.inputs[name].shape or ())
         raise ShapeError(
-            f"--shape {name}={','.join(map(str, given[name]))} contradicts {label}, which fixes "
+            f"shape {name}={','.join(map(str, given[name]))} contradicts {label}, which fixes "
             f"'{name}' as [{fixed}]: {error}"
         ) from None
     return Loaded(graph, raw.missing_files, bool(replaced))
@@ -105,7 +105,7 @@ def build(raw: proto.RawModel, shapes: Shapes, said: Collection[str] = ()) -> Gr
         near = get_close_matches(unknown[0], [*inputs, *open_dims], 1)
         dims = f"; open dimensions: {', '.join(open_dims)}" if open_dims else ""
         hint = f" (did you mean '{near[0]}'?)" if near else ""
-        raise ShapeError(f"--shape names '{unknown[0]}', but the inputs are: {known}{dims}{hint}")
+        raise ShapeError(f"shapes has '{unknown[0]}', but the inputs are: {known}{dims}{hint}")
     open_inputs = {name: raw.inputs[name] for name, kind in inputs.items() if kind is None}
     if open_inputs:
         raise ShapeError(_open_message(open_inputs, said))
@@ -214,11 +214,11 @@ def _fixed(name: str, kind: proto.OpenType, shapes: Shapes) -> TensorType | None
     given = shapes[name]
     if kind.shape is not None and len(kind.shape) != len(given):
         raise ShapeError(
-            f"--shape {name}={','.join(map(str, given))} has {len(given)} dimensions, "
+            f"shape {name}={','.join(map(str, given))} has {len(given)} dimensions, "
             f"the input has {len(kind.shape)}"
         )
     if prod(given) > proto.LARGEST:
-        raise ShapeError(f"--shape {name}={','.join(map(str, given))} is too large")
+        raise ShapeError(f"shape {name}={','.join(map(str, given))} is too large")
     return TensorType(kind.dtype, given)
 
 
@@ -257,6 +257,7 @@ def _open_message(inputs: Mapping[str, proto.OpenType], given: Collection[str]) 
     are known."""
     told: list[str] = []
     options: list[str] = []
+    shapes: list[str] = []
     by_dim: dict[str, int] = {}
     for name, kind in inputs.items():
         shape = kind.shape or ()
@@ -267,6 +268,7 @@ def _open_message(inputs: Mapping[str, proto.OpenType], given: Collection[str]) 
             if isinstance(dim, str):
                 by_dim.setdefault(dim, extent)
         options.append(f"--shape {name}={','.join(map(str, example)) or '1,3,224,224'}")
+        shapes.append(f"'{name}': {tuple(example) or (1, 3, 224, 224)}")
     left = [name for name in _named_dims(inputs) if name not in given]
     every = all(d is not None for kind in inputs.values() for d in kind.shape or (None,))
     ways = " ".join(f"--shape {dim}={by_dim[dim]}" for dim in left)
@@ -274,5 +276,5 @@ def _open_message(inputs: Mapping[str, proto.OpenType], given: Collection[str]) 
     still = "still " if given else ""
     return (
         f"input dimensions are {still}open: {'; '.join(told)}. Fix them, e.g. "
-        f"{' '.join(options)}{by_name}"
+        f"{' '.join(options)}{by_name} (in Python shapes={{{', '.join(shapes)}}})"
     )

@@ -36,7 +36,7 @@ def problem_of(graph: Graph, name: str, dtype: str) -> Problem:
         each = f"{weights.shape[1]} to {weights.shape[0] // groups}"
         raise KernelError(
             f"node '{name}': kernels of grouped convolutions are not planned; each of its {groups} "
-            f"groups is a convolution of {each} channels, which --in and --out-channels plan"
+            f"groups is a convolution of {each} channels, which can be planned by its extents"
         )
     high, wide = _ints(node, "strides", (1, 1))
     relu, pool = _followers(graph, node)

@@ -178,14 +178,16 @@ def parts(extent: int, size: int) -> tuple[tuple[int, int], ...]:
 def image_extents(given: Extents) -> tuple[int, int, int]:
     """Channels, height and width of an image."""
     if given is None:
-        raise KernelError("say what is convolved: --in CxHxW, or --from MODEL --node NAME")
+        raise KernelError(
+            "say what is convolved: image (--in) as CxHxW, or model and node (--from, --node)"
+        )
     return _extents(given, "an image", "CxHxW such as 256x224x224")
 
 
 def product_extents(given: Extents) -> tuple[int, int, int]:
     """M, K and N of a product of (M x K) and (K x N)."""
     if given is None:
-        raise KernelError("say what is multiplied: --size MxKxN")
+        raise KernelError("say what is multiplied: size (--size) as MxKxN")
     return _extents(given, "a product", "MxKxN such as 512x256x1024")
 
 

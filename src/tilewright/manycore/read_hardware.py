@@ -50,7 +50,7 @@ def read_accelerator(file: Path) -> Accelerator:
         if number is None:
             raise listed.error(
                 key,
-                "cores are numbered (0, 1, 2, ...) in the accelerator files that --mapping is for; "
+                "cores are numbered (0, 1, 2, ...) in the accelerator files that mappings are for; "
                 "machine files of Tilewright are planned without it",
             )
         cores[number] = _core_of(file, listed, key, read, notes)

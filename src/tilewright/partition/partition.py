@@ -245,6 +245,6 @@ def partition_graph(
         clusters = block_clusters(items, clusters)
     elif level is Level.CAPACITY:
         if target is None:
-            raise TilewrightError("the capacity level needs a machine: --on MACHINE")
+            raise TilewrightError("the capacity level needs a machine (on, --on MACHINE)")
         clusters, tilings = capacity_clusters(items, clusters, target)
     return counted(name or graph.name, level, items, clusters, tilings)

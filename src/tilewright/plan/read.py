@@ -122,8 +122,15 @@ def _group(given: object, where: Keys, faults: Faults) -> GroupPlan:
     splits = tuple(replace(s, crossed=k in core_splits[1:]) for k, s in enumerate(splits))
     place = take(partial(_place, entry, where), Place.CORES)
     replicated = take(partial(_replicated, entry, core_split, where), False)
-    cores = take(partial(_names, entry, "cores", where), ())
+    cores = take(partial(_cores, entry, where), ())
     return GroupPlan(nodes, splits, core_split, place, replicated, cores)
+
+
+def _cores(entry: Tree, where: Keys) -> tuple[str, ...]:
+    found = _names(entry, "cores", where)
+    if "cores" in entry and not found:
+        raise key_fault((*where, "cores"), "names no core: leave it out for all of them")
+    return found
 
 
 def _split(given: object, where: Keys, faults: Faults) -> Split:

@@ -51,14 +51,14 @@ class Options:
         """Raise where two wishes exclude each other, or the machine has no figures for one."""
         if self.objective.counts_energy and not machine.counts_energy:
             raise TilewrightError(
-                f"--objective {self.objective.value}: {machine.name} has no energy figures (key "
+                f"objective {self.objective.value}: {machine.name} has no energy figures (key "
                 "`energy` of its file)"
             )
         if self.plan is not None and self.layer_by_layer:
-            raise TilewrightError("give either --layer-by-layer or --plan, not both")
+            raise TilewrightError("give either layer by layer or a plan, not both")
         if (self.plan is not None or self.layer_by_layer) and (self.patterns or self.ablation):
-            what = "--patterns" if self.patterns else "--ablation"
-            raise TilewrightError(f"{what} is for a search: not with --layer-by-layer or --plan")
+            what = "patterns are" if self.patterns else "ablation is"
+            raise TilewrightError(f"{what} for a search: not with layer by layer or a plan")
 
 
 @dataclass(frozen=True, slots=True)

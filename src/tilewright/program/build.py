@@ -322,6 +322,8 @@ class _Tile:
         if before is None or not before[1].spot.covers(kept):
             name = self.parent.names[value]
             raise LoweringError(f"'{name}' at tile {self.index} is not held by the tile before")
+        ends = (before[1].storage.memory, held.storage.memory)
+        self.transfers.check_halo(self.parent.names[value], *ends)
         self._copy(Title.KEEP, op, value, before[1], held, kept)
         return held
 

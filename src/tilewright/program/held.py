@@ -108,17 +108,32 @@ class Transfers:
             known = self._legs[key] = self._over(name, source, hops, read, written)
         return known
 
+    def check_halo(self, name: str, source: int, target: int) -> None:
+        """Raise where rows that a tile keeps for the next one cannot be copied to it."""
+        where = self._stuck(source, target)
+        if where:
+            raise LoweringError(
+                f"the halo of '{name}' cannot be kept (halo: cache): no link of "
+                f"{self.context.machine.name} copies within {where}; give it a route from there to "
+                "itself, or write halo: recompute"
+            )
+
     def _check_within(self, name: str, source: int, target: int) -> None:
         """Raise where a tile would have to be copied within a memory that no link copies within."""
-        machine = self.context.machine
-        where = machine.memories[source].name
-        if source == target and not any(machine.routes(where, where)):
+        where = self._stuck(source, target)
+        if where:
             error = LoweringError(
                 f"'{name}' cannot be resident: its own group reads more of a tile than it gives "
-                f"on, and no link of {machine.name} copies within {where}"
+                f"on, and no link of {self.context.machine.name} copies within {where}"
             )
             error.resident = name
             raise error
+
+    def _stuck(self, source: int, target: int) -> str:
+        """The memory that a copy would stay in, where no link copies within it."""
+        machine = self.context.machine
+        where = machine.memories[source].name
+        return "" if source != target or any(machine.routes(where, where)) else where
 
     def _over(
         self, name: str, memory: int, hops: Ints, layout: int, written: int

@@ -113,7 +113,7 @@ def explanation_lines(plan: Plan, machine: Machine, explanation: Explanation) ->
     if left_out:
         which = noun(left_out, "boundary of a smaller tensor", "boundaries of smaller tensors")
         was, it = noun(left_out, "was", "were"), noun(left_out, "it", "them")
-        lines.append(f"{left_out} {which} {was} not tried: --all tries {it}")
+        lines.append(f"{left_out} {which} {was} not tried: `tilewright explain --all` tries {it}")
     return lines
 
 

@@ -26,7 +26,7 @@ def proof_line(verified: Verified | None, failure: Failure | None, reference: st
     if failure is not None:
         return f"{UNVERIFIED}: {failure.told()}"
     if verified is None:
-        return "not executed (--no-verify); validated only"
+        return "not executed, as asked; validated only"
     return (
         f"verified: {verified.tasks} {noun(verified.tasks, 'task')} executed at "
         f"{noun(verified.tasks, 'its address', 'their addresses')}; largest difference "

@@ -46,8 +46,13 @@ class Tiles(Shown):
             lines.append(
                 f"line buffers kept between tiles: {format_bytes(group.line_buffer_bytes)}"
             )
-        lines += [f"'{name}' is recomputed: its rows are not needed in order"
-                  for name in group.fallbacks]  # fmt: skip
+        if group.fallbacks:
+            names = ", ".join(f"'{name}'" for name in group.fallbacks)
+            one = len(group.fallbacks) == 1
+            lines.append(
+                f"{names} {'is' if one else 'are'} recomputed: {'its' if one else 'their'} rows "
+                "are not needed in order"
+            )
         return lines
 
     def as_table(self) -> Table:

@@ -15,7 +15,7 @@ from tilewright.program.text import program_text
 from tilewright.report.html import write_report
 from tilewright.report.memory_map import plot_memory_map
 from tilewright.report.perfetto import write_trace
-from tilewright.report.plan_summary import summary_json
+from tilewright.report.plan_summary import summary_json, summary_lines
 from tilewright.report.told import cheap_boundaries, told
 from tilewright.report.verified import verified_line
 from tilewright.runs.saved import FOLDER, is_run, save_run
@@ -41,9 +41,7 @@ def check_folder(folder: Path, *, force: bool = False) -> None:
             "folder, or an empty one"
         )
     if not force:
-        raise OutputError(
-            f"cannot write '{folder}': it holds a run; --force (force=True) replaces it"
-        )
+        raise OutputError(f"cannot write '{folder}': it holds a run; force (--force) replaces it")
 
 
 def write_run(
@@ -74,7 +72,8 @@ def write_run(
                 from tilewright.report.plots import plot_ablation
 
                 plot_ablation(planned, draft / "ablation.png")
-            write_report(planned, draft / "report.html", story, planned.graph)
+            plain = (*summary_lines(planned), verified_line(planned), *planned.notes)
+            write_report(planned, draft / "report.html", story, planned.graph, plain)
             save_run(planned, draft)
             _move(draft, target)
     except OSError as error:

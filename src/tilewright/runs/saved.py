@@ -26,8 +26,9 @@ from tilewright.planning import (
     Numbers,
     Planned,
     Verified,
-    execute,
+    agreed,
     prepared,
+    run_tasks,
     validate,
 )
 from tilewright.program import store
@@ -95,8 +96,7 @@ class Rechecked(Shown):
             return [f"{what}: UNVERIFIED: {self.failure.told()}"]
         if verified is None:
             return [
-                f"{what}: valid; not executed, as it was saved without (--no-verify, or "
-                "interrupted)"
+                f"{what}: valid; not executed, as it was saved without (--no-verify or interrupted)"
             ]
         return [
             f"{what}: valid; {verified.tasks} {noun(verified.tasks, 'task')} executed, largest "
@@ -117,8 +117,8 @@ def recheck(planned: Planned, tell: Tell = silent) -> Rechecked:
     if planned.numbers is None or planned.failure is not None:
         return Rechecked(name, machine.name, account, None, planned.failure)
     opsets, numbers = planned.graph.opsets, planned.numbers
-    verified = execute(planned.placed, machine, opsets, account, numbers, tell)
-    return Rechecked(name, machine.name, account, verified)
+    done = run_tasks(planned.placed, machine, opsets, account, numbers, tell)
+    return Rechecked(name, machine.name, account, agreed(done, numbers))
 
 
 def save_run(planned: Planned, folder: Path) -> None:
@@ -194,8 +194,8 @@ def _checked(folder: Path, about: dict[str, Any], notes: tuple[str, ...], tell: 
     if not about["executed"] or failure is not None:
         return Rechecked(about["model"], machine.name, account, None, failure, notes)
     numbers = _numbers(folder / FOLDER, about, machine)
-    verified = execute(placed, machine, about["opsets"], account, numbers, tell)
-    return Rechecked(about["model"], machine.name, account, verified, None, notes)
+    done = run_tasks(placed, machine, about["opsets"], account, numbers, tell)
+    return Rechecked(about["model"], machine.name, account, agreed(done, numbers), None, notes)
 
 
 def load_run(folder: Path) -> SavedRun:
@@ -271,7 +271,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
     if not is_run(folder):
         cores = (folder / CORES_FILE).is_file()
         what = (
-            "was planned with --mapping, and executed then: it cannot be run again"
+            "was planned with a mapping, and executed then: it cannot be run again"
             if cores
             else f"is no run of tilewright plan: there is no {FOLDER}/{MANIFEST}"
         )

@@ -150,6 +150,6 @@ def _why(target: int, best: Shrunk, graph: Graph) -> str:
         parts += f", scratch {format_bytes(peak.scratch)}"
     return (
         f"{format_bytes(target)} cannot be met: the smallest found is {_at_least(peak.peak)} "
-        f"({100 * peak.peak / best.original.peak:.0f} % of today's, what --memory smallest gives); "
+        f"({100 * peak.peak / best.original.peak:.0f} % of today's, what `smallest` gives); "
         f"there {own_name(peak.at, graph)} holds it up with {parts}"
     )

@@ -97,11 +97,13 @@ def sweep(
     if engine not in ENGINES:
         raise EngineError(f"there is no engine '{engine}': give one of {', '.join(ENGINES)}")
     if (engine == "dask") != (scheduler is not None):
-        raise EngineError("the engine dask goes with --scheduler tcp://HOST:PORT, and it with dask")
+        raise EngineError(
+            "the engine dask goes with a scheduler (--scheduler tcp://HOST:PORT), and it with dask"
+        )
     if resume:
         Store(folder).close()  # raises where there is nothing to go on with
     elif space is None:
-        raise SpaceError("say what to sweep: SPACE.yaml, or --resume for the last one")
+        raise SpaceError("say what to sweep: SPACE.yaml, or resume (--resume) for the last one")
     chosen = _space(space, folder)
     conditions = Conditions(chosen.folder, timeout, retries)
     with Store(folder, create=True) as store:

@@ -136,7 +136,7 @@ class Sweep:
     def _search(self, guided: Guided, budget: int | None) -> None:
         space = self._space
         if budget is None:
-            raise SpaceError("a guided sweep needs a budget of points: --budget N")
+            raise SpaceError("a guided sweep needs a budget of points (--budget N)")
         names = set(space.workload)
         hardware = [axis for axis in space.leaders if axis.name not in names]
         loads = [axis for axis in space.leaders if axis.name in names]

@@ -350,7 +350,7 @@ class Store:
         if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
             return (
                 f"cannot write '{self.path}': {error}; what it holds is kept, "
-                "run again with --resume when there is room"
+                "run again with resume (--resume) when there is room"
             )
         if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
             return str(self.damaged(error))

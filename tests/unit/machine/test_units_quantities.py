@@ -47,7 +47,9 @@ def test_format_quantities() -> None:
     assert format_bandwidth(27e9) == "27.0 GB/s"
     assert format_frequency(1.3e9) == "1300 MHz"
     assert format_time(956e-9) == "956 ns"
-    assert format_time(0.0031) == "3.1 ms"
+    assert format_time(0.0031) == "3.10 ms"
+    assert [format_time(s) for s in (1e-3, 999.6e-6, 999.4e-6)] == ["1.00 ms", "1.00 ms", "999 us"]
+    assert [format_time(s) for s in (0, 14e-6, 1234.0)] == ["0 ns", "14.0 us", "1,234 s"]
 
 
 def test_words_for_one_and_for_several() -> None:

@@ -162,7 +162,7 @@ def test_smallest_is_one_number() -> None:
     graph = fork()
     smallest = shrink_graph(graph, None).predicted.peak
     for share in (0.98, 0.9, 0.5):
-        with pytest.raises(BudgetError, match="what --memory smallest gives") as caught:
+        with pytest.raises(BudgetError, match="what `smallest` gives") as caught:
             shrink_graph(graph, round(share * smallest))
         named = re.search(r"smallest found is ([\d.]+ \w+)", str(caught.value))
         assert named is not None and 0 <= parse_bytes(named[1]) - smallest <= 100

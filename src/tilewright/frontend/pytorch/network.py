@@ -107,7 +107,7 @@ def network_of(
         try:
             return _captured(given, args, kwargs, name, graph), notes
         except ModelError as error:
-            assumed = f" ({'; '.join(notes)}; --shape gives another)" if notes else ""
+            assumed = f" ({'; '.join(notes)}; `shapes` (--shape) gives another)" if notes else ""
             raise ModelError(f"{error}{assumed}") from None
     finally:
         given.train(training)
@@ -169,7 +169,7 @@ def _inputs(
         unknown = [n for n in shapes if n not in parameters]
         if unknown:
             known = ", ".join(parameters)
-            raise ShapeError(f"--shape names '{unknown[0]}', but forward takes: {known}")
+            raise ShapeError(f"shapes has '{unknown[0]}', but forward takes: {known}")
         made = {
             n: torch.empty(s, dtype=_dtype(module, n), device="meta") for n, s in shapes.items()
         }
@@ -182,9 +182,10 @@ def _inputs(
     needed = needed or [n for n, p in parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD][:1]
     shape, dtype = _guessed(module)
     if len(needed) != 1 or shape is None:
+        options = " ".join(f"--shape {n}=..." for n in needed)
         raise ShapeError(
             f"forward takes {', '.join(parameters)}: return (module, example inputs), or give "
-            + " ".join(f"--shape {n}=..." for n in needed)
+            f"shapes ({options})"
         )
     told = f"no example inputs: {needed[0]} is taken to be {'x'.join(map(str, shape))}"
     return (), {needed[0]: torch.zeros(shape, dtype=dtype)}, (told,)

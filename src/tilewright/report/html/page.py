@@ -3,6 +3,7 @@
 import html
 import json
 import re
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -30,18 +31,22 @@ SCRIPTS = (
 
 
 def write_report(
-    planned: Planned, path: Path, story: Story | None = None, graph: Graph | None = None
+    planned: Planned,
+    path: Path,
+    story: Story | None = None,
+    graph: Graph | None = None,
+    plain: Sequence[str] = (),
 ) -> None:
     """Write the report of a run. With the (normalised) network its every edge is drawn; without
-    it, those that the tasks of the program show."""
-    text = page_text(report_data(planned, story, graph))
+    it, those that the tasks of the program show. `plain` is its summary as lines of text."""
+    text = page_text(report_data(planned, story, graph), plain)
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise OutputError(f"cannot write '{path}': {error.strerror or error}") from None
 
 
-def page_text(data: dict[str, Any]) -> str:
+def page_text(data: dict[str, Any], plain: Sequence[str] = ()) -> str:
     """The whole report."""
     return filled_page(
         resource("page.html"),
@@ -49,6 +54,7 @@ def page_text(data: dict[str, Any]) -> str:
         resource("report.css"),
         data,
         "\n".join(map(resource, SCRIPTS)),
+        plain,
     )
 
 
@@ -58,15 +64,23 @@ def embedded(data: dict[str, Any]) -> str:
     return compact.replace("<", "\\u003c")
 
 
-def filled_page(body: str, title: str, style: str, data: dict[str, Any], script: str) -> str:
+def filled_page(
+    body: str,
+    title: str,
+    style: str,
+    data: dict[str, Any],
+    script: str,
+    plain: Sequence[str] = (),
+) -> str:
     """A page that needs nothing else, from what its body shows; a body takes what pages share by
-    `<!--include FILE-->`."""
+    `<!--include FILE-->`. `plain` are lines of text for who reads it without scripts."""
     return Template(resource("frame.html")).substitute(
         title=html.escape(title),
         style=style,
         body=re.sub("<!--include (.*?)-->", lambda found: resource(found[1]).rstrip(), body),
         data=embedded(data),
         script=script,
+        plain=html.escape("\n".join(plain)),
     )
 
 
