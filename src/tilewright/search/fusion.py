@@ -30,7 +30,7 @@ from tilewright.search.improvement.boundaries import JOIN_SHARE, TIE, Joins
 from tilewright.search.improvement.cuts import Cuts
 from tilewright.search.improvement.improve import EVALUATIONS, Improver
 from tilewright.search.improvement.moves import Moves
-from tilewright.search.least_memory import least_limit
+from tilewright.search.least_memory import LeastMemory
 from tilewright.search.objectives import search_all
 from tilewright.search.progress import Tell, silent
 from tilewright.search.sharing import sharing_plans
@@ -84,7 +84,7 @@ class Fusion:
         self.done: list[str] = []
         self.improver: Improver | None = None
         self.improving = (0, 0)  # plans simulated, of how many
-        self.within: tuple[int, Fusion] | None = None  # a limit of memory, and a search within it
+        self.within: LeastMemory | None = None  # the search for little memory, if it began
         self.ended_in = ""  # what searches for all objectives had not looked at when they ended
 
     def run(self, effort: Effort = Effort.NORMAL, *, fast: bool = False) -> Found:
@@ -166,23 +166,11 @@ class Fusion:
         """The fastest plan within the fewest bytes of every memory that layer by layer fits in."""
         if self.within is None:
             most = min(trial.metrics.peak_bytes for trial in self.trials)
-            found = {most: self._limited(most)}
-
-            def fits(limit: int) -> bool:
-                found[limit] = self._limited(limit)
-                return bool(found[limit].trials)
-
-            limit = least_limit(fits, most)
-            self.within = limit, found[limit]
-        limit, search = self.within
-        if not search.trials:
-            return  # nothing fits into less than what was found
-        before = search.simulated
-        fastest = search.run(effort)
-        self.simulated += search.simulated - before
-        plan = replace(fastest.best.plan, memory_limit=limit)
-        self.trials.append(replace(fastest.best, plan=plan))
-        if fastest.interrupted:
+            self.within = LeastMemory(self._limited, most)
+        found = self.within.run(effort)
+        self.simulated += found.simulated
+        self.trials += [found.best] if found.best is not None else []
+        if found.interrupted:
             raise KeyboardInterrupt
 
     def _limited(self, limit: int) -> "Fusion":
@@ -194,7 +182,6 @@ class Fusion:
         with suppress(NoTileFitsError):
             search.space.check()
             search._layers()
-        self.simulated += search.simulated
         return search
 
     def _propose(self) -> None:
