@@ -14,10 +14,10 @@ import csv
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from array_cost_fit import Fit, Floats, fit_form
@@ -58,8 +58,7 @@ STRUCTURE = {
 FOLDS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One workload of the data, with its cycles."""
 
     machine: str
@@ -150,12 +149,8 @@ def _dense(fit: Fit) -> DenseForm:
     return DenseForm(
         _digits(fit.overhead),
         _digits(compute),
-        _small(blocks),
-        _small(steps),
-        _per_cycle(source),
-        _per_cycle(activation),
-        _per_cycle(weight),
-        _per_cycle(output),
+        *(_small(blocks), _small(steps), _per_cycle(source)),
+        *(_per_cycle(activation), _per_cycle(weight), _per_cycle(output)),
     )
 
 

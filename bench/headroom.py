@@ -32,7 +32,6 @@ from tilewright.machine.machine import Machine
 from tilewright.plan.plan import GroupPlan, Place, Plan, plan_text
 from tilewright.planning import prepared
 from tilewright.program.lowering import Lowering
-from tilewright.program.timed import Timed
 from tilewright.search.fusion import Fusion
 from tilewright.tiling.grid import Halo, Split
 from tilewright.tiling.group import typed_group
@@ -78,17 +77,9 @@ class Climber:
             "halo": self.halo,
         }
 
-    def cycles(self, plan: Plan) -> int | None:
-        """What the simulator says; None where the plan does not fit."""
-        try:
-            found = self.lowering.timed(plan)
-        except TilewrightError:
-            return None
-        return found.makespan if isinstance(found, Timed) else None
-
     def climb(self, plan: Plan, evaluations: int) -> tuple[Plan, int, dict[str, float], int]:
         """The best plan reached, its cycles, percent gained by each move, evaluations that fit."""
-        best = self.cycles(plan)
+        best = self.lowering.cycles(plan)
         assert best is not None, "the search's plan does not fit without remedies"
         start, done, fitting = best, 0, 0
         gains: dict[str, float] = {}
@@ -106,7 +97,7 @@ class Climber:
                 continue
             seen.add(moved)
             done += 1
-            reached = self.cycles(moved)
+            reached = self.lowering.cycles(moved)
             fitting += reached is not None
             if reached is not None and reached < best:
                 move = "+".join(names)
@@ -456,7 +447,7 @@ def headroom(
     searched = time.process_time() - begin
     for seed in range(seeds):
         climber = Climber(legal, machine, machine.dtype, seed)
-        if climber.cycles(found.plan) is None:
+        if climber.lowering.cycles(found.plan) is None:
             yield {"network": name, "machine": machine.name, "note": "fits with remedies only"}
             return
         begin = time.process_time()

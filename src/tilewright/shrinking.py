@@ -56,7 +56,7 @@ class ShrinkResult(Shown):
     def over_budget(self) -> float | None:
         """How many times the budget was measured, where that is more than a measurement can be
         wrong by."""
-        if self.verdict is not Verdict.MISSED or self.measured is None or self.budget is None:
+        if self.verdict != "missed" or self.measured is None or self.budget is None:
             return None
         return self.measured.peak_bytes / max(1.0, self.measured.limit(self.budget))
 
@@ -112,9 +112,9 @@ class ShrinkResult(Shown):
                 yield f"whether it needs less than before cannot be told by measuring: {steps}"
             return
         budget = f"the budget of {format_bytes(round(measured.limit(self.budget)))}"
-        if self.verdict is Verdict.MET:
+        if self.verdict == "met":
             yield f"{budget} is met"
-        elif self.verdict is Verdict.MISSED:
+        elif self.verdict == "missed":
             yield (
                 f"{budget} is missed: the measured peak is {self.over_budget:.2f} times as much, "
                 "and no tighter cut that was tried measured less"

@@ -8,37 +8,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.groupings import Asked, bits, in_order
 from tilewright.search.grouping.dp import best_groupings, greedy_merge
 
 Evaluate = Callable[[int], float | None]
 
 
-def members(mask: int) -> list[int]:
-    return [unit for unit in range(mask.bit_length()) if mask >> unit & 1]
-
-
 def is_connected(predecessors: list[int], group: int) -> bool:
-    todo, seen = [members(group)[0]], set[int]()
+    todo, seen = [bits(group)[0]], set[int]()
     while todo:
         unit = todo.pop()
         seen.add(unit)
-        for other in members(group):
+        for other in bits(group):
             linked = predecessors[other] >> unit & 1 or predecessors[unit] >> other & 1
             if linked and other not in seen:
                 todo.append(other)
     return len(seen) == group.bit_count()
-
-
-def can_run(predecessors: list[int], groups: tuple[int, ...]) -> bool:
-    """Some order of the groups exists; this implies that each is convex."""
-    done, left = 0, list(groups)
-    while left:
-        ready = [g for g in left if all(not predecessors[u] & ~(done | g) for u in members(g))]
-        if not ready:
-            return False
-        done |= ready[0]
-        left.remove(ready[0])
-    return True
 
 
 def set_partitions(count: int) -> Iterator[tuple[int, ...]]:
@@ -67,7 +52,7 @@ def brute_force(predecessors: list[int], evaluate: Evaluate) -> list[tuple[float
     for groups in set_partitions(len(predecessors)):
         costs = [table.get(group) for group in groups]
         known = [cost for cost in costs if cost is not None]
-        if len(known) == len(groups) and can_run(predecessors, groups):
+        if len(known) == len(groups) and in_order(predecessors, groups) is not None:
             found.append((sum(known), len(groups), sorted(groups)))
     return sorted(found)
 
@@ -115,7 +100,7 @@ def test_search_lists_the_best_of_all_partitions(
     for grouping in found.groupings:
         done = 0
         for group in grouping.groups:
-            assert all(not predecessors[unit] & ~(done | group) for unit in members(group))
+            assert all(not predecessors[unit] & ~(done | group) for unit in bits(group))
             done |= group
     assert greedy_merge(predecessors, evaluate).cost >= expected[0][0]
 
@@ -139,7 +124,7 @@ def test_an_honest_bound_on_growth_changes_nothing(seed: int, count: int) -> Non
     costs = random_table(chance, 0.2, 9)
 
     def weighs(group: int) -> int:
-        return sum(weight[unit] for unit in members(group))
+        return sum(weight[unit] for unit in bits(group))
 
     def evaluate(group: int) -> float | None:
         return costs(group) if group.bit_count() == 1 or weighs(group) <= 9 else None
@@ -156,17 +141,12 @@ def test_the_largest_size_is_kept(seed: int, count: int, largest: int) -> None:
     chance = random.Random(seed)
     predecessors = random_graph(chance, count)
     costs = random_table(chance, 0.2, 9)
-    asked: list[int] = []
-
-    def evaluate(group: int) -> float | None:
-        asked.append(group)
-        return costs(group)
-
-    found = best_groupings(predecessors, evaluate, largest=largest)
+    asked = Asked(costs)
+    found = best_groupings(predecessors, asked, largest=largest)
     limited = best_groupings(predecessors, lambda g: costs(g) if g.bit_count() <= largest else None)
     assert found.groupings == limited.groupings
-    assert max(group.bit_count() for group in asked) <= largest
-    assert len(asked) == len(set(asked)) == found.evaluations
+    assert max(group.bit_count() for group in asked.groups) <= largest
+    assert len(asked.groups) == len(set(asked.groups)) == found.evaluations
 
 
 @settings(max_examples=150, deadline=None)
@@ -177,22 +157,21 @@ def test_where_downsets_are_too_many_the_grouping_is_the_greedy_one(
     chance = random.Random(seed)
     predecessors = random_graph(chance, count)
     costs = random_table(chance, 0.3, 9)
-    asked: list[int] = []
 
     def evaluate(group: int) -> float | None:
-        asked.append(group)
         assert is_connected(predecessors, group)
         rest = [1 << u for u in range(count) if not group >> u & 1]
-        assert can_run(predecessors, (group, *rest))
+        assert in_order(predecessors, (group, *rest)) is not None
         return costs(group)
 
-    found = best_groupings(predecessors, evaluate, keep=keep, states=1)
-    assert len(asked) == len(set(asked))
+    asked = Asked(evaluate)
+    found = best_groupings(predecessors, asked, keep=keep, states=1)
+    assert len(asked.groups) == len(set(asked.groups))
     assert not found.exact
     best = best_groupings(predecessors, costs).groupings[0]
     assert best.cost <= found.groupings[0].cost == greedy_merge(predecessors, costs).cost
     for grouping in found.groupings:
         assert sum(grouping.groups) == (1 << count) - 1
         assert all(not one & other for one, other in combinations(grouping.groups, 2))
-        assert can_run(predecessors, grouping.groups)
+        assert in_order(predecessors, grouping.groups) is not None
         assert grouping.cost == sum(costs(group) or 0.0 for group in grouping.groups)

@@ -7,6 +7,7 @@ from math import fsum
 import pytest
 
 from support.builder import GraphBuilder
+from support.groupings import bits, in_order
 from tilewright.frontend.zoo import build
 from tilewright.graph.graph import Graph
 from tilewright.machine.load import load_machine
@@ -43,23 +44,6 @@ def random_network(seed: int) -> Graph:
             weight = b.weight(chance.choice((16, 32, 64)), depth, side, side)
             live.append(b.add("Conv", x, weight, pads=[side // 2] * 4))
     return b.graph()
-
-
-def bits(mask: int) -> list[int]:
-    return [unit for unit in range(mask.bit_length()) if mask >> unit & 1]
-
-
-def in_order(predecessors: tuple[int, ...], groups: list[int]) -> tuple[int, ...] | None:
-    """The groups in an order that runs; None where they wait for each other."""
-    done, left, order = 0, sorted(groups), []
-    while left:
-        ready = [g for g in left if all(not predecessors[u] & ~(done | g) for u in bits(g))]
-        if not ready:
-            return None
-        done |= ready[0]
-        order.append(ready[0])
-        left.remove(ready[0])
-    return tuple(order)
 
 
 def connected(predecessors: tuple[int, ...], group: int) -> bool:

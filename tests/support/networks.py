@@ -117,3 +117,12 @@ def one_conv(
     kind = "ConvTranspose" if transposed else "Conv"
     b.add(kind, b.input(*data), weight, *rest, name="y", group=group, **attributes)
     return b.graph()
+
+
+def inner_and_outer(height: int, width: int) -> Graph:
+    """Two convolutions, of which the first is used outside too."""
+    b = GraphBuilder()
+    inner = b.input(1, 2, height, width)
+    inner = b.add("Conv", inner, b.weight(2, 2, 3, 3), pads=[1] * 4, name="inner")
+    b.add("Conv", inner, b.weight(2, 2, 3, 3), pads=[1] * 4, name="outer")
+    return b.graph("outer", "inner")

@@ -1,6 +1,7 @@
 """Convolutions beyond the array: kernel parts, patches, explicit padding."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -90,14 +91,14 @@ def take_patches(draft: Draft, limits: Limits) -> str | None:
     weight = draft.weight("weight", _patch_weight(draft, axes, count))
     keep = dict.fromkeys(axes, 1)
     kernel = tuple(keep.get(a, k) for a, k in enumerate(window.kernel))
-    attributes = _attributes(
-        draft,
+    seen = WindowParameters(
         kernel,
         tuple(keep.get(a, s) for a, s in enumerate(window.strides)),
         tuple(keep.get(a, d) for a, d in enumerate(window.dilations)),
         tuple(0 if a in keep else p for a, p in enumerate(window.before)),
         tuple(0 if a in keep else p for a, p in enumerate(window.after)),
     )
+    attributes = window_attributes(draft, seen)
     draft.last("Conv", [patches, weight, *draft.old.inputs[2:]], attributes)
     return (
         f"kernel {by(window.kernel)} stride {by(window.strides)} as patches: "
@@ -124,7 +125,7 @@ def pad_explicitly(draft: Draft, limits: Limits) -> str | None:
         return None
     before, after = zip(*kept, strict=True)
     padded = draft.pad(draft.old.inputs[0], pads, fill)
-    attributes = _attributes(draft, window.kernel, window.strides, window.dilations, before, after)
+    attributes = window_attributes(draft, replace(window, before=before, after=after))
     draft.last(draft.op.kind, [padded, *draft.old.inputs[1:]], attributes)
     was, now = (*window.before, *window.after), (*before, *after)
     return (
@@ -226,28 +227,20 @@ def _part(draft: Draft, window: WindowParameters, part: Part, *, first: bool, al
         *(draft.old.inputs[2:] if first else ()),
     ]
     kernel = tuple(cut.length for cut in part)
-    attributes = _attributes(
-        draft, kernel, window.strides, window.dilations, tuple(before), tuple(after)
-    )
+    seen = replace(window, kernel=kernel, before=tuple(before), after=tuple(after))
+    attributes = window_attributes(draft, seen)
     if alone:
         draft.last("Conv", inputs, attributes)
         return draft.old.outputs[0]
     return draft.add("Conv", inputs, draft.op.result().shape, "part", attributes)
 
 
-def _attributes(
-    draft: Draft,
-    kernel: tuple[int, ...],
-    strides: tuple[int, ...],
-    dilations: tuple[int, ...],
-    before: tuple[int, ...],
-    after: tuple[int, ...],
-) -> dict[str, Attribute]:
+def window_attributes(draft: Draft, window: WindowParameters) -> dict[str, Attribute]:
+    """The attributes of the node with another window."""
     attributes = dict(draft.op.attributes)
     attributes.pop("auto_pad", None)
-    attributes |= {"kernel_shape": kernel, "strides": strides, "dilations": dilations}
-    attributes["pads"] = (*before, *after)
-    return attributes
+    attributes |= {"kernel_shape": window.kernel, "strides": window.strides}
+    return attributes | {"dilations": window.dilations, "pads": (*window.before, *window.after)}
 
 
 def _patch_weight(draft: Draft, axes: list[int], count: int) -> Constant:

@@ -8,40 +8,6 @@ from tilewright.memory.rectangles import IntArray
 
 
 @njit(inner=True)
-def choose_slot(packing: Packing, state: State, low: int, high: int, weigh_failures: bool) -> int:
-    """The valley slot with the fewest answers; failures make a slot count as having fewer."""
-    chosen = low
-    least = np.inf
-    least_floor = packing.ceiling
-    for slot in range(low, high):
-        if state.remaining[slot] == 0:
-            continue
-        floor = state.floor[slot]
-        answers = 0
-        valley = True
-        for index in range(packing.member_begin[slot], packing.member_begin[slot + 1]):
-            item = packing.members[index]
-            if not state.unplaced[item] or state.bound[item] != floor:
-                continue
-            valley = state.supported[item]
-            for other in range(packing.first[item], packing.last[item]):
-                valley = valley and state.floor[other] == floor
-            if not valley:
-                break
-            answers += 1
-        if not valley:
-            continue
-        if floor + state.remaining[slot] < packing.ceiling:
-            answers += 1
-        score = float(answers)
-        if weigh_failures and answers > 1:
-            score /= state.failures[slot]
-        if score < least or (score == least and floor < least_floor):
-            chosen, least, least_floor = slot, score, floor
-    return chosen
-
-
-@njit(inner=True)
 def list_answers(
     packing: Packing,
     state: State,
@@ -82,3 +48,37 @@ def list_answers(
         scores[place - begin] = score
         end += 1
     return end
+
+
+@njit(inner=True)
+def choose_slot(packing: Packing, state: State, low: int, high: int, weigh_failures: bool) -> int:
+    """The valley slot with the fewest answers; failures make a slot count as having fewer."""
+    chosen = low
+    least = np.inf
+    least_floor = packing.ceiling
+    for slot in range(low, high):
+        if state.remaining[slot] == 0:
+            continue
+        floor = state.floor[slot]
+        answers = 0
+        valley = True
+        for index in range(packing.member_begin[slot], packing.member_begin[slot + 1]):
+            item = packing.members[index]
+            if not state.unplaced[item] or state.bound[item] != floor:
+                continue
+            valley = state.supported[item]
+            for other in range(packing.first[item], packing.last[item]):
+                valley = valley and state.floor[other] == floor
+            if not valley:
+                break
+            answers += 1
+        if not valley:
+            continue
+        if floor + state.remaining[slot] < packing.ceiling:
+            answers += 1
+        score = float(answers)
+        if weigh_failures and answers > 1:
+            score /= state.failures[slot]
+        if score < least or (score == least and floor < least_floor):
+            chosen, least, least_floor = slot, score, floor
+    return chosen

@@ -24,38 +24,6 @@ CROWDED = 12
 
 
 @njit(inner=True)
-def _overlapping(tree: IntArray, first: int, end: int, stack: IntArray, found: IntArray) -> int:
-    """Collect the placed buffers among the first `end` by start that live beyond slot `first`.
-
-    Buffers are known by their position in order of start, which is their leaf in the tree; a node
-    of the tree holds the latest end of the placed buffers below it.
-    """
-    leaves = tree.size // 2
-    count = 0
-    stack[0] = 1
-    depth = 1
-    while depth > 0:
-        depth -= 1
-        node = stack[depth]
-        if tree[node] <= first:
-            continue
-        if node >= leaves:
-            found[count] = node - leaves
-            count += 1
-            continue
-        # The right child only matters if its leftmost leaf starts before `last`.
-        leftmost = 2 * node + 1
-        while leftmost < leaves:
-            leftmost *= 2
-        if leftmost - leaves < end:
-            stack[depth] = 2 * node + 1
-            depth += 1
-        stack[depth] = 2 * node
-        depth += 1
-    return count
-
-
-@njit(inner=True)
 def _place(
     order: IntArray,
     first: IntArray,
@@ -138,6 +106,38 @@ def _place(
             tree[node] = last[buffer]
             node //= 2
     return offset
+
+
+@njit(inner=True)
+def _overlapping(tree: IntArray, first: int, end: int, stack: IntArray, found: IntArray) -> int:
+    """Collect the placed buffers among the first `end` by start that live beyond slot `first`.
+
+    Buffers are known by their position in order of start, which is their leaf in the tree; a node
+    of the tree holds the latest end of the placed buffers below it.
+    """
+    leaves = tree.size // 2
+    count = 0
+    stack[0] = 1
+    depth = 1
+    while depth > 0:
+        depth -= 1
+        node = stack[depth]
+        if tree[node] <= first:
+            continue
+        if node >= leaves:
+            found[count] = node - leaves
+            count += 1
+            continue
+        # The right child only matters if its leftmost leaf starts before `last`.
+        leftmost = 2 * node + 1
+        while leftmost < leaves:
+            leftmost *= 2
+        if leftmost - leaves < end:
+            stack[depth] = 2 * node + 1
+            depth += 1
+        stack[depth] = 2 * node
+        depth += 1
+    return count
 
 
 @njit(inner=True)

@@ -1,7 +1,7 @@
 """What fusion rules arrange: operators, and idioms that are written as several of them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tilewright.accounting import Ledger
 from tilewright.frontend.idioms import recognise
@@ -42,8 +42,7 @@ _TELLING = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(NamedTuple):
     """Operators that are one operation to a person."""
 
     operators: tuple[int, ...]

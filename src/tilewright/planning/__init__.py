@@ -16,7 +16,7 @@ from tilewright.plan.read import read_plan
 from tilewright.planning.check import PlanFaultsError, check_plan
 from tilewright.planning.decide import Options, decide, told
 from tilewright.planning.prepare import plannable, prepared, warnings
-from tilewright.planning.proof import TOLERANCE, UNPROVEN, execute, prove, run_tasks, validate
+from tilewright.planning.proof import TOLERANCE, UNPROVEN, agreed, prove, run_tasks, validate
 from tilewright.planning.result import Arrays, Failure, Numbers, Planned, Verified
 from tilewright.program.account import account_of
 from tilewright.program.lower import Watch, lowered
@@ -36,8 +36,8 @@ __all__ = [
     "Options",
     "Planned",
     "Verified",
+    "agreed",
     "check_plan",
-    "execute",
     "plan",
     "plan_model",
     "prepared",

@@ -4,6 +4,7 @@ the untouched model."""
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from tilewright.errors import VerificationError
@@ -70,16 +71,8 @@ def validate(placed: Placed, machine: Machine) -> None:
     verify_placed(placed, machine)
 
 
-def execute(
-    placed: Placed,
-    machine: Machine,
-    opsets: Mapping[str, int],
-    account: Account,
-    numbers: Numbers,
-    progress: Tell = silent,
-) -> Verified:
-    """Run the tasks at their addresses; raise unless numbers and bytes are as they should be."""
-    done = run_tasks(placed, machine, opsets, account, numbers, progress)
+def agreed(done: Executed, numbers: Numbers) -> Verified:
+    """The proof that an execution gave the right numbers; raise where it did not."""
     return Verified(compare(numbers.expected, done.outputs, TOLERANCE), done.tasks)
 
 
@@ -92,12 +85,7 @@ def run_tasks(
     progress: Tell = silent,
 ) -> Executed:
     """Run the tasks at their addresses; raise unless the bytes they move are those accounted."""
-
-    def run_whole(
-        work: Whole, operands: Sequence[Array], results: Sequence[TensorType]
-    ) -> list[Array]:
-        return _run_whole(work, operands, results, opsets)
-
+    run_whole = partial(_run_whole, opsets)
     runs = VirtualMachine(placed, machine, opsets.get("", 13), run_whole)
     done: Executed = runs.run(numbers.inputs, numbers.weights, executing(placed, progress))
     main = machine.main_memory.name
@@ -118,10 +106,10 @@ def executing(placed: Placed, progress: Tell) -> Callable[[float], None]:
 
 
 def _run_whole(
+    opsets: Mapping[str, int],
     work: Whole,
     operands: Sequence[Array],
     results: Sequence[TensorType],
-    opsets: Mapping[str, int],
 ) -> list[Array]:
     """An operator that runs in one piece, in onnxruntime: it alone, as it is written."""
 

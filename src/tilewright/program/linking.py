@@ -36,8 +36,7 @@ class Site(NamedTuple):
     offsets: Quantities
 
 
-@dataclass(frozen=True, slots=True)
-class Linked:
+class Linked(NamedTuple):
     """A plan's columns and what they stand for: the block and the values of every group that has
     tasks, by its number in the plan; buffers that groups share come first, then those of blocks."""
 

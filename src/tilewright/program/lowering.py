@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tilewright.errors import TilewrightError
 from tilewright.graph.graph import Graph
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import GroupPlan, Place, Plan, group_label
@@ -106,6 +107,14 @@ class Lowering:
             return sites
         columns = joined(self.shared, plan, arranged.main, sites).columns
         return timed(columns, self.context.tables, self.switches, explained=False)
+
+    def cycles(self, plan: Plan) -> int | None:
+        """What a plan takes; None where it does not fit as it is, or is none."""
+        try:
+            found = self.timed(plan)
+        except TilewrightError:
+            return None
+        return found.makespan if isinstance(found, Timed) else None
 
     def timed_of(self, linked: Linked) -> Timed | Short:
         """The same of a plan whose blocks are linked, with the reason why it does not fit."""

@@ -26,8 +26,9 @@ from tilewright.planning import (
     Numbers,
     Planned,
     Verified,
-    execute,
+    agreed,
     prepared,
+    run_tasks,
     validate,
 )
 from tilewright.program import store
@@ -116,8 +117,8 @@ def recheck(planned: Planned, tell: Tell = silent) -> Rechecked:
     if planned.numbers is None or planned.failure is not None:
         return Rechecked(name, machine.name, account, None, planned.failure)
     opsets, numbers = planned.graph.opsets, planned.numbers
-    verified = execute(planned.placed, machine, opsets, account, numbers, tell)
-    return Rechecked(name, machine.name, account, verified)
+    done = run_tasks(planned.placed, machine, opsets, account, numbers, tell)
+    return Rechecked(name, machine.name, account, agreed(done, numbers))
 
 
 def save_run(planned: Planned, folder: Path) -> None:
@@ -193,8 +194,8 @@ def _checked(folder: Path, about: dict[str, Any], notes: tuple[str, ...], tell: 
     if not about["executed"] or failure is not None:
         return Rechecked(about["model"], machine.name, account, None, failure, notes)
     numbers = _numbers(folder / FOLDER, about, machine)
-    verified = execute(placed, machine, about["opsets"], account, numbers, tell)
-    return Rechecked(about["model"], machine.name, account, verified, None, notes)
+    done = run_tasks(placed, machine, about["opsets"], account, numbers, tell)
+    return Rechecked(about["model"], machine.name, account, agreed(done, numbers), None, notes)
 
 
 def load_run(folder: Path) -> SavedRun:

@@ -5,10 +5,9 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from statistics import median_low
-from typing import Any
+from typing import Any, Literal
 
 from tilewright.errors import ModelError, TilewrightError
 
@@ -19,13 +18,8 @@ ROUGH = 64 * RESOLUTION  # peaks below are measured several times, unless they w
 SAMPLES = 3
 FEW_PAGES = 32 * 1024  # so far runs differ whose blocks are counted one by one
 
-
-class Verdict(StrEnum):
-    """What a measurement says about a budget."""
-
-    MET = "met"
-    MISSED = "missed"
-    UNTOLD = "too close to tell"
+Verdict = Literal["met", "missed", "too close to tell"]
+"""What a measurement says about a budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +64,8 @@ class Measured:
             ends = _ends(self.original_peaks or (self.original_peak_bytes,))
             least, most = (budget * end for end in ends)
         if low > most + self.resolution:
-            return Verdict.MISSED
-        return Verdict.MET if high <= least else Verdict.UNTOLD
+            return "missed"
+        return "met" if high <= least else "too close to tell"
 
     @property
     def cpu_ratio(self) -> float:

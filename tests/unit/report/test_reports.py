@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 
 from support.builder import GraphBuilder
+from support.networks import inner_and_outer
 from tilewright.graph.graph import Graph
 from tilewright.report.tiles import tiles_json, tiles_table
 from tilewright.tiling.cutting import cut_group
@@ -55,11 +56,7 @@ def test_json_is_plain_data() -> None:
 
 
 def test_written_parts_make_up_the_output_once() -> None:
-    b = GraphBuilder()
-    x = b.input(1, 2, 9, 5)
-    inner = b.add("Conv", x, b.weight(2, 2, 3, 3), pads=[1] * 4, name="inner")
-    b.add("Conv", inner, b.weight(2, 2, 3, 3), pads=[1] * 4, name="last")
-    graph = b.graph("inner", "last")
+    graph = inner_and_outer(9, 5)
     result = tiles_json(cut_group(graph, [0, 1], (Split(2, 4),)))
     for output in result["outputs"]:
         rows = [row for box in output["written"] for row in range(*box[2])]

@@ -4,6 +4,7 @@ import pytest
 
 from support.builder import GraphBuilder, feeds_of
 from support.compare import check_tiled, run_graph
+from support.networks import inner_and_outer
 from tilewright.geometry.interval import Interval
 from tilewright.graph.graph import Graph
 from tilewright.tiling.cutting import cut_group
@@ -127,11 +128,7 @@ def test_mixed_halo_policies() -> None:
 
 def test_inner_value_used_outside_is_written_once() -> None:
     """Each tile writes the rows no earlier one wrote; the last completes it."""
-    b = GraphBuilder()
-    x = b.input(1, 2, 8, 6)
-    inner = b.add("Conv", x, b.weight(2, 2, 3, 3), pads=[1] * 4, name="inner")
-    b.add("Conv", inner, b.weight(2, 2, 3, 3), pads=[1] * 4, name="outer")
-    graph = b.graph("outer", "inner")
+    graph = inner_and_outer(8, 6)
     tiles = cut_group(graph, range(2), (Split(2, 4),))
     written = [tiles.values["inner"].write_box((i,)) for i in range(4)]
     assert [box[2] for box in written if box] == [

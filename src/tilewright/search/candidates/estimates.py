@@ -1,6 +1,7 @@
 """What a way to cut a group would take: its copies first, then its engines."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tilewright.plan.plan import GroupPlan
 from tilewright.search.candidates.probe import Cutting, Region
@@ -59,16 +60,14 @@ class Estimate:
         return GroupPlan(nodes, self.splits, self.core_split, replicated=self.replicated)
 
 
-@dataclass(frozen=True, slots=True)
-class Slow:
+class Slow(NamedTuple):
     """Loads that serve several tiles in a row: cycles in all, and bytes of one of each."""
 
     cycles: float = 0.0
     held: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(NamedTuple):
     """Cycles and bytes of what a tile loads, or stores."""
 
     cycles: float = 0.0

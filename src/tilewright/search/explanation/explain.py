@@ -93,13 +93,13 @@ class Explanation:
     `reported_cycles`."""
 
     boundaries: tuple[Boundary, ...]
+    left_out: int
+    simulated: int
     groups: tuple[GroupFacts, ...]
     cycles: int
     reported_cycles: int
     dram_bytes: int
     bandwidth: float
-    left_out: int
-    simulated: int
 
 
 def explain(
@@ -135,13 +135,13 @@ def explain(
     base = trials.base if chosen else placed
     return Explanation(
         tuple(found[edge] for edge in sorted(found, key=lambda e: (e.before, e.after, e.tensor))),
+        len(tried) - len(chosen),
+        trials.simulated,
         facts,
         base.schedule.makespan,
         placed.schedule.makespan,
         sum(traffic(base.program, machine.main_memory.name)),
         explainer.bandwidth,
-        len(tried) - len(chosen),
-        trials.simulated,
     )
 
 

@@ -24,7 +24,7 @@ from tilewright.program.lowering import Lowering
 from tilewright.program.pipeline import LESS_AT_ONCE
 from tilewright.program.place import DoesNotFitError, Placed
 from tilewright.program.program import Compute, Program
-from tilewright.program.timed import Short, Timed
+from tilewright.program.timed import Short
 from tilewright.search.candidates.estimates import Estimate
 from tilewright.search.candidates.forced import least_bytes
 from tilewright.search.candidates.network import Network
@@ -167,21 +167,13 @@ class Trials:
             for how, plan in ((How.TOGETHER, together.plan), (How.KEPT, staying)):
                 nodes = {name for n in numbers for name in self.plan.groups[n].nodes}
                 other = None if plan is None else _on(plan, nodes, cores)
-                cycles = None if other is None or other == plan else self._cycles(other)
+                cycles = None if other is None or other == plan else self.lowering.cycles(other)
                 if other is not None and cycles is not None:
                     found.append((cycles, len(found), how, other, cores))
         if not found:
             return None
         _, _, how, plan, cores = min(found, key=lambda row: row[:2])
         return replace(self._run(how, plan), cores=cores)
-
-    def _cycles(self, plan: Plan) -> int | None:
-        """What a plan takes, if it fits as it is."""
-        try:
-            timed = self.lowering.timed(plan)
-        except TilewrightError:
-            return None
-        return timed.makespan if isinstance(timed, Timed) else None
 
     def _options(self, nodes: Sequence[int]) -> list[Estimate] | Forced:
         """Ways to cut nodes as one group, at least one, or why there are none."""
