@@ -79,6 +79,7 @@ class Lowering:
         self._leasts: dict[Hashable, list[int]] = {}
         self._mains: dict[Hashable, Main] = {}
         self._within: dict[int, Lowering] = {}
+        self._last: tuple[Plan, Timed | Refused] | None = None
 
     def leaving_out(self, names: frozenset[str]) -> "Lowering":
         """The same with further passes left out."""
@@ -98,7 +99,9 @@ class Lowering:
     def timed(self, plan: Plan) -> Timed | Refused:
         """Addresses and times of a plan, or the groups that there is no room for: what surely does
         not fit is not lowered any further."""
-        return self.of(plan)._timed(plan)
+        if self._last is None or self._last[0] is not plan:  # whoever asks often asks again
+            self._last = plan, self.of(plan)._timed(plan)
+        return self._last[1]
 
     def _timed(self, plan: Plan) -> Timed | Refused:
         arranged = self._arranged(plan)

@@ -59,7 +59,8 @@ class Reference:
                 continue
             work = workload_of(tiled.spec, tiled.op, tile, self.network.dtype)
             whole = workload_of(tiled.spec, tiled.op, whole_tile(tiled), self.network.dtype)
-            either = self.network.models.either(self.network.machine.cores[0], whole)
+            models = self.network.models
+            either = tuple(models.either(core, whole) for core in self.costs.cores)
             kind, cycles, spent = self.costs.cost(work, either)
             if tiled.spec.folded(tiled.op) and busy["matrix"]:
                 cycles = 0
@@ -258,3 +259,24 @@ def test_which_core_comes_first_does_not_decide_what_folds() -> None:
         for each in (machine, turned)
     ]
     assert units[0] == units[1]
+
+
+def test_a_cut_is_estimated_for_the_cores_that_it_is_for() -> None:
+    """Divided evenly, the slowest core takes longest; on those of one kind only these count."""
+    machine = load_machine("mixed-cores")
+    graph = prepared(api.load("four_convs").graph, machine, machine.dtype).graph
+    network = Network(graph, machine, machine.dtype)
+    tiler, conv = Tiler(network), network.ops(0)
+    exported = tiler.exported(network.units[0].nodes)
+    alone: list[float] = []
+    for alike in network.models.core_classes:
+        names = tuple(core.name for core in alike)
+        some = tiler.on(names)
+        own = some.estimate(conv, exported, (Split(2, 4),), None)
+        assert own is not None and own.plan(("conv",)).cores == names
+        assert some.usable == alike[0].memory.usable and some.cores == len(alike)
+        alone.append(own.compute)
+    whole = tiler.estimate(conv, exported, (Split(2, 4),), None)
+    assert whole is not None and whole.plan(("conv",)).cores == ()
+    assert whole.compute == max(alone) > min(alone)
+    assert tiler.on(()) is tiler
