@@ -13,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.manycore.hardware import OPERANDS, Accelerator, CoreFile, Wire
+from tilewright.manycore.hardware import OPERANDS, Accelerator, CoreKind, Wire
 
 Columns = npt.NDArray[np.int64]
 OUTSIDE = 0
 
 
-class Place(NamedTuple):
+class TensorMemory(NamedTuple):
     """A memory that tensors lie in: of which core (None: outside), its size and its costs in
     pJ per bit."""
 
@@ -44,7 +44,7 @@ class Carrier(NamedTuple):
     pj_per_bit: float
 
 
-class Way(NamedTuple):
+class CarrierWay(NamedTuple):
     """A carrier between two memories and the bits it brings over in a cycle."""
 
     source: int
@@ -59,13 +59,13 @@ class Fabric:
     """Everything about an accelerator that times and places of pieces depend on."""
 
     accelerator: Accelerator
-    places: tuple[Place, ...]
+    places: tuple[TensorMemory, ...]
     carriers: tuple[Carrier, ...]
-    ways: tuple[Way, ...]
+    ways: tuple[CarrierWay, ...]
     roles: tuple[tuple[int, int, int], ...]  # core -> memory of inputs, weights, outputs
 
     @property
-    def cores(self) -> tuple[tuple[int, CoreFile], ...]:
+    def cores(self) -> tuple[tuple[int, CoreKind], ...]:
         """The cores in order, with their numbers in the file."""
         return self.accelerator.cores
 
@@ -118,10 +118,10 @@ def fabric_of(accelerator: Accelerator) -> Fabric:
     return Fabric(accelerator, tuple(places), tuple(carriers), ways, tuple(roles))
 
 
-def _outside(accelerator: Accelerator) -> Place:
+def _outside(accelerator: Accelerator) -> TensorMemory:
     level = accelerator.outside.levels[-1]
     read, write = (level.bandwidth(OPERANDS, reads=way) for way in (True, False))
-    return Place(
+    return TensorMemory(
         level.name,
         None,
         level.size,
@@ -133,12 +133,12 @@ def _outside(accelerator: Accelerator) -> Place:
     )
 
 
-def _place(core: CoreFile, number: int, position: int, top: int) -> Place:
+def _place(core: CoreKind, number: int, position: int, top: int) -> TensorMemory:
     level = core.levels[top]
     read, write = (level.bandwidth(level.operands, reads=way) for way in (True, False))
     # Where units have memories of their own and none above, these are it together.
     units = prod(size for dimension, size in core.dimensions if dimension not in level.serves)
-    return Place(
+    return TensorMemory(
         f"core{number}.{level.name}",
         position,
         level.size * units,
@@ -162,8 +162,8 @@ def _carriers(wire: Wire) -> Iterator[Carrier]:
 
 
 def _ways(
-    places: Sequence[Place], carriers: Sequence[Carrier], homes: dict[int, list[int]]
-) -> Iterator[Way]:
+    places: Sequence[TensorMemory], carriers: Sequence[Carrier], homes: dict[int, list[int]]
+) -> Iterator[CarrierWay]:
     """Every way, in the order of the carriers. Pieces arrive in memories of inputs and weights,
     and leave from any."""
     for number, carrier in enumerate(carriers):
@@ -176,4 +176,4 @@ def _ways(
                     a, b = places[source], places[target]
                     bits = min(carrier.bandwidth, a.read_bits, b.write_bits)
                     energy = carrier.pj_per_bit + a.read_pj + b.write_pj
-                    yield Way(source, target, number, bits, energy)
+                    yield CarrierWay(source, target, number, bits, energy)

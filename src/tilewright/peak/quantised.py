@@ -1,7 +1,7 @@
 """Quantised networks: DequantizeLinear -> operator -> QuantizeLinear as one kernel on bytes."""
 
-from tilewright.peak.kernels import MICROSOFT, Kernel
-from tilewright.peak.network import Network
+from tilewright.peak.kernels import MICROSOFT, RuntimeKernel
+from tilewright.peak.network import RuntimeNetwork
 
 # Have a quantised kernel.
 QUANTISED = frozenset(
@@ -24,7 +24,7 @@ CHANNELS_LAST = frozenset(
 )
 
 
-def propagate(network: Network) -> None:
+def propagate(network: RuntimeNetwork) -> None:
     """Operators that only move numbers move bytes, of level BASIC: dequantised behind them instead
     of before, quantised before them instead of behind."""
     if not network.has("DequantizeLinear", "QuantizeLinear"):
@@ -48,7 +48,7 @@ def propagate(network: Network) -> None:
     _quantise_early(network)
 
 
-def _quantise_early(network: Network) -> None:
+def _quantise_early(network: RuntimeNetwork) -> None:
     """QuantizeLinear moves before the operators that feed it; where several meet, they are one."""
     early: dict[tuple[str, ...], str] = {}
     todo = network.in_order("QuantizeLinear")
@@ -74,19 +74,19 @@ def _quantise_early(network: Network) -> None:
         network.absorb(mover, kernel)
 
 
-def _per_tensor(network: Network, kernel: Kernel) -> bool:
+def _per_tensor(network: RuntimeNetwork, kernel: RuntimeKernel) -> bool:
     """Whether one constant scale serves the whole tensor."""
     return network.is_constant(kernel.input(1)) and network.size(kernel.input(1)) == 1
 
 
-def _as_bytes(network: Network, name: str, like: str) -> str:
+def _as_bytes(network: RuntimeNetwork, name: str, like: str) -> str:
     """A value that holds another one in the type of a third."""
     token = network.invent(name, "bytes", network.types[name].shape)
     network.types[token] = network.types[like].with_shape(network.types[name].shape)
     return token
 
 
-def fuse_quantised(network: Network) -> None:
+def fuse_quantised(network: RuntimeNetwork) -> None:
     """Operators between bytes become quantised kernels, of level EXTENDED."""
     if not network.has("QuantizeLinear"):
         return
@@ -116,7 +116,7 @@ def fuse_quantised(network: Network) -> None:
         _quantise(network, kernel)
 
 
-def _split_bytes(network: Network, kernel: Kernel) -> None:
+def _split_bytes(network: RuntimeNetwork, kernel: RuntimeKernel) -> None:
     """A Split between one DequantizeLinear and a QuantizeLinear for each part."""
     real = network.producer.get(kernel.input(0))
     tails = [network.sole_reader(name) for name in kernel.outputs]
@@ -134,7 +134,7 @@ def _split_bytes(network: Network, kernel: Kernel) -> None:
         network.remove(real)
 
 
-def _quantizer(network: Network, kernel: Kernel) -> Kernel | None:
+def _quantizer(network: RuntimeNetwork, kernel: RuntimeKernel) -> RuntimeKernel | None:
     """The QuantizeLinear behind the kernel; a Relu between them that costs nothing is taken in."""
     tail = network.sole_reader(kernel.output)
     if tail is not None and tail.kind == "Relu" and kernel.kind == "Conv":
@@ -149,7 +149,7 @@ def _quantizer(network: Network, kernel: Kernel) -> Kernel | None:
     return tail if tail is not None and tail.kind == "QuantizeLinear" else None
 
 
-def _quantise(network: Network, kernel: Kernel) -> None:
+def _quantise(network: RuntimeNetwork, kernel: RuntimeKernel) -> None:
     if kernel.kind == "Conv":
         x, weight = kernel.input(0), kernel.input(1)
         kernel.inputs = (x, "", "", weight, *kernel.inputs[2:])
@@ -163,7 +163,7 @@ def _quantise(network: Network, kernel: Kernel) -> None:
         network.become(kernel, kernel.kind, "")
 
 
-def quantised_channels_last(network: Network) -> None:
+def quantised_channels_last(network: RuntimeNetwork) -> None:
     """Quantised convolutions and what lies between them run channels-last, of level ALL."""
     if not network.has("QLinearConv"):
         return
@@ -193,12 +193,12 @@ def quantised_channels_last(network: Network) -> None:
             network.add("Transpose", "", [last[name]], [name], {"perm": (0, 3, 1, 2)})
 
 
-def _spatial(network: Network, *names: str) -> bool:
+def _spatial(network: RuntimeNetwork, *names: str) -> bool:
     """Whether all values are known and have channels and two axes of space."""
     shapes = [network.shape(name) for name in names if name]
     return all(shape is not None and len(shape) == 4 for shape in shapes)
 
 
-def _moved(network: Network, name: str) -> str:
+def _moved(network: RuntimeNetwork, name: str) -> str:
     batch, channels, *space = network.types[name].shape
     return network.invent(name, "nhwc", (batch, *space, channels))
