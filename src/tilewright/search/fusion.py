@@ -5,6 +5,7 @@ is lowered, placed and simulated, and the simulator's cycles are the only ones r
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from math import inf
 
@@ -18,7 +19,7 @@ from tilewright.program.lowering import Lowering
 from tilewright.program.metrics import Metrics, Objective, metrics_of, metrics_of_placed
 from tilewright.program.place import DoesNotFitError
 from tilewright.program.timed import Timed
-from tilewright.search.candidates.candidate import Candidates
+from tilewright.search.candidates.candidate import Candidates, NoTileFitsError
 from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.tiles import USABLE_SHARE
 from tilewright.search.effort import Effort
@@ -29,7 +30,7 @@ from tilewright.search.improvement.boundaries import JOIN_SHARE, TIE, Joins
 from tilewright.search.improvement.cuts import Cuts
 from tilewright.search.improvement.improve import EVALUATIONS, Improver
 from tilewright.search.improvement.moves import Moves
-from tilewright.search.least_memory import least_limit
+from tilewright.search.least_memory import LeastMemory
 from tilewright.search.objectives import search_all
 from tilewright.search.progress import Tell, silent
 from tilewright.search.sharing import sharing_plans
@@ -83,7 +84,7 @@ class Fusion:
         self.done: list[str] = []
         self.improver: Improver | None = None
         self.improving = (0, 0)  # plans simulated, of how many
-        self.within: tuple[int, Fusion] | None = None  # a limit of memory, and a search within it
+        self.within: LeastMemory | None = None  # the search for little memory, if it began
         self.ended_in = ""  # what searches for all objectives had not looked at when they ended
 
     def run(self, effort: Effort = Effort.NORMAL, *, fast: bool = False) -> Found:
@@ -165,23 +166,11 @@ class Fusion:
         """The fastest plan within the fewest bytes of every memory that layer by layer fits in."""
         if self.within is None:
             most = min(trial.metrics.peak_bytes for trial in self.trials)
-            found = {most: self._limited(most)}
-
-            def fits(limit: int) -> bool:
-                found[limit] = self._limited(limit)
-                return bool(found[limit].trials)
-
-            limit = least_limit(fits, most)
-            self.within = limit, found[limit]
-        limit, search = self.within
-        if not search.trials:
-            return  # nothing fits into less than what was found
-        before = search.simulated
-        fastest = search.run(effort)
-        self.simulated += search.simulated - before
-        plan = replace(fastest.best.plan, memory_limit=limit)
-        self.trials.append(replace(fastest.best, plan=plan))
-        if fastest.interrupted:
+            self.within = LeastMemory(self._limited, most)
+        found = self.within.run(effort)
+        self.simulated += found.simulated
+        self.trials += [found.best] if found.best is not None else []
+        if found.interrupted:
             raise KeyboardInterrupt
 
     def _limited(self, limit: int) -> "Fusion":
@@ -190,9 +179,9 @@ class Fusion:
         machine = self.machine.within(limit)
         search = self.like(machine=machine, objective=Objective.LATENCY)
         search.remedies = False
-        search.space.check()
-        search._layers()
-        self.simulated += search.simulated
+        with suppress(NoTileFitsError):
+            search.space.check()
+            search._layers()
         return search
 
     def _propose(self) -> None:
@@ -266,7 +255,7 @@ class Fusion:
 
     def _all_objectives(self, effort: Effort) -> None:
         """What searches for all objectives find, this one's included."""
-        pool = search_all(lambda objective: self.like(objective=objective), effort)
+        pool = search_all(lambda objective: self.like(objective=objective), effort, self.objective)
         self.trials, self.rivals = [*self.trials, *pool.trials], pool.found[0].rivals
         self.exact = pool.found[-1].exact
         self.looked_at += sum(found.groups_looked_at for found in pool.found)

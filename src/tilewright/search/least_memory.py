@@ -1,8 +1,60 @@
-"""How little memory a network can be run in."""
+"""The fastest plan within the fewest bytes of every on-chip memory that a network can be run in."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple, Protocol
+
+from tilewright.search.effort import Effort
+from tilewright.search.found import Found, Trial
 
 PRECISION = 1.02  # times the smallest limit that is known to be too small
+
+
+class Search(Protocol):
+    """A search for the fastest plan within a limit of memory; without `trials`, not even its first
+    plan fits."""
+
+    trials: list[Trial]
+    simulated: int
+
+    def run(self, effort: Effort) -> Found:
+        """Search."""
+        ...
+
+
+class Fastest(NamedTuple):
+    """The best plan within the limit, if there is one, and what was done for it."""
+
+    best: Trial | None
+    simulated: int
+    interrupted: bool
+
+
+class LeastMemory:
+    """Finds the limit, then searches within it; `begun` is a search within so many bytes with its
+    first plan tried, `most` are enough for some plan."""
+
+    def __init__(self, begun: Callable[[int], Search], most: int) -> None:
+        searches = {most: begun(most)}
+
+        def fits(limit: int) -> bool:
+            searches[limit] = begun(limit)
+            return bool(searches[limit].trials)
+
+        self.limit = least_limit(fits, most)
+        self.search = searches[self.limit]
+        others = (search.simulated for limit, search in searches.items() if limit != self.limit)
+        self.told = -sum(others)  # plans simulated that were reported already
+
+    def run(self, effort: Effort) -> Fastest:
+        """Search within the limit; with a larger effort it goes on."""
+        search = self.search
+        found = search.run(effort) if search.trials else None
+        fresh, self.told = search.simulated - self.told, search.simulated
+        if found is None:
+            return Fastest(None, fresh, False)
+        plan = replace(found.best.plan, memory_limit=self.limit)
+        return Fastest(replace(found.best, plan=plan), fresh, found.interrupted)
 
 
 def least_limit(fits: Callable[[int], bool], most: int) -> int:

@@ -1,7 +1,8 @@
 """All objectives together: each search begins with what those before it found.
 
-Whichever objective is asked for, the plans looked at are the same, so no plan that is found for one
-is better by the measure of another than what is found for that; and rivals are the same too.
+Whichever of them is asked for, the plans looked at are the same, so no plan that is found for one
+is better by the measure of another than what is found for that; and rivals are the same too. Only
+little memory stands apart: its plan is the fastest in a memory that is too small for the others.
 """
 
 from collections.abc import Callable
@@ -49,10 +50,14 @@ class Pool:
         return "; ".join([f"for {last.objective.value} {last.not_looked_at}", *rest])
 
 
-def search_all(search_for: Callable[[Objective], Search], effort: Effort) -> Pool:
-    """Search for the fastest plan, then for every other objective that means something here; a
-    larger effort goes on with all of them."""
-    pool, objectives = Pool(), list(Objective)
+def search_all(
+    search_for: Callable[[Objective], Search], effort: Effort, wanted: Objective
+) -> Pool:
+    """Search for the fastest plan, then for every other objective that means something here, or for
+    little memory; a larger effort goes on with all of them."""
+    pool, objectives = Pool(), [other for other in Objective if other is not Objective.MEMORY]
+    if wanted is Objective.MEMORY:
+        objectives = [Objective.LATENCY, wanted]
     searches: dict[Objective, Search] = {}
     for step in effort.steps:
         pool.found, left = [], list(objectives)

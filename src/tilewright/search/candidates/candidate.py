@@ -17,7 +17,6 @@ from tilewright.search.candidates.tiles import USABLE_SHARE, Tiler
 from tilewright.units import format_bytes
 
 SMALL = 4  # units; larger groups whose values all fit need not be tried tile by tile
-MOST_SLOWER = 2.0  # a cut for the least memory may be so many times slower than the fastest
 NEAR = 1.06  # kept values so close to what engines and memory need leave nothing to gain
 
 
@@ -120,18 +119,14 @@ class Candidates:
             unit = self.network.units[number]
             ops = self.network.ops(number)
             exported = self.tiler.exported(unit.nodes)
-            fastest = self.objective not in (Objective.TRAFFIC, Objective.MEMORY)
+            fastest = self.objective is not Objective.TRAFFIC
             options = self.tiler.options(ops, exported, frozenset(), fastest=fastest)
             options = [o for o in options if not o.replicated]
             if self.objective is Objective.TRAFFIC:
                 options.sort(key=lambda o: (o.traffic, o.cycles))
-            elif self.objective is Objective.MEMORY:
-                # The least bytes at a sane speed: the finest cuts would take forever.
-                fast = min((o.cycles for o in options), default=0.0)
-                options = [o for o in options if o.cycles <= MOST_SLOWER * fast]
-                options.sort(key=lambda o: (o.bytes, o.cycles))
             usable = self.tiler.usable
             fitting = [o for o in options if o.bytes <= usable * USABLE_SHARE]
+            fitting = fitting or [o for o in options if o.least <= usable]
             fitting = fitting or [o for o in options if o.bytes <= 2 * usable]
             if not fitting:
                 tiled = ops[0]
