@@ -228,18 +228,11 @@ def _structures(problem: KernelProblem, target: CoreTarget, start: Nest) -> Iter
     usual = replace(start, bias="activation", store="block", pool_first=problem.pool > 1)
     for rows, cols in _tiles(problem, target):
         for block in _blocks(problem, rows):
+            cut = replace(usual, tile_rows=rows, tile_cols=cols, block_rows=block)
             for order in orders:
+                nest = replace(cut, order=order)
                 for x_at, (w_at, turned_at) in product(_INPUT_PLACES, _WEIGHT_PLACES):
-                    yield replace(
-                        usual,
-                        order=order,
-                        tile_rows=rows,
-                        tile_cols=cols,
-                        block_rows=block,
-                        x_at=x_at,
-                        w_at=w_at,
-                        w_transpose_at=turned_at,
-                    )
+                    yield replace(nest, x_at=x_at, w_at=w_at, w_transpose_at=turned_at)
 
 
 def _tiles(problem: KernelProblem, target: CoreTarget) -> list[tuple[int, int]]:
@@ -275,15 +268,8 @@ def _variants(problem: KernelProblem, nest: Nest) -> Iterator[Nest]:
         (2, 3),
         ("vector", "scalar"),
     ):
-        yield replace(
-            nest,
-            bias=bias,
-            pool_first=pool_first,
-            store=store,
-            psum_buffers=psum,
-            x_buffers=x,
-            w_engine=engine,
-        )
+        made = replace(nest, bias=bias, pool_first=pool_first, store=store)
+        yield replace(made, psum_buffers=psum, x_buffers=x, w_engine=engine)
 
 
 def _changes(judge: Judge, start: Nest, best: Nest) -> tuple[NestChange, ...]:

@@ -39,9 +39,9 @@ class Carrier(NamedTuple):
 
     name: str
     bus: bool
-    ends: tuple[tuple[int, int], ...]
     bandwidth: int
     pj_per_bit: float
+    ends: tuple[tuple[int, int], ...]
 
 
 class CarrierWay(NamedTuple):
@@ -113,7 +113,7 @@ def fabric_of(accelerator: Accelerator) -> Fabric:
     for number, core in accelerator.cores:
         if len(core.tops) > 1:
             inside = min(p.bandwidth for top in core.tops for p in core.levels[top].ports)
-            carriers.append(Carrier(f"core{number}.move", False, ((number, number),), inside, 0.0))
+            carriers.append(Carrier(f"core{number}.move", False, inside, 0.0, ((number, number),)))
     ways = tuple(_ways(places, carriers, homes))
     return Fabric(accelerator, tuple(places), tuple(carriers), ways, tuple(roles))
 
@@ -153,12 +153,12 @@ def _place(core: CoreKind, number: int, position: int, top: int) -> TensorMemory
 def _carriers(wire: Wire) -> Iterator[Carrier]:
     if wire.bus:
         ends = tuple((a, b) for a in wire.cores for b in wire.cores if a != b)
-        yield Carrier(wire.name, True, ends, wire.bandwidth, wire.pj_per_bit)
+        yield Carrier(wire.name, True, wire.bandwidth, wire.pj_per_bit, ends)
         return
     first, second = wire.cores
     for one, other in ((first, second), (second, first)):
         name = f"{wire.name}:{one}-{other}"
-        yield Carrier(name, False, ((one, other),), wire.bandwidth, wire.pj_per_bit)
+        yield Carrier(name, False, wire.bandwidth, wire.pj_per_bit, ((one, other),))
 
 
 def _ways(
