@@ -23,8 +23,10 @@ BASIC: tuple[Pass, ...] = (
     simplify.fuse_pads,
     simplify.fuse_conv_constants,
     simplify.fuse_matmul_add,
+    quantised.one_for_each,
 )
 EXTENDED: tuple[Pass, ...] = (
+    quantised.make_unsigned,
     quantised.fuse_quantised,
     fusion.fuse_layer_norm,
     fusion.fuse_gelu,

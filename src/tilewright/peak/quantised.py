@@ -1,5 +1,7 @@
 """Quantised networks: DequantizeLinear -> operator -> QuantizeLinear as one kernel on bytes."""
 
+from dataclasses import replace
+
 from tilewright.peak.kernels import MICROSOFT, RuntimeKernel
 from tilewright.peak.network import RuntimeNetwork
 
@@ -86,8 +88,36 @@ def _as_bytes(network: RuntimeNetwork, name: str, like: str) -> str:
     return token
 
 
+def one_for_each(network: RuntimeNetwork) -> None:
+    """Every reader of bytes as real numbers has a DequantizeLinear of its own, of level BASIC."""
+    for kernel in network.in_order("DequantizeLinear"):
+        name = kernel.output
+        if network.is_constant(kernel.input(0)) or name in network.outputs:
+            continue
+        readers = dict.fromkeys(network.readers.get(name, ()) if name in network.types else ())
+        for reader in list(readers)[1:]:
+            own = network.invent(name, "again", network.types[name].shape)
+            network.add("DequantizeLinear", "", list(kernel.inputs), [own])
+            network.rewire(reader, name, own)
+
+
+def make_unsigned(network: RuntimeNetwork) -> None:
+    """Signed bytes between a QuantizeLinear and the only operator that reads them become unsigned,
+    for which the kernels are, of level EXTENDED."""
+    if network.runtime.signed_kernels:
+        return
+    for kernel in network.in_order("DequantizeLinear"):
+        name = kernel.input(0)
+        maker = network.producer.get(name)
+        if maker is None or maker.kind != "QuantizeLinear" or name in network.outputs:
+            continue
+        kind = network.types.get(name)
+        if network.sole_reader(name) is kernel and kind is not None and kind.dtype == "int8":
+            network.types[name] = replace(kind, dtype="uint8")
+
+
 def fuse_quantised(network: RuntimeNetwork) -> None:
-    """Operators between bytes become quantised kernels, of level EXTENDED."""
+    """Operators between bytes of one type become quantised kernels, of level EXTENDED."""
     if not network.has("QuantizeLinear"):
         return
     for kernel in network.in_order("Split"):
@@ -108,12 +138,26 @@ def fuse_quantised(network: RuntimeNetwork) -> None:
         tail = _quantizer(network, kernel)
         if not reads or len(above) < len(reads) or tail is None:
             continue
+        if not _have_kernel(network, kernel, above, tail):
+            continue
         network.absorb(kernel, tail)
         for name, maker in zip(reads, above, strict=True):
             network.rewire(kernel, name, maker.inputs[0])
             if not network.uses(name):
                 network.remove(maker)
         _quantise(network, kernel)
+
+
+def _have_kernel(
+    network: RuntimeNetwork, kernel: RuntimeKernel, above: list[RuntimeKernel], tail: RuntimeKernel
+) -> bool:
+    """Whether there is a kernel for the types that an operator reads and writes as bytes."""
+    data = [maker.inputs[0] for maker in above if not network.is_constant(maker.inputs[0])]
+    kinds = {network.types[n].dtype for n in (*data, tail.output) if n in network.types}
+    if len(kinds) > 1:
+        return False
+    either = kernel.kind not in ("Conv", "MatMul") or network.runtime.signed_kernels
+    return either or "int8" not in kinds
 
 
 def _split_bytes(network: RuntimeNetwork, kernel: RuntimeKernel) -> None:
@@ -191,6 +235,9 @@ def quantised_channels_last(network: RuntimeNetwork) -> None:
     for name in plain:
         if name not in network.producer and name not in network.graph.inputs:
             network.add("Transpose", "", [last[name]], [name], {"perm": (0, 3, 1, 2)})
+            for reader in network.readers.get(name, ()):
+                if reader.kind == "DequantizeLinear":  # the transpose has changed places with it
+                    network.become(reader, reader.kind, "")
 
 
 def _spatial(network: RuntimeNetwork, *names: str) -> bool:

@@ -20,7 +20,7 @@ from tilewright.program.tile_tables import (
     whole_spot,
 )
 from tilewright.tiling.grid import Halo
-from tilewright.tiling.group import GroupTiles, TiledOp
+from tilewright.tiling.group import GroupTiles, TiledOp, whole_tile
 
 if TYPE_CHECKING:
     from tilewright.program.context import Work
@@ -142,7 +142,8 @@ class Builder:
             work = op.works[kind] = self.context.work(op.tiled, op.tiles.tile(index))
         priced = op.prices.get((kind, core))
         if priced is None:
-            priced = op.prices[kind, core] = self.context.tables.works.best(core, work.load)
+            whole = self.context.work(op.tiled, whole_tile(op.tiled)).load
+            priced = op.prices[kind, core] = self.context.tables.works.best(core, work.load, whole)
         return work, *priced
 
     def pack(self, op: Operator, pack: Pack, core: int) -> "_Packed":

@@ -23,7 +23,7 @@ from tilewright.search.candidates.tile_costs import Dims
 from tilewright.search.candidates.tiles import USABLE_SHARE, Tiler
 from tilewright.tiling.cutting import cut_ops
 from tilewright.tiling.grid import Cut, Split
-from tilewright.tiling.group import GroupTiles, TiledOp
+from tilewright.tiling.group import GroupTiles, TiledOp, whole_tile
 
 FIELDS = ("compute", "dma", "fill", "bytes", "least", "traffic", "energy", "halo")
 
@@ -58,7 +58,9 @@ class Reference:
             if tile is None:
                 continue
             work = workload_of(tiled.spec, tiled.op, tile, self.network.dtype)
-            kind, cycles, spent = self.costs.cost(work)
+            whole = workload_of(tiled.spec, tiled.op, whole_tile(tiled), self.network.dtype)
+            either = self.network.models.either(self.network.machine.cores[0], whole)
+            kind, cycles, spent = self.costs.cost(work, either)
             if tiled.spec.folded(tiled.op) and busy["matrix"]:
                 cycles = 0
             once = all(not driven(group.values[n].compute) for n in tiled.node.writes)

@@ -202,7 +202,8 @@ class Network:
         except TilingError:
             return
         work = workload_of(tiled.spec, tiled.op, whole_tile(tiled), self.dtype)
-        engines = [self.models.best(alike[0], work)[0] for alike in self.models.core_classes]
+        cores = [alike[0] for alike in self.models.core_classes]
+        engines = [self.models.best(c, work, self.models.either(c, work))[0] for c in cores]
         if all(engine.kind != "matrix" for engine in engines):
             return
         while True:
