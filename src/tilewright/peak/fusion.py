@@ -1,6 +1,7 @@
 """Fusions of optimisation level EXTENDED: values that never exist because two kernels are one."""
 
 from collections.abc import Mapping
+from math import isclose, sqrt
 
 from tilewright.peak.kernels import CONV_ACTIVATIONS, GEMM_ACTIVATIONS, MICROSOFT, RuntimeKernel
 from tilewright.peak.network import RuntimeNetwork
@@ -50,11 +51,14 @@ def _reader(network: RuntimeNetwork, name: str, kind: str) -> RuntimeKernel | No
 
 
 def fuse_gelu(network: RuntimeNetwork) -> None:
-    """0.5 x (1 + Erf(x / sqrt 2)), in either order of its products, becomes one Gelu."""
+    """0.5 x (1 + Erf(x / sqrt 2)), in either order of its products, becomes one Gelu; where x is
+    multiplied by 1 / sqrt 2 instead, or the numbers are others, it stays as it is."""
     for root in network.in_order("Erf"):
         scale = network.producer.get(root.input(0))
         plus = _reader(network, root.output, "Add")
         if root.gone or scale is None or plus is None or network.uses(root.inputs[0]) != 1:
+            continue
+        if scale.kind != "Div" or not _by(network, scale, sqrt(2)) or not _by(network, plus, 1.0):
             continue
         source = scaled(network, scale)
         product = _reader(network, plus.output, "Mul")
@@ -69,6 +73,8 @@ def fuse_gelu(network: RuntimeNetwork) -> None:
                 continue
             last = half
         elif half is None or scaled(network, half) != source or network.uses(other) != 1:
+            continue
+        if not _by(network, half, 0.5):
             continue
         network.remove(scale, root, plus, product, half)
         network.add("Gelu", "", [source], last.outputs)
@@ -155,6 +161,15 @@ def fuse_matmul_neighbours(network: RuntimeNetwork) -> None:
             changed = True
         if changed:
             network.become(kernel, "FusedMatMul", MICROSOFT)
+
+
+def _by(network: RuntimeNetwork, kernel: RuntimeKernel, number: float) -> bool:
+    """Whether one operand of a kernel is a constant of a number, as far as it is known."""
+    for name in kernel.inputs:
+        if network.is_constant(name) and network.size(name) == 1:
+            known = network.scalar(name)
+            return known is None or isclose(known, number, rel_tol=1e-5)
+    return False
 
 
 def scaled(network: RuntimeNetwork, kernel: RuntimeKernel) -> str | None:

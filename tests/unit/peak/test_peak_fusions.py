@@ -103,6 +103,18 @@ def test_gelu_is_one_kernel(half_first: bool) -> None:
     assert kinds(b.graph()) == ["Abs", "Gelu"]
 
 
+@pytest.mark.parametrize(
+    ("scale", "number", "half"), [("Mul", 0.5**0.5, 0.5), ("Div", 1.41, 0.5), ("Div", 2**0.5, 0.49)]
+)
+def test_other_ways_to_write_gelu_stay_as_they_are(scale: str, number: float, half: float) -> None:
+    b = GraphBuilder()
+    x = b.add("Abs", b.input(1, 8, 16))
+    root = b.add("Erf", b.add(scale, x, b.constant(number, "float32")))
+    plus = b.add("Add", root, b.constant(1.0, "float32"))
+    b.add("Mul", b.add("Mul", x, plus), b.constant(half, "float32"))
+    assert kinds(b.graph()) == ["Abs", scale, "Erf", "Add", "Mul", "Mul"]
+
+
 def test_layer_norm_is_one_kernel_with_the_sum_before_it() -> None:
     b = GraphBuilder()
     x = b.add("Add", b.input(1, 4, 8), b.input(1, 4, 8))
