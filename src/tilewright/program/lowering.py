@@ -15,7 +15,7 @@ from tilewright.program.build import Builder
 from tilewright.program.context import Context, Lying
 from tilewright.program.cut import Entry, GroupCut, Outer, cut_of, lots_of
 from tilewright.program.faults import LoweringError, NoRoomError
-from tilewright.program.held import Transfers
+from tilewright.program.held import HeldTransfers
 from tilewright.program.least import exceeds, least_bytes
 from tilewright.program.linking import Kept, Linked, Site, joined
 from tilewright.program.main_memory import Main, main_of
@@ -65,7 +65,7 @@ class Lowering:
             overlapping=PIPELINING.name not in without,
         )
         self.shared = Shared(self.context)
-        self.transfers = Transfers(self.context)
+        self.transfers = HeldTransfers(self.context)
         self._entries: dict[GroupPlan, Entry] = {}
         self._same: dict[int, Entry] = {}
         self._cuts: dict[Hashable, tuple[int, GroupCut]] = {}

@@ -24,7 +24,7 @@ from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.tiles import USABLE_SHARE
 from tilewright.search.effort import Effort
 from tilewright.search.found import Found, Trial
-from tilewright.search.grouping.dp import best_groupings, greedy_merge
+from tilewright.search.grouping.dp import best_grouping, greedy_merge
 from tilewright.search.grouping.patterns import Pattern, Space
 from tilewright.search.improvement.boundaries import JOIN_SHARE, TIE, Joins
 from tilewright.search.improvement.cuts import Cuts
@@ -278,7 +278,7 @@ class Fusion:
         def share(done: float) -> None:
             self.progress("looking at all groups", done)
 
-        found = best_groupings(
+        found = best_grouping(
             self.space.predecessors,
             self.score,
             may_grow=lambda mask: self.space.candidate(mask) is not None,
@@ -287,7 +287,7 @@ class Fusion:
         )
         self.exact, self.looked_at = found.exact, self.looked_at + found.evaluations
         self.progress("simulating the best grouping")
-        groups = found.groupings[0].groups
+        groups = found.grouping.groups
         known = any(trial.groups == groups for trial in self.trials[before:])
         return known or self.attempt("fused", groups) is not None
 
