@@ -15,7 +15,7 @@ from common import write_json
 
 from tilewright.kernel.calibrate import FITTED, fit, fit_error
 from tilewright.kernel.ladder import ladder
-from tilewright.kernel.problem import Problem
+from tilewright.kernel.problem import KernelProblem
 from tilewright.kernel.search import search
 from tilewright.kernel.target import calibration, target_of
 from tilewright.kernel.timeline import simulated
@@ -24,12 +24,12 @@ from tilewright.report.kernel_facts import rung_json
 from tilewright.report.kernel_text import ladder_markdown
 
 ROOT = Path(__file__).resolve().parents[1]
-LARGE = Problem(256, 224, 224, 256)
+LARGE = KernelProblem(256, 224, 224, 256)
 SEARCHED = (
     LARGE,
-    Problem(256, 224, 224, 256, pool=2),
-    Problem(256, 224, 224, 256, dtype="fp32"),
-    Problem(256, 32, 16, 256, pool=2),
+    KernelProblem(256, 224, 224, 256, pool=2),
+    KernelProblem(256, 224, 224, 256, dtype="fp32"),
+    KernelProblem(256, 32, 16, 256, pool=2),
 )
 
 

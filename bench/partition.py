@@ -17,7 +17,7 @@ from common import best_seconds, write_json
 from tilewright import api
 from tilewright.frontend.builder import Builder
 from tilewright.graph.graph import Graph
-from tilewright.partition.partition import Level, partition_graph
+from tilewright.partition.partition import FusionLevel, partition_graph
 
 BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data" / "models" / "sd15_unet.onnx"
 RUNS = 5
@@ -52,7 +52,7 @@ def speeds() -> Iterator[dict[str, Any]]:
     if BESIDE.exists():
         graphs.append(api.load(str(BESIDE)).graph)
     for graph in graphs:
-        for level in (Level.PATTERN, Level.BLOCK):
+        for level in (FusionLevel.PATTERN, FusionLevel.BLOCK):
             found = partition_graph(graph, level)
             taken = cpu_seconds(lambda g=graph, at=level: partition_graph(g, at))
             yield {

@@ -19,10 +19,11 @@ from tilewright.frontend.save import save_onnx
 from tilewright.frontend.weights import seeded, seeded_inputs
 from tilewright.graph.graph import Graph
 
-FORMS: dict[str, tuple[QuantFormat, bool] | None] = {
+FORMS: dict[str, tuple[QuantFormat, bool, QuantType] | None] = {
     "float": None,
-    "QDQ": (QuantFormat.QDQ, False),
-    "QOperator, per channel": (QuantFormat.QOperator, True),
+    "QDQ": (QuantFormat.QDQ, False, QuantType.QUInt8),
+    "QDQ, signed": (QuantFormat.QDQ, True, QuantType.QInt8),
+    "QOperator, per channel": (QuantFormat.QOperator, True, QuantType.QUInt8),
 }
 
 
@@ -78,11 +79,11 @@ def encoder(b: Builder) -> str:
 
 
 NETWORKS: dict[str, tuple[Callable[[Builder], str], tuple[str, ...]]] = {
-    "chain of convolutions": (chain, ("float", "QDQ")),
+    "chain of convolutions": (chain, ("float", "QDQ", "QDQ, signed")),
     "DenseNet type": (dense, ("float",)),
     "MobileNet type": (mobile, tuple(FORMS)),
-    "Inception type": (inception, ("float", "QDQ")),
-    "two transformer blocks": (encoder, ("float", "QDQ")),
+    "Inception type": (inception, ("float", "QDQ", "QDQ, signed")),
+    "two transformer blocks": (encoder, ("float", "QDQ", "QDQ, signed")),
 }
 
 
@@ -105,8 +106,8 @@ def written(graph: Graph, form: str, folder: Path) -> Path:
     if wanted is None:
         return path
     small = folder / "quantised.onnx"
-    how, per_channel = wanted
-    types = {"activation_type": QuantType.QUInt8, "weight_type": QuantType.QInt8}
+    how, per_channel, activations = wanted
+    types = {"activation_type": activations, "weight_type": QuantType.QInt8}
     reader = Numbers(graph)
     quantize_static(path, small, reader, quant_format=how, per_channel=per_channel, **types)
     return small

@@ -11,7 +11,7 @@ from tilewright import api
 from tilewright.frontend.normalize import normalize
 from tilewright.machine.load import load_machine
 from tilewright.planning import Planned, plan_model
-from tilewright.report.html import Bound, Reason, Rival, Story, write_report
+from tilewright.report.html import Bound, BoundaryReason, Rival, Story, write_report
 
 PLAN = """
 model: four_convs
@@ -60,7 +60,7 @@ def report(planned: Planned, tmp_path_factory: pytest.TempPathFactory) -> Path:
             Rival("fused (this plan)", account.latency_cycles, moved),
         ),
         bounds=(Bound("matrix engines", account.latency_cycles // 2), Bound("traffic", 10)),
-        reasons=(Reason("conv2", "g0", "g1", "short of 4,096 bytes", "memory", 123_456),),
+        reasons=(BoundaryReason("conv2", "g0", "g1", "short of 4,096 bytes", "memory", 123_456),),
     )
     path = tmp_path_factory.mktemp("report") / "report.html"
     write_report(planned, path, story, normalize(api.load("four_convs").graph))

@@ -23,12 +23,12 @@ from tilewright.manycore.bounds import bounds_of
 from tilewright.manycore.core_cost import tile_cost
 from tilewright.manycore.costs import given_costs
 from tilewright.manycore.decide import choices_of
-from tilewright.manycore.evaluate import Evaluator, Timed
+from tilewright.manycore.evaluate import Evaluator, TimedAllocation
 from tilewright.manycore.fabric import fabric_of
 from tilewright.manycore.mapping import read_mapping
 from tilewright.manycore.read_hardware import read_accelerator
 from tilewright.manycore.tiles import build_tiles
-from tilewright.manycore.workload import LOOPS, Shape, workload_of
+from tilewright.manycore.workload import LOOPS, LayerShape, workload_of
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "manycore"
 MACHINE, FUSED = EXAMPLE / "three_cores.yaml", EXAMPLE / "fused.yaml"
@@ -215,18 +215,18 @@ def test_bad_files_are_one_line_with_file_line_and_key(
 def test_an_interrupted_search_keeps_its_best_plan_and_says_so(
     command: Command, copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tilewright.manycore.search import Search
+    from tilewright.manycore.search import AllocationSearch
 
-    counted = Search.evaluate
+    counted = AllocationSearch.evaluate
     asked = ("plan", "four_convs@16x16", "--on", copied / "three_cores.yaml", "--mapping")
     run = tmp_path / "run"
 
-    def stops(self: Search, *arguments: Any, **options: Any) -> float:
+    def stops(self: AllocationSearch, *arguments: Any, **options: Any) -> float:
         if len(self.known) >= after:
             raise KeyboardInterrupt
         return counted(self, *arguments, **options)
 
-    monkeypatch.setattr(Search, "evaluate", stops)
+    monkeypatch.setattr(AllocationSearch, "evaluate", stops)
     after = 1
     found = command(*asked, copied / "fused.yaml", "--out", run, "--no-verify")
     assert found.code == 0 and "interrupted: the best of those looked at" in found.out
@@ -255,7 +255,7 @@ def test_core_costs_of_the_lab() -> None:
     with (PEER / "lab/core_costs.csv").open(newline="") as stream:
         for row in csv.DictReader(stream):
             bits = (int(row[f"{name}_bits"]) for name in ("weight", "input", "output"))
-            tile = Shape(tuple(int(row[n]) for n in LOOPS), (1, 1), (1, 1), *bits)
+            tile = LayerShape(tuple(int(row[n]) for n in LOOPS), (1, 1), (1, 1), *bits)
             found = tile_cost(accelerator.core(int(row["core"])), tile)
             assert found is not None
             errors.append(abs(found.cycles / float(row["cycles"]) - 1))
@@ -298,7 +298,7 @@ def test_all_allocations_of_lab3_fit_and_write_each_row_once() -> None:
     evaluator = _lab3(final_write=True)
     for core_of in product(range(3), repeat=4):
         timed = evaluator.timed(core_of)
-        assert isinstance(timed, Timed) and timed.spills == 0
+        assert isinstance(timed, TimedAllocation) and timed.spills == 0
         outside = [evaluator.ways[way].target == 0 for way in timed.way.tolist() if way >= 0]
         assert sum(outside) == 56  # the last layer's rows, each once
         pieces = timed.item[timed.kind == 1].tolist()
@@ -313,7 +313,7 @@ def test_every_allocation_of_lab3_is_near_what_its_tool_can_do() -> None:
     bounds = bounds_of(evaluator, ((0, 1, 2),) * 4)
     for core_of in product(range(3), repeat=4):
         timed = [evaluator.timed(core_of, rule=rule) for rule in evaluator.rules]
-        latency = min(found.latency for found in timed if isinstance(found, Timed))
+        latency = min(found.latency for found in timed if isinstance(found, TimedAllocation))
         # That tool sends all rows between cores over one bus, 12,544 cycles a tensor, and its
         # best allocation takes 21,365 cycles.
         crossings = sum(a != b for a, b in pairwise(core_of))

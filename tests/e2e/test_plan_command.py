@@ -415,6 +415,13 @@ def test_tensors_that_stay_inside_a_group_or_the_main_memory(
     outcome = succeeds("plan", *BASE, "--plan", path, "--out", tmp_path / "run")
     assert "'conv1' is not kept as resident: only groups[0] ('conv1' ...) reads it" in outcome.err
     assert outcome.err.count("not kept") == 1
+    one = "model: net\nmachine: npu-2.7\ndtype: fp16\ngroups:\n"
+    path.write_text(
+        f"{one}- nodes: [conv1, conv2, conv3, conv4]\nresident: [conv1, conv2, conv3]\n"
+    )
+    said = succeeds("plan", *BASE, "--plan", path, "--no-verify").err
+    assert "'conv1', 'conv2', 'conv3' are not kept as resident: only groups[0]" in said
+    assert said.count("not kept") == 1
     assert "\nresident: [conv3]\n" in (tmp_path / "run" / "plan.yaml").read_text()
     b = GraphBuilder()
     b.add("Relu", b.add("Transpose", b.input(1, 4, 6, 6), perm=[0, 2, 3, 1], name="t"), name="y")

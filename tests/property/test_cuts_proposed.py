@@ -66,8 +66,8 @@ def test_a_cut_that_can_be_placed_is_proposed_whatever_the_estimates_say(
             continue
         members = tuple(sorted(graph.index[name] for name in group.nodes))
         own = cutting_of(group)
-        for free in (0, 1 << 30):
-            assert list(cuts.there_are(members, frozenset(), free, inf, [own])) == [own]
+        for beside in (0, 1 << 30):
+            assert list(cuts.there_are(members, frozenset(), beside, inf, [own])) == [own]
     columns, tables = timed.columns, lowering.context.tables
     loads = find_loads(columns, tables.copies, link(columns, tables.views), tables.hardware)
     live, _ = least_live(columns, tables.hardware, loads)

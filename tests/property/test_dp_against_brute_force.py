@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.groupings import Asked, bits, in_order
-from tilewright.search.grouping.dp import best_groupings, greedy_merge
+from tilewright.search.grouping.dp import best_grouping, greedy_merge
 
 Evaluate = Callable[[int], float | None]
 
@@ -85,24 +85,23 @@ def random_table(chance: random.Random, impossible: float, core_split: int) -> E
     count=st.integers(1, 7),
     impossible=st.sampled_from((0.0, 0.3, 0.8)),
     core_split=st.sampled_from((2, 9, 1000)),
-    keep=st.sampled_from((1, 2, 7)),
 )
-def test_search_lists_the_best_of_all_partitions(
-    seed: int, count: int, impossible: float, core_split: int, keep: int
+def test_search_finds_the_best_of_all_partitions(
+    seed: int, count: int, impossible: float, core_split: int
 ) -> None:
     chance = random.Random(seed)
     predecessors = random_graph(chance, count)
     evaluate = random_table(chance, impossible, core_split)
-    expected = brute_force(predecessors, evaluate)[:keep]
-    found = best_groupings(predecessors, evaluate, keep=keep)
+    expected = brute_force(predecessors, evaluate)[0]
+    found = best_grouping(predecessors, evaluate)
+    grouping = found.grouping
     assert found.exact
-    assert [(g.cost, len(g.groups), sorted(g.groups)) for g in found.groupings] == expected
-    for grouping in found.groupings:
-        done = 0
-        for group in grouping.groups:
-            assert all(not predecessors[unit] & ~(done | group) for unit in bits(group))
-            done |= group
-    assert greedy_merge(predecessors, evaluate).cost >= expected[0][0]
+    assert (grouping.cost, len(grouping.groups), sorted(grouping.groups)) == expected
+    done = 0
+    for group in grouping.groups:
+        assert all(not predecessors[unit] & ~(done | group) for unit in bits(group))
+        done |= group
+    assert greedy_merge(predecessors, evaluate).cost >= expected[0]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -110,9 +109,9 @@ def test_nine_units(seed: int) -> None:
     chance = random.Random(seed)
     predecessors = random_graph(chance, 9)
     evaluate = random_table(chance, 0.4, 30)
-    expected = brute_force(predecessors, evaluate)[:5]
-    found = best_groupings(predecessors, evaluate, keep=5)
-    assert [(g.cost, len(g.groups), sorted(g.groups)) for g in found.groupings] == expected
+    found = best_grouping(predecessors, evaluate).grouping
+    expected = brute_force(predecessors, evaluate)[0]
+    assert (found.cost, len(found.groups), sorted(found.groups)) == expected
 
 
 @settings(max_examples=150, deadline=None)
@@ -129,31 +128,15 @@ def test_an_honest_bound_on_growth_changes_nothing(seed: int, count: int) -> Non
     def evaluate(group: int) -> float | None:
         return costs(group) if group.bit_count() == 1 or weighs(group) <= 9 else None
 
-    plain = best_groupings(predecessors, evaluate, keep=3)
-    pruned = best_groupings(predecessors, evaluate, keep=3, may_grow=lambda g: weighs(g) < 9)
-    assert pruned.groupings == plain.groupings
+    plain = best_grouping(predecessors, evaluate)
+    pruned = best_grouping(predecessors, evaluate, may_grow=lambda g: weighs(g) < 9)
+    assert pruned.grouping == plain.grouping
     assert pruned.evaluations <= plain.evaluations
 
 
-@settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 2**32), count=st.integers(2, 9), largest=st.integers(1, 4))
-def test_the_largest_size_is_kept(seed: int, count: int, largest: int) -> None:
-    chance = random.Random(seed)
-    predecessors = random_graph(chance, count)
-    costs = random_table(chance, 0.2, 9)
-    asked = Asked(costs)
-    found = best_groupings(predecessors, asked, largest=largest)
-    limited = best_groupings(predecessors, lambda g: costs(g) if g.bit_count() <= largest else None)
-    assert found.groupings == limited.groupings
-    assert max(group.bit_count() for group in asked.groups) <= largest
-    assert len(asked.groups) == len(set(asked.groups)) == found.evaluations
-
-
 @settings(max_examples=150, deadline=None)
-@given(seed=st.integers(0, 2**32), count=st.integers(2, 12), keep=st.sampled_from((1, 4)))
-def test_where_downsets_are_too_many_the_grouping_is_the_greedy_one(
-    seed: int, count: int, keep: int
-) -> None:
+@given(seed=st.integers(0, 2**32), count=st.integers(2, 12))
+def test_where_downsets_are_too_many_the_grouping_is_the_greedy_one(seed: int, count: int) -> None:
     chance = random.Random(seed)
     predecessors = random_graph(chance, count)
     costs = random_table(chance, 0.3, 9)
@@ -165,13 +148,13 @@ def test_where_downsets_are_too_many_the_grouping_is_the_greedy_one(
         return costs(group)
 
     asked = Asked(evaluate)
-    found = best_groupings(predecessors, asked, keep=keep, states=1)
+    found = best_grouping(predecessors, asked, states=1)
     assert len(asked.groups) == len(set(asked.groups))
     assert not found.exact
-    best = best_groupings(predecessors, costs).groupings[0]
-    assert best.cost <= found.groupings[0].cost == greedy_merge(predecessors, costs).cost
-    for grouping in found.groupings:
-        assert sum(grouping.groups) == (1 << count) - 1
-        assert all(not one & other for one, other in combinations(grouping.groups, 2))
-        assert in_order(predecessors, grouping.groups) is not None
-        assert grouping.cost == sum(costs(group) or 0.0 for group in grouping.groups)
+    best = best_grouping(predecessors, costs).grouping
+    assert best.cost <= found.grouping.cost == greedy_merge(predecessors, costs).cost
+    grouping = found.grouping
+    assert sum(grouping.groups) == (1 << count) - 1
+    assert all(not one & other for one, other in combinations(grouping.groups, 2))
+    assert in_order(predecessors, grouping.groups) is not None
+    assert grouping.cost == sum(costs(group) or 0.0 for group in grouping.groups)

@@ -3,10 +3,10 @@
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from tilewright.kernel.assess import Model
+from tilewright.kernel.assess import NestModel
 from tilewright.kernel.execute import execute
 from tilewright.kernel.nest import BIASES, ENGINES, KERNEL, LOOPS, STORES, Nest
-from tilewright.kernel.problem import Problem
+from tilewright.kernel.problem import KernelProblem
 from tilewright.kernel.search import search
 from tilewright.kernel.target import target_of
 from tilewright.kernel.timeline import simulated
@@ -18,7 +18,7 @@ OFTEN = settings(max_examples=80, suppress_health_check=list(HealthCheck))
 
 
 @st.composite
-def problems(draw: st.DrawFn) -> Problem:
+def problems(draw: st.DrawFn) -> KernelProblem:
     """Odd sizes, channels that fill no tile, all pools, paddings, strides."""
     kernel = draw(st.sampled_from([(1, 1), (3, 3), (2, 3), (3, 1), (1, 4)]))
     pool = draw(st.sampled_from([1, 2, 3]))
@@ -26,7 +26,7 @@ def problems(draw: st.DrawFn) -> Problem:
     strides = draw(st.sampled_from([(1, 1), (1, 1), (2, 2), (3, 2), (1, 3)]))
     height = draw(st.integers(kernel[0] + (pool - 1) * strides[0], 13))
     width = draw(st.integers(kernel[1] + (pool - 1) * strides[1], 23))
-    return Problem(
+    return KernelProblem(
         draw(st.sampled_from([1, 3, 20, 130])),
         height,
         width,
@@ -43,7 +43,7 @@ def problems(draw: st.DrawFn) -> Problem:
 
 
 @st.composite
-def nests(draw: st.DrawFn, problem: Problem) -> Nest:
+def nests(draw: st.DrawFn, problem: KernelProblem) -> Nest:
     """Any loop order, any places, any tiles: legal or not."""
     order = draw(st.permutations(LOOPS))
     if order.index("row") < order.index("block"):
@@ -89,7 +89,7 @@ def nests(draw: st.DrawFn, problem: Problem) -> Nest:
 def test_legal_nests_compute_the_convolution(data: st.DataObject) -> None:
     problem = data.draw(problems())
     nest = data.draw(nests(problem))
-    model = Model(problem, TARGET)
+    model = NestModel(problem, TARGET)
     assume(not model.violations(nest))
     assessment = model.assess(nest)
     assume(assessment.count("products") + assessment.dma_count <= MOST)
@@ -101,7 +101,7 @@ def test_legal_nests_compute_the_convolution(data: st.DataObject) -> None:
 
 @settings(OFTEN, max_examples=4)
 @given(problems())
-def test_what_a_search_finds_computes_the_convolution(problem: Problem) -> None:
+def test_what_a_search_finds_computes_the_convolution(problem: KernelProblem) -> None:
     found = search(problem, TARGET)
     execute(found.best)
     assert found.best.high <= found.start.high

@@ -18,10 +18,10 @@ from tilewright.execute.runtime import run
 from tilewright.execute.vm import VirtualMachine
 from tilewright.frontend.save import serialize
 from tilewright.manycore.bounds import bounds_of
-from tilewright.manycore.copies import Copies, peaks_of
-from tilewright.manycore.evaluate import Evaluator, Timed
+from tilewright.manycore.copies import PieceCopies, peaks_of
+from tilewright.manycore.evaluate import Evaluator, TimedAllocation
 from tilewright.manycore.lower import NoAddressesError, lower
-from tilewright.manycore.search import Search
+from tilewright.manycore.search import AllocationSearch
 from tilewright.program.verify import verify_placed, verify_program
 
 
@@ -32,7 +32,7 @@ def _drawn(evaluator: Evaluator, seed: int) -> tuple[int, ...]:
     )
 
 
-def _peaks(evaluator: Evaluator, copies: Copies) -> list[int]:
+def _peaks(evaluator: Evaluator, copies: PieceCopies) -> list[int]:
     """The most that each memory holds, added up at every moment at which a copy begins."""
     size = evaluator.graph.piece_size.tolist()
     found = [0] * len(evaluator.fabric.places)
@@ -50,8 +50,8 @@ def test_evaluator_and_program_agree_and_run(seed: int, drawn: int) -> None:
     evaluator = random_evaluator(seed)
     rules = evaluator.rules
     timed = evaluator.timed(_drawn(evaluator, drawn), rule=rules[drawn % len(rules)])
-    assume(isinstance(timed, Timed))
-    assert isinstance(timed, Timed)
+    assume(isinstance(timed, TimedAllocation))
+    assert isinstance(timed, TimedAllocation)
     graph = evaluator.graph.workload.graph
     try:
         lowered = lower(evaluator, timed)  # raises unless the simulator gives the same times
@@ -76,8 +76,8 @@ def test_nothing_is_faster_than_the_bound(seed: int, drawn: int) -> None:
     allowed = (cores,) * evaluator.graph.parts
     core_of = _drawn(evaluator, drawn)
     timed = evaluator.timed(core_of)
-    assume(isinstance(timed, Timed))
-    assert isinstance(timed, Timed)
+    assume(isinstance(timed, TimedAllocation))
+    assert isinstance(timed, TimedAllocation)
     bounds = bounds_of(evaluator, allowed)
     assert bounds.cycles <= timed.latency
     assert bounds.of_loads(core_of) <= timed.latency
@@ -93,16 +93,16 @@ def test_search_equals_enumeration(seed: int) -> None:
         most = max(1, min(cores, 300 // space))
         allowed.append(tuple(sorted(random.sample(range(cores), random.randint(1, most)))))
         space *= len(allowed[-1])
-    found = Search(evaluator, tuple(allowed)).run()
+    found = AllocationSearch(evaluator, tuple(allowed)).run()
     best: int | None = None
     for core_of in product(*allowed):
         for rule in evaluator.rules:
             timed = evaluator.timed(core_of, rule=rule)
-            if isinstance(timed, Timed):
+            if isinstance(timed, TimedAllocation):
                 best = timed.latency if best is None else min(best, timed.latency)
     assert (None if found is None else found.best.latency) == best
     assert found is None or (found.exact and found.best.latency >= found.bounds.cycles)
-    climbed = Search(evaluator, tuple(allowed)).run(counted=0)
+    climbed = AllocationSearch(evaluator, tuple(allowed)).run(counted=0)
     assert (None if climbed is None else climbed.best.latency) == best
     assert climbed is None or not climbed.exact
 
@@ -111,7 +111,7 @@ def test_enumeration_gives_way_where_it_is_too_much_work() -> None:
     evaluator = random_evaluator(17, layers=5, cores=4)
     allowed = (tuple(range(4)),) * evaluator.graph.parts
     work = 400 * evaluator.graph.reads.size
-    found = Search(evaluator, allowed, work=work).run()
+    found = AllocationSearch(evaluator, allowed, work=work).run()
     assert found is not None and not found.exact
     assert evaluator.evaluations < 500
 
@@ -121,10 +121,10 @@ def test_a_wrong_time_is_found() -> None:
     core_of = next(
         c
         for c in (_drawn(evaluator, k) for k in range(50))
-        if isinstance(evaluator.timed(c), Timed)
+        if isinstance(evaluator.timed(c), TimedAllocation)
     )
     timed = evaluator.timed(core_of)
-    assert isinstance(timed, Timed)
+    assert isinstance(timed, TimedAllocation)
     late = timed.start.argmax()
     timed.start[late] += 1
     timed.end[late] += 1
@@ -136,7 +136,7 @@ def test_equal_seeds_give_equal_results() -> None:
     def climbed() -> tuple[tuple[int, ...], int]:
         evaluator = random_evaluator(17, layers=6, cores=4)
         allowed = (tuple(range(4)),) * evaluator.graph.parts
-        found = Search(evaluator, allowed, seed=5).run(counted=0, climb=120)
+        found = AllocationSearch(evaluator, allowed, seed=5).run(counted=0, climb=120)
         assert found is not None
         return found.best.core_of, found.best.latency
 

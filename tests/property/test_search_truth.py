@@ -15,7 +15,7 @@ from tilewright.machine.machine import Machine
 from tilewright.planning import prepared
 from tilewright.search.candidates.candidate import NoTileFitsError
 from tilewright.search.fusion import Fusion
-from tilewright.search.grouping.dp import best_groupings
+from tilewright.search.grouping.dp import best_grouping
 
 MISSED = 1.02  # of the best grouping's cycles
 UNITS = 6
@@ -104,9 +104,9 @@ def test_search_finds_the_best_grouping(seed: int, machine: str) -> None:
     # On the additive model: exactly the best.
     costs = [[fusion.score(group) for group in groups] for groups in every]
     possible = [fsum(c for c in row if c is not None) for row in costs if None not in row]
-    proposed = best_groupings(fusion.network.predecessors, fusion.score)
+    proposed = best_grouping(fusion.network.predecessors, fusion.score)
     assert proposed.exact
-    assert proposed.groupings[0].cost == pytest.approx(min(possible), rel=1e-12)
+    assert proposed.grouping.cost == pytest.approx(min(possible), rel=1e-12)
     # On the simulator: within 2 % of the best, and no worse than what it is compared with.
     found = fusion.run()
     assert all(found.best.cycles <= rival.cycles * 1.005 for rival in found.rivals)

@@ -6,32 +6,32 @@ import numpy as np
 
 from support.builder import GraphBuilder
 from tilewright.graph.graph import Graph
-from tilewright.manycore.evaluate import Costs, Evaluator
+from tilewright.manycore.evaluate import Evaluator, ShapeCosts
 from tilewright.manycore.fabric import Fabric, fabric_of
-from tilewright.manycore.hardware import OPERANDS, Accelerator, CoreFile, Level, Port, Wire
+from tilewright.manycore.hardware import OPERANDS, Accelerator, CoreKind, CoreMemory, Port, Wire
 from tilewright.manycore.tiles import LayerCut, TileGraph, build_tiles
 from tilewright.manycore.workload import workload_of
 
 _WAYS = ("tl", "fh", "fl", "th")
 
 
-def level(name: str, size: int, operands: tuple[str, ...], bandwidth: int = 256) -> Level:
+def level(name: str, size: int, operands: tuple[str, ...], bandwidth: int = 256) -> CoreMemory:
     """A memory with a port for everything, for all units of the array."""
     serves = frozenset((operand, way) for operand in operands for way in _WAYS)
     port = Port("rw", bandwidth, bandwidth, serves)
-    return Level(name, size, 10.0, 11.0, operands, frozenset({"D1", "D2"}), (port,))
+    return CoreMemory(name, size, 10.0, 11.0, operands, frozenset({"D1", "D2"}), (port,))
 
 
-def core(name: str, levels: tuple[Level, ...], sizes: tuple[int, int] = (4, 4)) -> CoreFile:
+def core(name: str, levels: tuple[CoreMemory, ...], sizes: tuple[int, int] = (4, 4)) -> CoreKind:
     """A core whose unrolling is given: channels by columns."""
     flow = (("D1", (("K", sizes[0]),)), ("D2", (("OX", sizes[1]),)))
-    return CoreFile(name, (("D1", sizes[0]), ("D2", sizes[1])), 0.1, levels, flow)
+    return CoreKind(name, (("D1", sizes[0]), ("D2", sizes[1])), 0.1, levels, flow)
 
 
 def random_fabric(random: Random, cores: int) -> Fabric:
     """Cores with one memory or one per operand, some of them small; buses and links such that
     every core reaches the outside, some only over others."""
-    made: list[tuple[int, CoreFile]] = []
+    made: list[tuple[int, CoreKind]] = []
     for number in range(cores):
         size = random.choice((350, 500, 700, 2_000)) * 8
         if random.random() < 0.3:
@@ -102,11 +102,11 @@ def random_tiles(random: Random, graph: Graph, cores: int) -> TileGraph:
     return build_tiles(workload, cuts)
 
 
-def random_costs(random: Random, tiles: TileGraph, cores: int) -> Costs:
+def random_costs(random: Random, tiles: TileGraph, cores: int) -> ShapeCosts:
     """Cycles that have nothing to do with anything."""
     rows = [[random.randint(1, 400) for _ in range(cores)] for _ in tiles.shapes]
     cycles = np.array(rows, np.int64)
-    return Costs(cycles, cycles * 2.5)
+    return ShapeCosts(cycles, cycles * 2.5)
 
 
 def random_evaluator(seed: int, *, layers: int = 4, cores: int | None = None) -> Evaluator:

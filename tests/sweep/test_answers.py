@@ -13,7 +13,7 @@ from tilewright.sweep.answers import answers_of, front_rows, knee_of
 from tilewright.sweep.guided import Breeder
 from tilewright.sweep.space import Axis, Space
 from tilewright.sweep.space_file import space_of
-from tilewright.sweep.table import Table
+from tilewright.sweep.table import SweepTable
 
 
 @given(
@@ -40,7 +40,7 @@ def test_the_knee_is_where_the_front_bends() -> None:
     assert knee_of([np.arange(5.0), 4 - np.arange(5.0)]) is None, "a straight front has no knee"
 
 
-def synthetic() -> tuple[Space, Table]:
+def synthetic() -> tuple[Space, SweepTable]:
     """latency = model * bandwidth^-0.7 * cores^-0.25, energy = cores^0.5, over two networks."""
     space = space_of(
         {
@@ -60,7 +60,7 @@ def synthetic() -> tuple[Space, Table]:
     grid = np.indices((2, 3, 3)).reshape(3, -1)
     rate, cores = np.array([10.0, 20, 40])[grid[1]], np.array([1.0, 2, 4])[grid[2]]
     size = len(rate)
-    table = Table(
+    table = SweepTable(
         space.axes,
         space.workload,
         np.arange(size),
@@ -99,7 +99,7 @@ def test_elasticities_are_the_exponents() -> None:
 def test_elasticities_are_fitted_where_no_two_points_are_neighbours() -> None:
     space, table = synthetic()
     rows = np.array([0, 4, 8, 10, 14, 15])  # no two differ in one axis only
-    few = Table(
+    few = SweepTable(
         table.axes,
         table.workload,
         table.numbers[rows],

@@ -2,20 +2,22 @@
 
 import pytest
 
-from tilewright.sweep.engine import Job
+from tilewright.sweep.engine import PointJob
 from tilewright.sweep.pace import Pace, every_kind_first
 from tilewright.sweep.point import Point
 
 
-def jobs(model: str, count: int) -> list[Job]:
+def jobs(model: str, count: int) -> list[PointJob]:
     fields = ("memories.ddr.bandwidth",)
     return [
-        Job(f"{model}{i}", Point(model, "npu-2.7", tuple((f, f"{i + 1} GB/s") for f in fields)))
+        PointJob(
+            f"{model}{i}", Point(model, "npu-2.7", tuple((f, f"{i + 1} GB/s") for f in fields))
+        )
         for i in range(count)
     ]
 
 
-def finished(pace: Pace, clock: float, some: list[Job], seconds: float, workers: int) -> float:
+def finished(pace: Pace, clock: float, some: list[PointJob], seconds: float, workers: int) -> float:
     """Plan jobs one after the other on so many workers; the clock afterwards."""
     for job in some:
         clock += seconds / workers

@@ -20,7 +20,7 @@ from tilewright.errors import TilewrightError
 from tilewright.sweep import local
 from tilewright.sweep.api import find_point, results, sweep
 from tilewright.sweep.engine import Conditions
-from tilewright.sweep.errors import SpaceError, StoreError
+from tilewright.sweep.errors import SpaceError, SweepStoreError
 from tilewright.sweep.local import LocalEngine
 from tilewright.sweep.run import Progress, Sweep
 from tilewright.sweep.space_file import read_space
@@ -195,7 +195,7 @@ def test_a_damaged_store_is_told_and_left_alone(copy: Path, space_file: Path) ->
     content = bytearray(store.read_bytes())
     content[4096 * 3 : 4096 * 9] = os.urandom(4096 * 6)
     store.write_bytes(content)
-    with pytest.raises(StoreError, match=r"damaged .*nothing was changed"):
+    with pytest.raises(SweepStoreError, match=r"damaged .*nothing was changed"):
         sweep(space_file, copy, resume=True)
     assert store.read_bytes() == bytes(content)
 
@@ -225,25 +225,25 @@ def test_damage_anywhere_is_one_line_or_does_not_matter(copy: Path, seed: int) -
 def test_what_is_no_store_is_left_alone(space_file: Path, tmp_path: Path) -> None:
     (tmp_path / FILE).write_text("my notes, which happen to have this name" * 200)
     before = (tmp_path / FILE).read_bytes()
-    with pytest.raises(StoreError, match="damaged"):
+    with pytest.raises(SweepStoreError, match="damaged"):
         sweep(space_file, tmp_path)
     assert (tmp_path / FILE).read_bytes() == before
     (tmp_path / FILE).unlink()
     with sqlite3.connect(tmp_path / FILE) as database:
         database.execute("CREATE TABLE mine (x)")
-    with pytest.raises(StoreError, match="no store of a sweep"):
+    with pytest.raises(SweepStoreError, match="no store of a sweep"):
         sweep(space_file, tmp_path)
 
 
 def test_a_store_of_a_newer_version_is_refused(copy: Path, space_file: Path) -> None:
     with sqlite3.connect(copy / FILE) as database:
         database.execute(f"PRAGMA user_version = {SCHEMA + 1}")
-    with pytest.raises(StoreError, match="written by a newer Tilewright"):
+    with pytest.raises(SweepStoreError, match="written by a newer Tilewright"):
         sweep(space_file, copy, resume=True)
 
 
 def test_nothing_to_resume(space_file: Path, tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="holds no sweep"):
+    with pytest.raises(SweepStoreError, match="holds no sweep"):
         sweep(space_file, tmp_path / "nowhere", resume=True)
     assert not (tmp_path / "nowhere").exists()
     with pytest.raises(SpaceError, match="say what to sweep"):
@@ -259,7 +259,7 @@ def test_a_full_disk_keeps_what_was_written(
     with Store(tmp_path, create=True) as store:
         store._database.execute("PRAGMA max_page_count = 24")  # pyright: ignore
         try:
-            with pytest.raises(StoreError, match=r"full; what it holds is kept.*--resume"):
+            with pytest.raises(SweepStoreError, match=r"full; what it holds is kept.*--resume"):
                 Sweep(space, store, engine).run()
         finally:
             engine.close()
@@ -323,7 +323,7 @@ def test_a_read_only_store_is_one_line(open_copy: Path, file: int, folder: int) 
         return "opened"
 
     said = without_rights(open_copy, file, folder, write)
-    assert said.startswith("StoreError: cannot write") and "read-only" in said
+    assert said.startswith("SweepStoreError: cannot write") and "read-only" in said
     assert "\n" not in said
 
 

@@ -10,7 +10,7 @@ from tilewright.frontend.normalize import normalize
 from tilewright.graph.graph import Graph
 from tilewright.model import Model, ShapesLike, is_torch_name, load_model, load_torch, network_dtype
 from tilewright.partition.mapping import map_partition
-from tilewright.partition.partition import Level, partition_graph
+from tilewright.partition.partition import FusionLevel, partition_graph
 from tilewright.partition.target import load_target
 from tilewright.results.compared import Comparison
 from tilewright.results.partitioned import PartitionResult
@@ -25,7 +25,7 @@ def partition(
     model: Any,
     *,
     on: MachineLike | None = None,
-    level: str | Level = Level.PATTERN,
+    level: str | FusionLevel = FusionLevel.PATTERN,
     inputs: Any = None,
     shapes: ShapesLike | None = None,
     graph: str = "auto",
@@ -45,7 +45,7 @@ def partition(
     target = None if given is None else load_target(given, dtype or network_dtype(loaded.graph))
     found = partition_graph(
         loaded.graph,
-        chosen(Level, level, "level"),
+        chosen(FusionLevel, level, "level"),
         name=loaded.name,
         operators=loaded.operators,
         target=target,
@@ -111,7 +111,7 @@ def kernel(
     from tilewright.kernel.plan import plan_kernel
     from tilewright.kernel.problem import (
         KernelError,
-        Problem,
+        KernelProblem,
         element_type,
         image_extents,
         matmul_problem,
@@ -129,7 +129,7 @@ def kernel(
     else:
         channels, height, width = image_extents(image)
         outs = channels if out_channels is None else out_channels
-        problem = Problem(
+        problem = KernelProblem(
             *(channels, height, width, outs, pair(kernel, "kernel size")),
             *(batch, pool, elements, bias, relu, (pad, pad, pad, pad)),
             strides=pair(stride, "stride"),
@@ -149,9 +149,9 @@ def compare(first: str | Path | PlanResult, *others: str | Path | PlanResult) ->
     'four_convs@16x16 (2) takes ...'
     """
     from tilewright.compare import compare_sides
-    from tilewright.compare.side import Side, load_side, side_of
+    from tilewright.compare.side import PlanSide, load_side, side_of
 
-    def side(number: int, given: str | Path | PlanResult) -> Side:
+    def side(number: int, given: str | Path | PlanResult) -> PlanSide:
         if not isinstance(given, PlanResult):
             expected = "the folder of a run, a point of a sweep, or what `plan` gave"
             return load_side(str(of_type(given, (str, Path), f"plan {number}", expected)))

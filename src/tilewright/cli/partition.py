@@ -17,7 +17,7 @@ from tilewright.cli.common import (
     print_json,
 )
 from tilewright.errors import TilewrightError
-from tilewright.partition.partition import Level
+from tilewright.partition.partition import FusionLevel
 
 OnOption = Annotated[
     str | None,
@@ -29,7 +29,7 @@ OnOption = Annotated[
     ),
 ]
 LevelOption = Annotated[
-    Level,
+    FusionLevel,
     typer.Option(
         help="pattern: convolution or linear with norm and activation, element-wise chains, "
         "attention. block: whole residual, attention and MLP blocks. capacity: the largest "
@@ -64,7 +64,7 @@ DtypeOption = Annotated[
 def partition(
     model: ModelArgument,
     on: OnOption = None,
-    level: LevelOption = Level.PATTERN,
+    level: LevelOption = FusionLevel.PATTERN,
     folder: FolderOption = None,
     graph: GraphOption = "auto",
     dtype: DtypeOption = None,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tilewright.sweep.api import Swept
     from tilewright.sweep.run import Progress as Done
     from tilewright.sweep.run import Watch
-    from tilewright.sweep.store import Row
+    from tilewright.sweep.store import StoredPoint
 
 EVERY = 10.0  # seconds between lines where nobody sees a bar
 
@@ -149,7 +149,7 @@ def sweep(
     _tell(swept, seconds, under, as_json)
 
 
-def _show(row: "Row", as_json: bool) -> None:
+def _show(row: "StoredPoint", as_json: bool) -> None:
     if as_json:
         print_json(
             {

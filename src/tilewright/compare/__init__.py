@@ -6,21 +6,21 @@ compare("run-a", "run-b")[0].regions
 
 from collections.abc import Sequence
 
-from tilewright.compare.differ import Difference, difference
-from tilewright.compare.side import CompareError, Side, load_side
+from tilewright.compare.differ import PlanDifference, difference
+from tilewright.compare.side import CompareError, PlanSide, load_side
 
 
-def compare(first: str, *others: str) -> list[Difference]:
+def compare(first: str, *others: str) -> list[PlanDifference]:
     """Compare the first with each of the others: folders of runs, or points of sweeps
     (`sweep-folder#17`)."""
     return compare_sides([load_side(name) for name in (first, *others)])
 
 
-def compare_sides(sides: Sequence[Side]) -> list[Difference]:
+def compare_sides(sides: Sequence[PlanSide]) -> list[PlanDifference]:
     """Compare the first side with each of the others."""
     if len(sides) < 2:
         raise CompareError("give at least two runs or points to compare")
     return [difference(sides[0], other) for other in sides[1:]]
 
 
-__all__ = ["CompareError", "Difference", "compare", "compare_sides"]
+__all__ = ["CompareError", "PlanDifference", "compare", "compare_sides"]

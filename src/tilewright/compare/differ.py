@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from tilewright.compare.side import Part, Side
+from tilewright.compare.side import Part, PlanSide
 from tilewright.plan.plan import GroupPlan, Place
 from tilewright.tables import Cell, Shown, Table
 from tilewright.tiling.grid import Halo
@@ -43,7 +43,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class PlanRegion:
     """The smallest part of the network that both plans divide into whole groups of their own:
     what it takes in each, and what is done differently there (nothing: it only takes longer or
     shorter)."""
@@ -74,17 +74,17 @@ class Region:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Difference(Shown):
+class PlanDifference(Shown):
     """Two sides. `regions` are those that differ in plan or in figures, by cycles, then bytes;
     `told` says whether the regions have figures at all."""
 
-    before: Side
-    after: Side
+    before: PlanSide
+    after: PlanSide
     setting: tuple[tuple[str, str, str], ...]
     figures: tuple[Change, ...]
     engines: tuple[Change, ...]
     peaks: tuple[Change, ...]
-    regions: tuple[Region, ...]
+    regions: tuple[PlanRegion, ...]
     same_regions: int
     resident: tuple[str, ...]
     evicted: tuple[str, ...]
@@ -134,14 +134,14 @@ class Difference(Shown):
         return Table("causes", tuple(columns), tuple(rows))
 
 
-def difference(before: Side, after: Side) -> Difference:
+def difference(before: PlanSide, after: PlanSide) -> PlanDifference:
     """Compare two sides."""
     told = bool(before.parts) and bool(after.parts)
     regions = _regions(_parts(before), _parts(after))
     differ = [r for r in regions if r.what or r.cycles or r.bytes]
     ranked = sorted(differ, key=lambda r: (-abs(r.cycles), -abs(r.bytes), not r.what))
     kept, there = frozenset(before.plan.resident), frozenset(after.plan.resident)
-    return Difference(
+    return PlanDifference(
         before,
         after,
         tuple(_setting(before, after)),
@@ -156,7 +156,7 @@ def difference(before: Side, after: Side) -> Difference:
     )
 
 
-def _setting(before: Side, after: Side) -> Iterable[tuple[str, str, str]]:
+def _setting(before: PlanSide, after: PlanSide) -> Iterable[tuple[str, str, str]]:
     """What was asked for differently: of two points of sweeps all their options, else what every
     summary holds."""
     for name in ("model", "machine", "dtype", "objective"):
@@ -170,11 +170,11 @@ def _setting(before: Side, after: Side) -> Iterable[tuple[str, str, str]]:
                 yield name, old, new
 
 
-def _parts(side: Side) -> tuple[Part, ...]:
+def _parts(side: PlanSide) -> tuple[Part, ...]:
     return side.parts or tuple(Part(group) for group in side.plan.groups)
 
 
-def _regions(before: Sequence[Part], after: Sequence[Part]) -> list[Region]:
+def _regions(before: Sequence[Part], after: Sequence[Part]) -> list[PlanRegion]:
     """Groups of both plans that share nodes, joined until nothing is shared any more."""
     root: dict[str, str] = {}
 
@@ -192,10 +192,10 @@ def _regions(before: Sequence[Part], after: Sequence[Part]) -> list[Region]:
     for side, parts in enumerate((before, after)):
         for part in parts:
             found.setdefault(find(part.plan.nodes[0]), ([], []))[side].append(part)
-    regions: list[Region] = []
+    regions: list[PlanRegion] = []
     for old, new in found.values():
         nodes = dict.fromkeys(name for part in (*old, *new) for name in part.plan.nodes)
-        regions.append(Region(tuple(nodes), tuple(old), tuple(new), tuple(_what(old, new))))
+        regions.append(PlanRegion(tuple(nodes), tuple(old), tuple(new), tuple(_what(old, new))))
     return regions
 
 
@@ -269,14 +269,14 @@ def _number(value: object) -> float | None:
     return None if number is None else float(number)
 
 
-def _busy(before: Side, after: Side) -> tuple[Change, ...]:
+def _busy(before: PlanSide, after: PlanSide) -> tuple[Change, ...]:
     old = {n: use["busy_cycles"] for n, use in before.summary["engines"].items()}
     new = {n: use["busy_cycles"] for n, use in after.summary["engines"].items()}
     names = dict.fromkeys((*old, *new))
     return _ranked([_change(name, old.get(name), new.get(name)) for name in names])
 
 
-def _changes(key: str, before: Side, after: Side) -> tuple[Change, ...]:
+def _changes(key: str, before: PlanSide, after: PlanSide) -> tuple[Change, ...]:
     old = cast(dict[str, Any], before.summary.get(key) or {})
     new = cast(dict[str, Any], after.summary.get(key) or {})
     names = dict.fromkeys((*old, *new))

@@ -6,8 +6,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from tilewright.compare.differ import Difference, Region, group_text
-from tilewright.compare.side import Side
+from tilewright.compare.differ import PlanDifference, PlanRegion, group_text
+from tilewright.compare.side import PlanSide
 from tilewright.compare.told import figure_rows, headline, label, notes
 from tilewright.report.html.page import filled_page, shared_parts
 from tilewright.report.html.terms import TERMS
@@ -17,7 +17,7 @@ WORDS = ("group", "grid", "halo", "resident", "reloaded", "view", "main memory",
 REPORT = "report.html"
 
 
-def page(differences: Sequence[Difference], folder: Path | None = None) -> str:
+def page(differences: Sequence[PlanDifference], folder: Path | None = None) -> str:
     """All comparisons as one page; `folder` is where it will lie, so that it can lead to the
     reports of its runs."""
     style, common = shared_parts()
@@ -39,7 +39,7 @@ def _resource(name: str) -> str:
     return files("tilewright.compare").joinpath(name).read_text(encoding="utf-8")
 
 
-def _side(side: Side, folder: Path | None) -> dict[str, Any]:
+def _side(side: PlanSide, folder: Path | None) -> dict[str, Any]:
     figures, parts = side.summary, side.parts
     return {
         "name": side.name,
@@ -62,7 +62,7 @@ def _side(side: Side, folder: Path | None) -> dict[str, Any]:
     }
 
 
-def _link(side: Side, folder: Path | None) -> str | None:
+def _link(side: PlanSide, folder: Path | None) -> str | None:
     """Where the report of a run lies, seen from the page."""
     if side.folder is None or folder is None or not (side.folder / REPORT).is_file():
         return None
@@ -70,7 +70,7 @@ def _link(side: Side, folder: Path | None) -> str | None:
     return Path(report).as_posix()
 
 
-def _pair(found: Difference, number: int) -> dict[str, Any]:
+def _pair(found: PlanDifference, number: int) -> dict[str, Any]:
     order = {name: place for place, name in enumerate(_nodes(found.before))}
     ranked = sorted(found.regions, key=lambda r: order.get(r.nodes[0], len(order)))
     places = {region.nodes: place for place, region in enumerate(ranked)}
@@ -83,11 +83,11 @@ def _pair(found: Difference, number: int) -> dict[str, Any]:
     }
 
 
-def _nodes(side: Side) -> list[str]:
+def _nodes(side: PlanSide) -> list[str]:
     return [name for group in side.plan.groups for name in group.nodes]
 
 
-def _region(found: Difference, region: Region, place: int) -> dict[str, Any]:
+def _region(found: PlanDifference, region: PlanRegion, place: int) -> dict[str, Any]:
     return {
         "label": label(region),
         "nodes": list(region.nodes),
@@ -102,7 +102,7 @@ def _region(found: Difference, region: Region, place: int) -> dict[str, Any]:
     }
 
 
-def _numbers(side: Side, region: Region) -> list[int]:
+def _numbers(side: PlanSide, region: PlanRegion) -> list[int]:
     """The numbers of a side's groups that lie in a region."""
     mine = frozenset(region.nodes)
     return [n for n, group in enumerate(side.plan.groups) if group.nodes[0] in mine]

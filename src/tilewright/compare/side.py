@@ -31,7 +31,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class PlanSide:
     """A plan with its figures, by the name the user gave. `parts` are empty where the run was
     written without them."""
 
@@ -43,7 +43,7 @@ class Side:
     folder: Path | None = None  # of a run
 
 
-def load_side(name: str) -> Side:
+def load_side(name: str) -> PlanSide:
     """A run's folder (`out`), or a point of a sweep by number or key (`sweep-folder#17`)."""
     from tilewright.sweep.store import FILE
 
@@ -62,7 +62,7 @@ def load_side(name: str) -> Side:
     return replace(side_of(name, summary, read_plan(where / _PLAN)), folder=where)
 
 
-def _point(name: str, folder: str, point: str) -> Side:
+def _point(name: str, folder: str, point: str) -> PlanSide:
     from tilewright.sweep.api import find_point  # everything imports compare for its results
 
     row = find_point(folder, point)
@@ -83,7 +83,7 @@ def _asked(point: Mapping[str, Any]) -> dict[str, str]:
     return {k: str(v) for k, v in options.items() if v is not None}
 
 
-def side_of(name: str, summary: object, plan: Plan) -> Side:
+def side_of(name: str, summary: object, plan: Plan) -> PlanSide:
     """A plan with the figures of its summary, under a name."""
     figures = cast(dict[str, Any], summary if isinstance(summary, dict) else {})
     missing = [key for key in _WANTED if key not in figures]
@@ -96,7 +96,7 @@ def side_of(name: str, summary: object, plan: Plan) -> Side:
         raise CompareError(f"'{name}': its {_SUMMARY} makes no sense: {detail}") from None
 
 
-def _side(name: str, figures: dict[str, Any], plan: Plan) -> Side:
+def _side(name: str, figures: dict[str, Any], plan: Plan) -> PlanSide:
     rows = cast(list[dict[str, Any]], figures.get("parts") or [])
     if rows and [tuple(row["nodes"]) for row in rows] != [group.nodes for group in plan.groups]:
         raise CompareError(f"'{name}': {_PLAN} has other groups than {_SUMMARY}: it was edited")
@@ -110,4 +110,4 @@ def _side(name: str, figures: dict[str, Any], plan: Plan) -> Side:
         )
         for group, row in zip(plan.groups, rows, strict=bool(rows))
     )
-    return Side(name, figures, plan, parts)
+    return PlanSide(name, figures, plan, parts)

@@ -5,12 +5,12 @@ from typing import Any
 
 from rich.table import Table
 
-from tilewright.compare.differ import Change, Difference, Region
+from tilewright.compare.differ import Change, PlanDifference, PlanRegion
 
 TOP = 12  # causes and engines told
 
 
-def difference_json(found: Difference) -> dict[str, Any]:
+def difference_json(found: PlanDifference) -> dict[str, Any]:
     """All of a comparison for a program."""
     return {
         "before": found.before.name,
@@ -51,12 +51,12 @@ def _plain(number: float | None) -> float | None:
     return int(number) if number is not None and number == int(number) else number
 
 
-def headline(found: Difference) -> str:
+def headline(found: PlanDifference) -> str:
     """The comparison in a line."""
     return found.headline()[0]
 
 
-def notes(found: Difference) -> Iterator[str]:
+def notes(found: PlanDifference) -> Iterator[str]:
     """What else there is to know."""
     if found.strangers:
         yield found.strangers
@@ -72,7 +72,7 @@ def notes(found: Difference) -> Iterator[str]:
         yield "one of the runs has no figures by group: plan it again to see the causes"
 
 
-def figures_table(found: Difference) -> Table:
+def figures_table(found: PlanDifference) -> Table:
     """Figures, then engines and peaks that differ."""
     table = Table("figure")
     for name in ("before", "after", "ratio"):
@@ -82,12 +82,12 @@ def figures_table(found: Difference) -> Table:
     return table
 
 
-def figure_rows(found: Difference) -> list[tuple[str, str, str, str]]:
+def figure_rows(found: PlanDifference) -> list[tuple[str, str, str, str]]:
     """Name, before, after and ratio of every figure, and of engines and peaks that differ."""
     return [(change.name, *_cells(change)) for change in (*found.figures, *_named(found))]
 
 
-def causes_table(found: Difference, top: int = TOP) -> Table:
+def causes_table(found: PlanDifference, top: int = TOP) -> Table:
     """Parts of the network by what they change."""
     table = Table(title="Causes, the largest first", title_justify="left")
     table.add_column("part of the network")
@@ -102,7 +102,7 @@ def causes_table(found: Difference, top: int = TOP) -> Table:
     return table
 
 
-def _named(found: Difference) -> Iterator[Change]:
+def _named(found: PlanDifference) -> Iterator[Change]:
     for change in found.engines[:TOP]:
         yield Change(f"busy cycles of {change.name}", change.before, change.after)
     for change in found.peaks[:TOP]:
@@ -120,7 +120,7 @@ def _text(number: float | None) -> str:
     return f"{int(number):,}" if number == int(number) else f"{number:,.6g}"
 
 
-def label(region: Region) -> str:
+def label(region: PlanRegion) -> str:
     """A region by its first and last node."""
     first, last = region.nodes[0], region.nodes[-1]
     return first if first == last else f"{first} .. {last} ({len(region.nodes)})"

@@ -34,6 +34,7 @@ class CostModels:
         self.machine = machine
         shared: list[tuple[Engine, CostModel]] = []
         self._models: dict[str, CostModel] = {}
+        self._either: dict[tuple[str, Workload], bool] = {}
         for engine in machine.engines:
             same = next((model for other, model in shared if _alike(machine, other, engine)), None)
             if same is None:
@@ -45,14 +46,38 @@ class CostModels:
         """The model of an engine."""
         return self._models[engine.name]
 
-    def able(self, core: Core, work: Workload) -> list[Engine]:
+    def able(self, core: Core, work: Workload, either: bool = False) -> list[Engine]:
         """The engines of a core that may run the work: arrays where they can, others where the
-        work is not for arrays or beyond their limits."""
+        work is not for arrays, is beyond their limits, or is for `either` kind of engine."""
         able = [engine for engine in core.engines if self.model(engine).supports(work)]
         if broken_limit(work, self.machine.limits):
             return [engine for engine in able if engine.kind != "matrix"]
         arrays = [engine for engine in able if engine.kind == "matrix"]
-        return arrays if arrays and work.kind is not WorkKind.VECTOR else able
+        return able if either or not arrays or work.kind is WorkKind.VECTOR else arrays
+
+    def either(self, core: Core, whole: Workload) -> bool:
+        """Whether tiles of an operator that an array of a core can run go to its vector engines
+        too, each tile to the cheaper: so where one of these would do the `whole` operator in fewer
+        cycles. It is a fact of the operator, not of tiles, so that bounds know it."""
+        known = self._either.get((core.name, whole))
+        if known is None:
+            arrays = self.able(core, whole)
+            known = bool(arrays) and all(engine.kind == "matrix" for engine in arrays)
+            known = known and any(
+                engine.kind == "vector"
+                and self._least(engine, whole) < self._least_of(arrays, whole)
+                for engine in self.able(core, whole, either=True)
+            )
+            self._either[core.name, whole] = known
+        return known
+
+    def _least_of(self, engines: list[Engine], work: Workload) -> int:
+        return min(self._least(engine, work) for engine in engines)
+
+    def _least(self, engine: Engine, work: Workload) -> int:
+        """What work takes in the shape of its positions that suits an engine best."""
+        model = self.model(engine)
+        return model.cost(model.seen(work)).cycles
 
     @cached_property
     def core_classes(self) -> tuple[tuple[Core, ...], ...]:
@@ -77,9 +102,9 @@ class CostModels:
         shared = [tuple(g for g in r.groups if g not in (own, core.name)) for _, r in hops]
         return engines, memories, routes, shared, [link.stride_levels for link, _ in hops]
 
-    def best(self, core: Core, work: Workload) -> tuple[Engine, Cost]:
+    def best(self, core: Core, work: Workload, either: bool = False) -> tuple[Engine, Cost]:
         """The engine that runs the work in the fewest cycles, of those of a core that may."""
-        able = self.able(core, work)
+        able = self.able(core, work, either)
         if not able:
             whose, what = f"{self.machine.name}'s {core.name}", work.operator or work.kind
             lacking = lacking_elements(core.engines, rate_class(work.dtype))

@@ -11,20 +11,20 @@ from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
 from tilewright.kernel.ledger import (
-    Held,
-    Ledger,
+    HeldBuffer,
+    NestLedger,
     input_buffers,
     psum_banks,
     result_buffers,
     weight_buffers,
 )
 from tilewright.kernel.nest import Nest
-from tilewright.kernel.problem import KernelError, Problem
+from tilewright.kernel.problem import KernelError, KernelProblem
 from tilewright.kernel.rules import Violation, broken_hardware, broken_structure
-from tilewright.kernel.space import Space
-from tilewright.kernel.target import Target
+from tilewright.kernel.space import TileSpace
+from tilewright.kernel.target import CoreTarget
 from tilewright.kernel.transfers import (
-    Transfers,
+    OperandTransfers,
     bias_transfers,
     input_transfers,
     result_transfers,
@@ -32,7 +32,7 @@ from tilewright.kernel.transfers import (
 )
 from tilewright.kernel.work import (
     TENSOR,
-    Work,
+    Instructions,
     copy_work,
     finishing_steps,
     finishing_work,
@@ -65,13 +65,13 @@ class Assessment:
     """A nest, costed. Times are seconds; `low` is the time if a compiler removes every load that
     SBUF could have kept, `high` the nest as it is written."""
 
-    problem: Problem
+    problem: KernelProblem
     nest: Nest
-    target: Target
+    target: CoreTarget
     violations: tuple[Violation, ...]
-    ledger: Ledger
-    transfers: tuple[Transfers, ...]
-    work: tuple[Work, ...]
+    ledger: NestLedger
+    transfers: tuple[OperandTransfers, ...]
+    work: tuple[Instructions, ...]
     engines: tuple[tuple[str, float], ...]
     seconds: float
     low: float
@@ -118,10 +118,10 @@ class Assessment:
         return sum(work.count for work in self.work if work.what == what)
 
 
-class Model:
+class NestModel:
     """Assesses nests of one problem on one target."""
 
-    def __init__(self, problem: Problem, target: Target) -> None:
+    def __init__(self, problem: KernelProblem, target: CoreTarget) -> None:
         self.problem = problem
         self.target = target
         self._known: dict[tuple[Any, ...], Any] = {}
@@ -176,8 +176,8 @@ class Model:
             tuple(_lints(self.target, transfers, engines)),
         )
 
-    def _space(self, nest: Nest) -> Space:
-        return self._once("space", nest, _TILES, lambda: Space.of(self.problem, nest))
+    def _space(self, nest: Nest) -> TileSpace:
+        return self._once("space", nest, _TILES, lambda: TileSpace.of(self.problem, nest))
 
     def _once(
         self, part: str, nest: Nest, chosen: tuple[str, ...], make: Callable[[], _Result]
@@ -188,7 +188,7 @@ class Model:
             found = self._known[key] = make()
         return found
 
-    def _ledger(self, nest: Nest, space: Space) -> Ledger:
+    def _ledger(self, nest: Nest, space: TileSpace) -> NestLedger:
         problem, target = self.problem, self.target
         inputs = self._once(
             "x held",
@@ -214,10 +214,10 @@ class Model:
             (*_TILES, "order", "psum", "psum_buffers", "flush_at", "w_transpose_at"),
             lambda: psum_banks(space, nest, target),
         )
-        held: tuple[Held, ...] = (*inputs, *weights, *results)
-        return Ledger(held, tuple(banks))
+        held: tuple[HeldBuffer, ...] = (*inputs, *weights, *results)
+        return NestLedger(held, tuple(banks))
 
-    def _transfers(self, nest: Nest, space: Space) -> tuple[Transfers, ...]:
+    def _transfers(self, nest: Nest, space: TileSpace) -> tuple[OperandTransfers, ...]:
         problem = self.problem
         tiles = (*_TILES, "order")
         found = [
@@ -231,7 +231,7 @@ class Model:
             found.append(self._once("bias", nest, _TILES, lambda: bias_transfers(problem, space)))
         return tuple(found)
 
-    def _work(self, nest: Nest, space: Space) -> tuple[list[Work], ...]:
+    def _work(self, nest: Nest, space: TileSpace) -> tuple[list[Instructions], ...]:
         problem, target, tiles = self.problem, self.target, (*_TILES, "order")
         return (
             self._once(
@@ -253,7 +253,7 @@ class Model:
             ),
         )  # fmt: skip
 
-    def _dma(self, nest: Nest, space: Space) -> tuple[float, float, dict[str, float]]:
+    def _dma(self, nest: Nest, space: TileSpace) -> tuple[float, float, dict[str, float]]:
         """The queues' time: at least (removable loads removed), as written, and by operand."""
         low = high = 0.0
         each: dict[str, float] = {}
@@ -272,7 +272,7 @@ class Model:
         return low, high, each
 
     def _times(
-        self, nest: Nest, space: Space
+        self, nest: Nest, space: TileSpace
     ) -> tuple[tuple[tuple[str, float], ...], float, float, float]:
         """Busy times of the engines, and the kernel's time: with all removable loads removed, with
         the share left that compilers leave, and as written."""
@@ -297,7 +297,7 @@ class Model:
         low, likely, high = (max(rest, beside + dma) for dma in (low, likely, high))
         return tuple(busy.items()), low, likely, high
 
-    def _ends(self, nest: Nest, space: Space) -> tuple[float, float]:
+    def _ends(self, nest: Nest, space: TileSpace) -> tuple[float, float]:
         """What is not overlapped: beside the work of the engines, and beside that of the queues."""
         key = ("ends", _values(_ENDS)(nest))
         found: tuple[float, float] | None = self._known.get(key)
@@ -305,7 +305,7 @@ class Model:
             found = self._known[key] = self._work_out_ends(nest, space)
         return found
 
-    def _work_out_ends(self, nest: Nest, space: Space) -> tuple[float, float]:
+    def _work_out_ends(self, nest: Nest, space: TileSpace) -> tuple[float, float]:
         """Engines wait for the first loads, and the kernel for the last store; queues wait for the
         last tile to be computed. Launch and tail come on top of both."""
         target, fitted = self.target, self.target.fitted
@@ -338,7 +338,9 @@ _ENDS = (
 
 
 def _lints(
-    target: Target, transfers: tuple[Transfers, ...], engines: tuple[tuple[str, float], ...]
+    target: CoreTarget,
+    transfers: tuple[OperandTransfers, ...],
+    engines: tuple[tuple[str, float], ...],
 ) -> list[Lint]:
     found: list[Lint] = []
     total = dict(engines)["dma"]
@@ -359,7 +361,7 @@ def _lints(
     return found
 
 
-def floor_check(problem: Problem, target: Target, compute: str, seconds: float) -> None:
+def floor_check(problem: KernelProblem, target: CoreTarget, compute: str, seconds: float) -> None:
     """Raise where a claimed time is below what the tensor engine needs for such operands."""
     floor = target.floor_seconds(problem.macs, compute)
     if seconds < floor:

@@ -2,21 +2,21 @@
 
 from itertools import product
 
-from tilewright.kernel.assess import Model
+from tilewright.kernel.assess import NestModel
 from tilewright.kernel.ladder import RUNGS, measured_kernels
-from tilewright.kernel.target import Calibration, Target, calibration, target_of
+from tilewright.kernel.target import Calibration, CoreTarget, calibration, target_of
 from tilewright.machine.machine import Machine
 
 FITTED = ("packet", "kept_share")
 
 
-def fit_error(target: Target) -> float:
+def fit_error(target: CoreTarget) -> float:
     """The sum of squared relative errors on the fitted rows."""
     total = 0.0
     for row in measured_kernels():
         if row.fit:
             nest = RUNGS[row.rung](row.problem, target)
-            us = Model(row.problem, target).assess(nest).seconds * 1e6
+            us = NestModel(row.problem, target).assess(nest).seconds * 1e6
             total += (us / row.low - 1) ** 2
     return total
 

@@ -16,7 +16,7 @@ from tilewright.graph.graph import Array
 from tilewright.graph.kernels import run_step
 from tilewright.kernel.assess import Assessment
 from tilewright.kernel.nest import Nest
-from tilewright.kernel.problem import KernelError, Problem, element_size
+from tilewright.kernel.problem import KernelError, KernelProblem, element_size
 from tilewright.kernel.walk import Key, Span, Walk
 
 
@@ -49,7 +49,7 @@ class Tensors:
     bias: Array | None
 
 
-class Executed(NamedTuple):
+class ExecutedNest(NamedTuple):
     """A run: its result, what was counted, and the largest difference from the reference, as a
     share of the largest number."""
 
@@ -72,7 +72,7 @@ def rounded(array: Array, dtype: str) -> Array:
     return array.astype(np.float32)
 
 
-def seeded_tensors(problem: Problem, seed: int = 0) -> Tensors:
+def seeded_tensors(problem: KernelProblem, seed: int = 0) -> Tensors:
     """Numbers for a problem: the same for a seed."""
     generator = np.random.default_rng(seed)
 
@@ -88,7 +88,7 @@ def seeded_tensors(problem: Problem, seed: int = 0) -> Tensors:
     )
 
 
-def reference(problem: Problem, tensors: Tensors) -> Array:
+def reference(problem: KernelProblem, tensors: Tensors) -> Array:
     """The result by whole operators."""
     pads = tuple(problem.pads)
     given = (tensors.x, tensors.weights, tensors.bias)
@@ -101,7 +101,7 @@ def reference(problem: Problem, tensors: Tensors) -> Array:
     return result
 
 
-def execute(assessment: Assessment, tensors: Tensors | None = None, seed: int = 0) -> Executed:
+def execute(assessment: Assessment, tensors: Tensors | None = None, seed: int = 0) -> ExecutedNest:
     """Run a nest and compare with the reference; raise where results or counts differ."""
     problem, nest = assessment.problem, assessment.nest
     if not assessment.legal:
@@ -124,10 +124,10 @@ def execute(assessment: Assessment, tensors: Tensors | None = None, seed: int = 
             f"nest '{nest.name}' computes other numbers: they differ by {difference:.2e} of the "
             f"largest, {limit:.0e} is allowed"
         )
-    return Executed(machine.result, machine.counts, difference, limit)
+    return ExecutedNest(machine.result, machine.counts, difference, limit)
 
 
-def count(problem: Problem, nest: Nest) -> Counts:
+def count(problem: KernelProblem, nest: Nest) -> Counts:
     """Walk through the loops without numbers."""
     empty = Tensors(
         np.empty((problem.batch, problem.in_channels, problem.height, problem.width), np.float32),
@@ -139,7 +139,7 @@ def count(problem: Problem, nest: Nest) -> Counts:
     return machine.counts
 
 
-def tolerance(problem: Problem, nest: Nest) -> float:
+def tolerance(problem: KernelProblem, nest: Nest) -> float:
     """The difference that rounding may make: of the written type, and of accumulators that are
     rounded after every product."""
     unit = {"fp32": 2e-6, "fp16": 1e-3, "bf16": 8e-3}
@@ -202,7 +202,7 @@ class _Run(Walk):
     """The state of a run: what is in SBUF and PSUM."""
 
     def __init__(
-        self, problem: Problem, nest: Nest, tensors: Tensors, *, numbers: bool = True
+        self, problem: KernelProblem, nest: Nest, tensors: Tensors, *, numbers: bool = True
     ) -> None:
         super().__init__(problem, nest)
         self.tensors, self.numbers = tensors, numbers

@@ -6,13 +6,13 @@ from tilewright.graph.graph import Attribute, Graph, Node
 from tilewright.graph.kernels import run_step, supports
 from tilewright.graph.ops import spec_of
 from tilewright.graph.ops.spec import Filter, Pool
-from tilewright.kernel.problem import KernelError, Problem
+from tilewright.kernel.problem import KernelError, KernelProblem
 
 _PLAIN_PADS = ("NOTSET", "VALID", "")
 _PROBE = np.array([-1e4, -2.0, -0.5, 0.0, 0.5, 2.0, 1e4], dtype=np.float32)
 
 
-def problem_of(graph: Graph, name: str, dtype: str) -> Problem:
+def problem_of(graph: Graph, name: str, dtype: str) -> KernelProblem:
     """The problem of one convolution; what kernels cannot do is an error that says so."""
     index = graph.index.get(name)
     if index is None:
@@ -40,7 +40,7 @@ def problem_of(graph: Graph, name: str, dtype: str) -> Problem:
         )
     high, wide = _ints(node, "strides", (1, 1))
     relu, pool = _followers(graph, node)
-    return Problem(
+    return KernelProblem(
         x.shape[1],
         x.shape[2],
         x.shape[3],

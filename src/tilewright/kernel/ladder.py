@@ -8,15 +8,15 @@ from typing import Any
 
 import yaml
 
-from tilewright.kernel.assess import Assessment, Model
+from tilewright.kernel.assess import Assessment, NestModel
 from tilewright.kernel.nest import KERNEL, LOOPS, Nest
-from tilewright.kernel.problem import KernelError, Problem
-from tilewright.kernel.target import Target
+from tilewright.kernel.problem import KernelError, KernelProblem
+from tilewright.kernel.target import CoreTarget
 
 MEASURED_ON = "trn2"  # the machine of ladder.yaml
 
 
-def fitting_tile(problem: Problem, target: Target) -> tuple[int, int]:
+def fitting_tile(problem: KernelProblem, target: CoreTarget) -> tuple[int, int]:
     """Rows and columns of the largest tile of whole rows that one product moves, in multiples of
     the pool; part of a row where a row is too long."""
     most, pool = target.moving, problem.pool
@@ -29,12 +29,12 @@ def fitting_tile(problem: Problem, target: Target) -> tuple[int, int]:
     return pool, cols
 
 
-def is_small(problem: Problem, target: Target) -> bool:
+def is_small(problem: KernelProblem, target: CoreTarget) -> bool:
     """Whether a whole image is one tile."""
     return fitting_tile(problem, target) == (problem.rows, problem.cols)
 
 
-def _start(problem: Problem, target: Target, name: str) -> Nest:
+def _start(problem: KernelProblem, target: CoreTarget, name: str) -> Nest:
     """What all rungs share: the largest tile, and a block that is one tile."""
     rows, cols = fitting_tile(problem, target)
     return Nest(
@@ -51,19 +51,19 @@ def _start(problem: Problem, target: Target, name: str) -> Nest:
     )
 
 
-def baseline(problem: Problem, target: Target) -> Nest:
+def baseline(problem: KernelProblem, target: CoreTarget) -> Nest:
     """Input and weights loaded anew for every filter position; PSUM in the input's type."""
     start = _start(problem, target, "baseline")
     return replace(start, x_at="fw", w_at="fw", w_transpose_at="fw", bias="tensor_scalar")
 
 
-def input_hoisted(problem: Problem, target: Target) -> Nest:
+def input_hoisted(problem: KernelProblem, target: CoreTarget) -> Nest:
     """One block of the input with its halo for all filter positions, sliced by copies."""
     start = baseline(problem, target)
     return replace(start, name="input hoisted", x_at="in", x_copy_at="fw")
 
 
-def weights_hoisted(problem: Problem, target: Target) -> Nest:
+def weights_hoisted(problem: KernelProblem, target: CoreTarget) -> Nest:
     """All filter positions of the weights in one block; PSUM and operands in fp32."""
     start = input_hoisted(problem, target)
     return replace(
@@ -77,25 +77,25 @@ def weights_hoisted(problem: Problem, target: Target) -> Nest:
     )
 
 
-def weights_flattened(problem: Problem, target: Target) -> Nest:
+def weights_flattened(problem: KernelProblem, target: CoreTarget) -> Nest:
     """Weights of an output tile transposed once; the input cast once for a block."""
     start = replace(weights_hoisted(problem, target), name="weights flattened", x_copy_at="in")
     return replace(start, w_at="out", w_cast_at=None, w_transpose_at="out")
 
 
-def final(problem: Problem, target: Target) -> Nest:
+def final(problem: KernelProblem, target: CoreTarget) -> Nest:
     """All weights transposed once and kept; operands in their own type; no copies of the input."""
     start = replace(weights_hoisted(problem, target), name="final", x_copy_at=None)
     start = replace(start, w_at=KERNEL, w_cast_at=None, w_transpose_at=KERNEL)
     return replace(start, compute=problem.dtype)
 
 
-def small_images(problem: Problem, target: Target) -> Nest:
+def small_images(problem: KernelProblem, target: CoreTarget) -> Nest:
     """A block is the whole image: one load of it (for a tile of channels), one accumulation."""
     return replace(final(problem, target), name="small images", x_at="image")
 
 
-Rung = Callable[[Problem, Target], Nest]
+Rung = Callable[[KernelProblem, CoreTarget], Nest]
 RUNGS: dict[str, Rung] = {
     "baseline": baseline,
     "input hoisted": input_hoisted,
@@ -106,7 +106,7 @@ RUNGS: dict[str, Rung] = {
 }
 
 
-def rung_names(problem: Problem, target: Target) -> tuple[str, ...]:
+def rung_names(problem: KernelProblem, target: CoreTarget) -> tuple[str, ...]:
     """The rungs that make sense for a problem, slowest first."""
     if is_small(problem, target):
         return "baseline", "input hoisted", "small images"
@@ -114,17 +114,17 @@ def rung_names(problem: Problem, target: Target) -> tuple[str, ...]:
     return (*names, *(("weights flattened",) if problem.dtype != "fp32" else ()), "final")
 
 
-def last_rung(problem: Problem, target: Target) -> Nest:
+def last_rung(problem: KernelProblem, target: CoreTarget) -> Nest:
     """The best nest that the ladder has for a problem."""
     return RUNGS[rung_names(problem, target)[-1]](problem, target)
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredKernel:
     """A measured kernel: microseconds from `low` to `high` (equal where one figure was given)."""
 
     rung: str
-    problem: Problem
+    problem: KernelProblem
     low: float
     high: float
     about: bool
@@ -137,12 +137,12 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LadderRow:
     """A rung, assessed, beside what was measured."""
 
     rung: str
     assessment: Assessment
-    measured: Measured | None
+    measured: MeasuredKernel | None
 
     @property
     def error(self) -> float | None:
@@ -154,15 +154,15 @@ class Row:
 
 
 @lru_cache(maxsize=1)
-def measured_kernels() -> tuple[Measured, ...]:
+def measured_kernels() -> tuple[MeasuredKernel, ...]:
     """What was published."""
     text = (files("tilewright.kernel") / "ladder.yaml").read_text(encoding="utf-8")
     tree: dict[str, Any] = yaml.safe_load(text)
     same = tree["problem"]
-    found: list[Measured] = []
+    found: list[MeasuredKernel] = []
     for row in tree["rows"]:
         height, width = map(int, row["image"].split("x"))
-        problem = Problem(
+        problem = KernelProblem(
             same["in_channels"],
             height,
             width,
@@ -173,14 +173,14 @@ def measured_kernels() -> tuple[Measured, ...]:
             row["dtype"],
         )
         low, high = row["us"] if isinstance(row["us"], list) else (row["us"], row["us"])
-        measured = Measured(
+        measured = MeasuredKernel(
             row["rung"], problem, low, high, row.get("about", False), row.get("fit", False)
         )
         found.append(measured)
     return tuple(found)
 
 
-def ladder(problem: Problem, target: Target) -> tuple[Row, ...]:
+def ladder(problem: KernelProblem, target: CoreTarget) -> tuple[LadderRow, ...]:
     """All rungs of a problem. Those of a problem of the published ladder, on its machine, are the
     whole of it: both types, with and without pool, large and small images."""
     published = measured_kernels()
@@ -190,9 +190,13 @@ def ladder(problem: Problem, target: Target) -> tuple[Row, ...]:
     return tuple(_row(name, problem, target, None) for name in rung_names(problem, target))
 
 
-def _alike(problem: Problem, other: Problem) -> bool:
+def _alike(problem: KernelProblem, other: KernelProblem) -> bool:
     return replace(problem, pool=1, dtype="") == replace(other, pool=1, dtype="")
 
 
-def _row(name: str, problem: Problem, target: Target, measured: Measured | None) -> Row:
-    return Row(name, Model(problem, target).assess(RUNGS[name](problem, target)), measured)
+def _row(
+    name: str, problem: KernelProblem, target: CoreTarget, measured: MeasuredKernel | None
+) -> LadderRow:
+    return LadderRow(
+        name, NestModel(problem, target).assess(RUNGS[name](problem, target)), measured
+    )

@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 
 from tilewright.kernel.nest import KERNEL, Nest
-from tilewright.kernel.problem import Problem, element_size
-from tilewright.kernel.space import Space
-from tilewright.kernel.target import Target
+from tilewright.kernel.problem import KernelProblem, element_size
+from tilewright.kernel.space import TileSpace
+from tilewright.kernel.target import CoreTarget
 from tilewright.kernel.work import finishing_steps
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldBuffer:
     """A buffer: bytes of one partition, how many of them, and the loop in which it lives."""
 
     name: str
@@ -25,11 +25,11 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Ledger:
+class NestLedger:
     """What a nest holds at once."""
 
-    sbuf: tuple[Held, ...]
-    banks: tuple[Held, ...]  # `bytes` counts banks
+    sbuf: tuple[HeldBuffer, ...]
+    banks: tuple[HeldBuffer, ...]  # `bytes` counts banks
 
     @property
     def sbuf_bytes(self) -> int:
@@ -47,7 +47,7 @@ class Ledger:
         return sum(held.total for held in self.sbuf if nest.depth(held.place) <= depth)
 
 
-def input_buffers(problem: Problem, space: Space, nest: Nest) -> list[Held]:
+def input_buffers(problem: KernelProblem, space: TileSpace, nest: Nest) -> list[HeldBuffer]:
     """The input, and its copy."""
     found = [_input("x", nest.x_at, element_size(problem.dtype), problem, space, nest)]
     if nest.x_copy_at is not None:
@@ -57,22 +57,24 @@ def input_buffers(problem: Problem, space: Space, nest: Nest) -> list[Held]:
     return found
 
 
-def _input(name: str, place: str, size: int, problem: Problem, space: Space, nest: Nest) -> Held:
+def _input(
+    name: str, place: str, size: int, problem: KernelProblem, space: TileSpace, nest: Nest
+) -> HeldBuffer:
     around = nest.around(place)
     rows = max(stretch.needed for stretch in space.input_rows(around))
     cols = max(stretch.needed for stretch in space.input_cols(around))
     tiles = 1 if "in" in around else space.in_sizes.total()
     images = 1 if "image" in around else problem.batch
     copies = nest.x_buffers if around else 1
-    return Held(name, place, rows * cols * size * tiles * images, copies)
+    return HeldBuffer(name, place, rows * cols * size * tiles * images, copies)
 
 
-def weight_buffers(problem: Problem, space: Space, nest: Nest) -> list[Held]:
+def weight_buffers(problem: KernelProblem, space: TileSpace, nest: Nest) -> list[HeldBuffer]:
     """Weights as they come, cast, and transposed. What is transposed where it is loaded is gone
     afterwards: one tile of it is held while the next arrives."""
     size, computed = element_size(problem.dtype), element_size(nest.compute)
     largest_in, largest_out = max(space.in_sizes), max(space.out_sizes)
-    found: list[Held] = []
+    found: list[HeldBuffer] = []
     next_at = nest.w_cast_at or nest.w_transpose_at
     found.append(_weights("w", nest.w_at, next_at, largest_in * size, problem, space, nest))
     if nest.w_cast_at is not None:
@@ -89,11 +91,13 @@ def weight_buffers(problem: Problem, space: Space, nest: Nest) -> list[Held]:
         )
     slices = _slices(problem, space, nest.around(nest.w_transpose_at))
     copies = nest.w_buffers if nest.around(nest.w_transpose_at) else 1
-    found.append(Held("w transposed", nest.w_transpose_at, slices * largest_out * computed, copies))
+    found.append(
+        HeldBuffer("w transposed", nest.w_transpose_at, slices * largest_out * computed, copies)
+    )
     return found
 
 
-def _slices(problem: Problem, space: Space, around: tuple[str, ...]) -> int:
+def _slices(problem: KernelProblem, space: TileSpace, around: tuple[str, ...]) -> int:
     """Slices of weights (a filter position of a tile) that are held inside some loops."""
     taps = (1 if "fh" in around else problem.kernel[0]) * (
         1 if "fw" in around else problem.kernel[1]
@@ -108,10 +112,10 @@ def _weights(
     place: str,
     next_at: str,
     slice_bytes: int,
-    problem: Problem,
-    space: Space,
+    problem: KernelProblem,
+    space: TileSpace,
     nest: Nest,
-) -> Held:
+) -> HeldBuffer:
     around = nest.around(place)
     slices = _slices(problem, space, around)
     if next_at == place:
@@ -120,33 +124,33 @@ def _weights(
         )
         slices = taps
     copies = nest.w_buffers if around or next_at == place else 1
-    return Held(name, place, slices * slice_bytes, copies)
+    return HeldBuffer(name, place, slices * slice_bytes, copies)
 
 
-def result_buffers(problem: Problem, space: Space, nest: Nest) -> list[Held]:
+def result_buffers(problem: KernelProblem, space: TileSpace, nest: Nest) -> list[HeldBuffer]:
     """The bias, tiles on their way out, and sums where PSUM is not the only accumulator."""
     size = element_size(problem.dtype)
-    found: list[Held] = []
+    found: list[HeldBuffer] = []
     if problem.bias:
         each = 4 if nest.bias == "activation" else size
-        found.append(Held("bias", KERNEL, space.out_sizes.total() * each, 1))
+        found.append(HeldBuffer("bias", KERNEL, space.out_sizes.total() * each, 1))
     shapes = space.block_shapes if nest.store == "block" else space.tile_shapes
     positions = max(rows * cols for rows, cols in shapes) // problem.pool**2
     place = "block" if nest.store == "block" else nest.finished_at
     waiting = _blocks_begun(space, nest) if nest.store == "block" else 1
-    found.append(Held("out", place, positions * size * waiting, nest.out_buffers))
+    found.append(HeldBuffer("out", place, positions * size * waiting, nest.out_buffers))
     tile = max(rows * cols for rows, cols in space.tile_shapes)
     if len(finishing_steps(problem, nest, tile)) > 1:
         first = finishing_steps(problem, nest, tile)[0]
         kept = tile // problem.pool**2 if first.what == "max-pool" else tile
-        found.append(Held("between steps", nest.finished_at, kept * 4, 1))
+        found.append(HeldBuffer("between steps", nest.finished_at, kept * 4, 1))
     if nest.flush_at is not None:
         sums = space.trips(nest.sum_loops) * tile * 4
-        found.append(Held("sums", nest.finished_at, sums, 1))
+        found.append(HeldBuffer("sums", nest.finished_at, sums, 1))
     return found
 
 
-def _blocks_begun(space: Space, nest: Nest) -> int:
+def _blocks_begun(space: TileSpace, nest: Nest) -> int:
     """Blocks that are filled tile by tile at once: those of the loops inside `row`, where a tile is
     finished before the next row begins."""
     row = nest.order.index("row")
@@ -155,14 +159,16 @@ def _blocks_begun(space: Space, nest: Nest) -> int:
     return space.trips([loop for loop in nest.order[row + 1 :] if loop in ("image", "out")])
 
 
-def psum_banks(space: Space, nest: Nest, target: Target) -> list[Held]:
+def psum_banks(space: TileSpace, nest: Nest, target: CoreTarget) -> list[HeldBuffer]:
     """Accumulators that are live at once, and the bank that transposes go through."""
     tile = max(rows * cols for rows, cols in space.tile_shapes)
     banks = -(-tile * element_size(nest.psum) // target.bank_bytes)
     tiles = space.trips(nest.psum_loops)
     found = [
-        Held("accumulators", nest.flush_at or nest.finished_at, banks * tiles, nest.psum_buffers)
+        HeldBuffer(
+            "accumulators", nest.flush_at or nest.finished_at, banks * tiles, nest.psum_buffers
+        )
     ]
     if nest.w_transpose_at != KERNEL:
-        found.append(Held("transposes", nest.w_transpose_at, 1, 1))
+        found.append(HeldBuffer("transposes", nest.w_transpose_at, 1, 1))
     return found

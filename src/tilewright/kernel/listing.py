@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 from tilewright.kernel.assess import Assessment
 from tilewright.kernel.nest import KERNEL
-from tilewright.kernel.space import Space
-from tilewright.kernel.transfers import Transfers
+from tilewright.kernel.space import TileSpace
+from tilewright.kernel.transfers import OperandTransfers
 from tilewright.units import format_bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ListingLine:
     """A line of pseudo-code. `count` is how often it runs, all loops together; `bytes` and `run`
     are of transfers; `held` is what it keeps of a partition of SBUF."""
 
@@ -25,7 +25,7 @@ class Line:
     held: int = 0
 
 
-def listing(assessment: Assessment) -> tuple[Line, ...]:
+def listing(assessment: Assessment) -> tuple[ListingLine, ...]:
     """All lines, outer loops first."""
     return tuple(_Listing(assessment).lines())
 
@@ -37,7 +37,7 @@ def listing_text(assessment: Assessment) -> str:
     return "\n".join(f"{code:{width}}{figures}".rstrip() for code, figures in rows) + "\n"
 
 
-def _figures(line: Line) -> str:
+def _figures(line: ListingLine) -> str:
     if line.kind == "loop":
         return ""
     found = [f"{line.engine} {line.count:,}x"]
@@ -53,16 +53,16 @@ class _Listing:
     def __init__(self, assessment: Assessment) -> None:
         self.given = assessment
         self.nest, self.problem = assessment.nest, assessment.problem
-        self.space = Space.of(self.problem, self.nest)
+        self.space = TileSpace.of(self.problem, self.nest)
         self.moves = {each.operand: each for each in assessment.transfers}
 
-    def lines(self) -> list[Line]:
-        nest, found = self.nest, list[Line]()
+    def lines(self) -> list[ListingLine]:
+        nest, found = self.nest, list[ListingLine]()
         if "bias" in self.moves:
             found.append(self._move(0, "load", "bias[all out]", "bias", "bias"))
         found += self._begin(KERNEL, 0)
         for depth, loop in enumerate(nest.order):
-            found.append(Line(depth, "loop", self._loop(loop)))
+            found.append(ListingLine(depth, "loop", self._loop(loop)))
             found += self._begin(loop, depth + 1)
         deepest = len(nest.order)
         text = f"psum[out, row] += wT[out, in, fh, fw] . {self._moving()}"
@@ -94,8 +94,8 @@ class _Listing:
         rows, cols = max(self.space.tile_shapes)
         return f"tiles of {rows} x {cols} = {rows * cols} positions"
 
-    def _begin(self, place: str, depth: int) -> list[Line]:
-        nest, found = self.nest, list[Line]()
+    def _begin(self, place: str, depth: int) -> list[ListingLine]:
+        nest, found = self.nest, list[ListingLine]()
         if place == nest.x_at:
             region = f"x{self._window(place)}"
             found.append(self._move(depth, "load", region, "x", "x"))
@@ -118,8 +118,8 @@ class _Listing:
             found.append(self._work(depth, "wT = copy of them", "transposed weights to SBUF", held))
         return found
 
-    def _end(self, place: str, depth: int) -> list[Line]:
-        nest, found = self.nest, list[Line]()
+    def _end(self, place: str, depth: int) -> list[ListingLine]:
+        nest, found = self.nest, list[ListingLine]()
         if place == nest.flush_at:
             text = "sums[out, row] += psum[out, row]"
             found.append(self._work(depth, text, "PSUM added up in SBUF", self._held("sums")))
@@ -139,7 +139,7 @@ class _Listing:
             return nest.finished_at
         return nest.order[nest.order.index("row") - 1]
 
-    def _store(self, depth: int) -> Line:
+    def _store(self, depth: int) -> ListingLine:
         return self._move(depth, "store", f"out[image, out, {self.nest.store}]", "out", "out")
 
     def _window(self, place: str) -> str:
@@ -163,13 +163,13 @@ class _Listing:
         cols = "cols" if wide == 1 else f"{wide} cols"
         return f"{name}[in, {row} + fh, {cols} + fw]"
 
-    def _move(self, depth: int, kind: str, text: str, operand: str, buffer: str) -> Line:
-        moves: Transfers = self.moves[operand]
+    def _move(self, depth: int, kind: str, text: str, operand: str, buffer: str) -> ListingLine:
+        moves: OperandTransfers = self.moves[operand]
         target = self.given.target
         seconds = sum(target.dma_seconds(*each) for each in moves.kinds)
         verb = "store" if kind == "store" else "load"
         held = self._held(buffer)
-        return Line(
+        return ListingLine(
             depth,
             kind,
             f"{verb} {text}",
@@ -181,11 +181,11 @@ class _Listing:
             held,
         )
 
-    def _work(self, depth: int, text: str, what: str, held: int = 0) -> Line:
+    def _work(self, depth: int, text: str, what: str, held: int = 0) -> ListingLine:
         rows = [work for work in self.given.work if work.what == what]
         count, seconds = sum(work.count for work in rows), sum(work.seconds for work in rows)
         engine = rows[0].engine if rows else ""
-        return Line(depth, "work", text, engine, count, seconds=seconds, held=held)
+        return ListingLine(depth, "work", text, engine, count, seconds=seconds, held=held)
 
     def _held(self, name: str) -> int:
         return sum(held.total for held in self.given.ledger.sbuf if held.name == name)

@@ -4,14 +4,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from tilewright.kernel.assess import Assessment, Model, floor_check
-from tilewright.kernel.execute import Counts, Executed, count, count_difference, execute
-from tilewright.kernel.ladder import Row, ladder, last_rung
+from tilewright.kernel.assess import Assessment, NestModel, floor_check
+from tilewright.kernel.execute import Counts, ExecutedNest, count, count_difference, execute
+from tilewright.kernel.ladder import LadderRow, ladder, last_rung
 from tilewright.kernel.nest import Nest
 from tilewright.kernel.nest_file import read_nest
-from tilewright.kernel.problem import KernelError, Problem
-from tilewright.kernel.search import Found, search
-from tilewright.kernel.target import Target, target_of
+from tilewright.kernel.problem import KernelError, KernelProblem
+from tilewright.kernel.search import FoundNest, search
+from tilewright.kernel.target import CoreTarget, target_of
 from tilewright.kernel.timeline import MOST_STEPS, Simulated, simulated
 from tilewright.machine.machine import Machine
 from tilewright.tables import Shown, Table
@@ -25,7 +25,7 @@ class Proof:
     """A run of the nest: all of it, or its first rows where the problem is large. `counts` are of
     the whole problem's loops; None where these are too many to walk through."""
 
-    executed: Executed
+    executed: ExecutedNest
     counts: Counts | None
     rows: int
     of_rows: int
@@ -35,11 +35,11 @@ class Proof:
 class KernelPlan(Shown):
     """A planned kernel. `found` is what a search found, `proof` the run that checked it."""
 
-    problem: Problem
+    problem: KernelProblem
     machine: Machine
-    target: Target
+    target: CoreTarget
     assessment: Assessment
-    found: Found | None
+    found: FoundNest | None
     proof: Proof | None
 
     def headline(self) -> list[str]:
@@ -61,7 +61,7 @@ class KernelPlan(Shown):
         return Table("engines", ("engine", "busy_us", "share"), rows)
 
     @cached_property
-    def ladder(self) -> tuple[Row, ...]:
+    def ladder(self) -> tuple[LadderRow, ...]:
         """The ladder's rungs; those of the published problem with what was measured."""
         return ladder(self.problem, self.target)
 
@@ -74,7 +74,7 @@ class KernelPlan(Shown):
 
 
 def plan_kernel(
-    problem: Problem,
+    problem: KernelProblem,
     machine: Machine,
     nest: Nest | str | Path | None = None,
     searched: bool = False,
@@ -96,7 +96,7 @@ def plan_kernel(
         chosen = chosen or (
             last_rung(problem, target) if nest is None else read_nest(Path(str(nest)))
         )
-        assessment = Model(problem, target).assess(chosen)
+        assessment = NestModel(problem, target).assess(chosen)
     if claim_us is not None:
         floor_check(problem, target, assessment.nest.compute, claim_us * 1e-6)
     proof = None
@@ -122,5 +122,5 @@ def prove(assessment: Assessment, whole: bool = False) -> Proof:
     top, left, _, right = problem.pads
     height = max(1, (rows - 1) * problem.strides[0] + problem.kernel[0] - top - below)
     first = replace(problem, height=height, pads=(top, left, below, right), batch=1)
-    executed = execute(Model(first, target).assess(nest))
+    executed = execute(NestModel(first, target).assess(nest))
     return Proof(executed, counts, rows, problem.rows)

@@ -20,7 +20,7 @@ class KernelError(TilewrightError):
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class KernelProblem:
     """What is computed. `pads` are rows above, columns left, rows below, columns right.
 
     Pooling windows do not overlap and need no part of a window: rows and columns left over are
@@ -159,12 +159,12 @@ def element_size(dtype: str) -> int:
     return element_bits(dtype) // 8
 
 
-def matmul_problem(rows: int, depth: int, cols: int, dtype: str = "fp16") -> Problem:
+def matmul_problem(rows: int, depth: int, cols: int, dtype: str = "fp16") -> KernelProblem:
     """A product of (rows x depth) and (depth x cols) as a convolution."""
     for name, size in (("M (rows)", rows), ("K (depth)", depth), ("N (columns)", cols)):
         if size < 1:
             raise KernelError(f"{name} of a product has to be at least 1, is {size}")
-    return Problem(
+    return KernelProblem(
         depth, cols, 1, rows, (1, 1), dtype=element_type(dtype), bias=False, kind="matmul"
     )
 

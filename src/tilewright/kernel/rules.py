@@ -3,12 +3,12 @@ not planned; the text says which, and by how much."""
 
 from dataclasses import dataclass
 
-from tilewright.kernel.ledger import Ledger
+from tilewright.kernel.ledger import NestLedger
 from tilewright.kernel.nest import BIASES, ENGINES, KERNEL, LOOPS, REDUCTIONS, STORES, Nest
 from tilewright.kernel.nest_file import KEYS
-from tilewright.kernel.problem import ELEMENTS, Problem, element_size
-from tilewright.kernel.space import Space
-from tilewright.kernel.target import Target
+from tilewright.kernel.problem import ELEMENTS, KernelProblem, element_size
+from tilewright.kernel.space import TileSpace
+from tilewright.kernel.target import CoreTarget
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def _places(nest: Nest) -> list[Violation]:
 
 
 def broken_hardware(
-    problem: Problem, space: Space, nest: Nest, target: Target, ledger: Ledger
+    problem: KernelProblem, space: TileSpace, nest: Nest, target: CoreTarget, ledger: NestLedger
 ) -> list[Violation]:
     """Rules of the machine."""
     found: list[Violation] = []
@@ -147,7 +147,7 @@ def broken_hardware(
     return found
 
 
-def _types(problem: Problem, nest: Nest, target: Target, found: list[Violation]) -> None:
+def _types(problem: KernelProblem, nest: Nest, target: CoreTarget, found: list[Violation]) -> None:
     if nest.compute not in target.passes:
         text = f"the tensor engine of {target.name} has no rate for {nest.compute}"
         found.append(Violation("operand-types", text))

@@ -12,12 +12,12 @@ from itertools import product
 from math import inf, log
 from typing import Any
 
-from tilewright.kernel.assess import Assessment, Model
+from tilewright.kernel.assess import Assessment, NestModel
 from tilewright.kernel.ladder import last_rung
 from tilewright.kernel.nest import KERNEL, Nest
 from tilewright.kernel.nest_file import KEYS
-from tilewright.kernel.problem import KernelError, Problem
-from tilewright.kernel.target import Target
+from tilewright.kernel.problem import KernelError, KernelProblem
+from tilewright.kernel.target import CoreTarget
 from tilewright.kernel.timeline import simulated_seconds
 
 _RESULTS = (("image", "out", "block"), ("image", "block", "out"), ("out", "image", "block"))
@@ -47,7 +47,7 @@ CHANGES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class NestChange:
     """A choice in which the found nest differs from the ladder's last rung.
 
     Times are seconds as `Judge` tells them; None where the nest would be illegal, with the rule.
@@ -63,7 +63,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundNest:
     """The result of a search."""
 
     best: Assessment
@@ -72,7 +72,7 @@ class Found:
     start_judged: float | None  # the last rung's, as `Judge` tells them
     looked_at: int
     legal: int
-    changes: tuple[Change, ...]
+    changes: tuple[NestChange, ...]
     steps: tuple[tuple[str, float | None], ...]  # the changes one after the other, best first
 
     @property
@@ -101,9 +101,9 @@ class Found:
         return "; ".join(parts)
 
 
-def search(problem: Problem, target: Target) -> Found:
+def search(problem: KernelProblem, target: CoreTarget) -> FoundNest:
     """The fastest legal nest. Never slower than the ladder's last rung: that one is looked at."""
-    model = Model(problem, target)
+    model = NestModel(problem, target)
     start = last_rung(problem, target)
     looked, legal = 1, 0
     ranked: list[_Entry] = []
@@ -131,7 +131,7 @@ def search(problem: Problem, target: Target) -> Found:
     judged = judge.time(best)[0]
     assert judged is not None
     changes, steps = _changes(judge, start, best), _steps(judge, start, best)
-    return Found(
+    return FoundNest(
         model.assess(best),
         model.assess(start),
         judged,
@@ -147,7 +147,7 @@ class Judge:
     """The time a nest is chosen by: the longer of the model's and the simulator's, where its tasks
     are few enough to be simulated."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: NestModel) -> None:
         self.model = model
         self._known: dict[Nest, tuple[float | None, str]] = {}
 
@@ -186,7 +186,7 @@ def _climbed(judge: Judge, start: Nest, best: Nest) -> Nest:
         best = min(faster, key=lambda entry: entry[:2])[2]
 
 
-def _chosen(model: Model, start: Nest, ranked: list[_Entry]) -> Nest:
+def _chosen(model: NestModel, start: Nest, ranked: list[_Entry]) -> Nest:
     """The fastest of the finalists, by the model and by the simulator; never one that either of
     them finds slower than the start. Of those as good as equal, what moves least."""
     if model.violations(start):
@@ -219,7 +219,7 @@ def _chosen(model: Model, start: Nest, ranked: list[_Entry]) -> Nest:
     return best[1]
 
 
-def _structures(problem: Problem, target: Target, start: Nest) -> Iterator[Nest]:
+def _structures(problem: KernelProblem, target: CoreTarget, start: Nest) -> Iterator[Nest]:
     orders = [
         (*results, *inner)
         for results, reductions in product(_RESULTS, _REDUCTIONS)
@@ -228,21 +228,14 @@ def _structures(problem: Problem, target: Target, start: Nest) -> Iterator[Nest]
     usual = replace(start, bias="activation", store="block", pool_first=problem.pool > 1)
     for rows, cols in _tiles(problem, target):
         for block in _blocks(problem, rows):
+            cut = replace(usual, tile_rows=rows, tile_cols=cols, block_rows=block)
             for order in orders:
+                nest = replace(cut, order=order)
                 for x_at, (w_at, turned_at) in product(_INPUT_PLACES, _WEIGHT_PLACES):
-                    yield replace(
-                        usual,
-                        order=order,
-                        tile_rows=rows,
-                        tile_cols=cols,
-                        block_rows=block,
-                        x_at=x_at,
-                        w_at=w_at,
-                        w_transpose_at=turned_at,
-                    )
+                    yield replace(nest, x_at=x_at, w_at=w_at, w_transpose_at=turned_at)
 
 
-def _tiles(problem: Problem, target: Target) -> list[tuple[int, int]]:
+def _tiles(problem: KernelProblem, target: CoreTarget) -> list[tuple[int, int]]:
     """Rows and columns of tiles: whole rows, halves, thirds and quarters, as high as fits, and
     half as high."""
     pool, found = problem.pool, dict[tuple[int, int], None]()
@@ -258,14 +251,14 @@ def _tiles(problem: Problem, target: Target) -> list[tuple[int, int]]:
     return list(found)
 
 
-def _blocks(problem: Problem, rows: int) -> list[int]:
+def _blocks(problem: KernelProblem, rows: int) -> list[int]:
     """Rows of blocks: some tiles, or the whole image."""
     whole = -(-problem.rows // rows) * rows
     sizes = [min(rows * tiles, whole) for tiles in _BLOCK_TILES]
     return list(dict.fromkeys([*sizes, whole]))
 
 
-def _variants(problem: Problem, nest: Nest) -> Iterator[Nest]:
+def _variants(problem: KernelProblem, nest: Nest) -> Iterator[Nest]:
     pools = (True, False) if problem.pool > 1 else (nest.pool_first,)
     for bias, pool_first, store, psum, x, engine in product(
         ("activation", "tensor_tensor", "tensor_scalar"),
@@ -275,20 +268,13 @@ def _variants(problem: Problem, nest: Nest) -> Iterator[Nest]:
         (2, 3),
         ("vector", "scalar"),
     ):
-        yield replace(
-            nest,
-            bias=bias,
-            pool_first=pool_first,
-            store=store,
-            psum_buffers=psum,
-            x_buffers=x,
-            w_engine=engine,
-        )
+        made = replace(nest, bias=bias, pool_first=pool_first, store=store)
+        yield replace(made, psum_buffers=psum, x_buffers=x, w_engine=engine)
 
 
-def _changes(judge: Judge, start: Nest, best: Nest) -> tuple[Change, ...]:
+def _changes(judge: Judge, start: Nest, best: Nest) -> tuple[NestChange, ...]:
     """Every choice that differs, alone on the last rung, and taken back from the found nest."""
-    found: list[Change] = []
+    found: list[NestChange] = []
     for name, fields in CHANGES.items():
         old = {field: getattr(start, field) for field in fields}
         new = {field: getattr(best, field) for field in fields}
@@ -302,7 +288,7 @@ def _changes(judge: Judge, start: Nest, best: Nest) -> tuple[Change, ...]:
             f"the rest without it breaks {rule_without}" if rule_without else "",
         ]
         found.append(
-            Change(
+            NestChange(
                 name,
                 _shown(old, differing),
                 _shown(new, differing),

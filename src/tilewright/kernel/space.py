@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tilewright.kernel.nest import Nest
-from tilewright.kernel.problem import Problem, parts
+from tilewright.kernel.problem import KernelProblem, parts
 
 Span = tuple[int, int]
 
@@ -21,10 +21,10 @@ class Stretch:
 
 
 @dataclass(frozen=True)
-class Space:
+class TileSpace:
     """The tiles of a problem. Equal for nests that differ in loops and places only."""
 
-    problem: Problem
+    problem: KernelProblem
     tile_in: int
     tile_out: int
     tile_rows: int
@@ -32,7 +32,7 @@ class Space:
     block_rows: int
 
     @classmethod
-    def of(cls, problem: Problem, nest: Nest) -> "Space":
+    def of(cls, problem: KernelProblem, nest: Nest) -> "TileSpace":
         """The tiles of a nest."""
         return cls(
             problem,

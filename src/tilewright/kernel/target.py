@@ -79,7 +79,7 @@ class VectorEngine:
 
 
 @dataclass(frozen=True)
-class Target:
+class CoreTarget:
     """One core: its memories, the tensor engine, the vector engines and the DMA queues."""
 
     name: str
@@ -125,7 +125,7 @@ class Target:
         return macs / array * self.passes[dtype] * self.tensor_cycle
 
 
-def target_of(machine: Machine, fit: Calibration | None = None) -> Target:
+def target_of(machine: Machine, fit: Calibration | None = None) -> CoreTarget:
     """What a machine offers to kernels; a machine without PSUM offers nothing."""
     found = next(filter(None, map(_partitioned, machine.cores)), None)
     if found is None:
@@ -144,7 +144,7 @@ def target_of(machine: Machine, fit: Calibration | None = None) -> Target:
         raise KernelError(f"machine {machine.name} has no link from its main memory to SBUF")
     route = links[0].route(machine.main_memory.name, sbuf.name)
     assert route is not None
-    return Target(
+    return CoreTarget(
         name=machine.name,
         partitions=sbuf.partitions,
         sbuf_bytes=sbuf.partition_bytes,

@@ -26,7 +26,7 @@ MOST_STEPS = 200_000  # kernels with more are not simulated
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class KernelTask:
     """An instruction or a transfer."""
 
     name: str
@@ -41,7 +41,7 @@ class Task:
 class Simulated:
     """The tasks of a kernel with their times, in ticks."""
 
-    tasks: tuple[Task, ...]
+    tasks: tuple[KernelTask, ...]
     problem: Problem
     schedule: Schedule
     overhead: float  # seconds of launch and tail
@@ -106,7 +106,7 @@ class _Tasks(Walk):
         self.target = assessment.target
         self.size = element_size(self.problem.dtype)
         nest = self.nest
-        self.tasks: list[Task] = []
+        self.tasks: list[KernelTask] = []
         self.needs: list[list[int]] = []
         self.x, self.x_copy = _Ring(nest.x_buffers), _Ring(nest.x_buffers)
         self.w, self.w_cast = _Ring(nest.w_buffers), _Ring(nest.w_buffers)
@@ -134,7 +134,9 @@ class _Tasks(Walk):
     ) -> int:
         block = self.at.get("block", -1)
         track = TRACKS.index(engine)
-        self.tasks.append(Task(name, what, track, max(1, round(seconds * TICKS)), block, size))
+        self.tasks.append(
+            KernelTask(name, what, track, max(1, round(seconds * TICKS)), block, size)
+        )
         self.needs.append(list(needs))
         return len(self.tasks) - 1
 
@@ -145,7 +147,7 @@ class _Tasks(Walk):
         task = self._add(self._name(what), what, "dma", seconds, needs, runs * size)
         rest = target.dma_latency * (1 - 1 / target.queues)
         block = self.at.get("block", -1)
-        self.tasks.append(Task("latency", "latency", _LATENCY, round(rest * TICKS), block))
+        self.tasks.append(KernelTask("latency", "latency", _LATENCY, round(rest * TICKS), block))
         self.needs.append([task])
         return task, len(self.tasks) - 1
 

@@ -8,14 +8,14 @@ from collections import Counter
 from dataclasses import dataclass
 
 from tilewright.kernel.nest import Nest
-from tilewright.kernel.problem import Problem, element_size
-from tilewright.kernel.space import Space
+from tilewright.kernel.problem import KernelProblem, element_size
+from tilewright.kernel.space import TileSpace
 
 Kinds = tuple[tuple[int, int, int], ...]  # DMAs, runs of each, bytes of a run
 
 
 @dataclass(frozen=True, slots=True)
-class Transfers:
+class OperandTransfers:
     """All DMAs of one operand. Each tile is moved `repeats` times; `kept_bytes` per partition would
     hold all of them at once."""
 
@@ -41,7 +41,7 @@ class Transfers:
         return usual[2]
 
 
-def input_transfers(problem: Problem, space: Space, nest: Nest) -> Transfers:
+def input_transfers(problem: KernelProblem, space: TileSpace, nest: Nest) -> OperandTransfers:
     """Loads of the input: one DMA for an image and a tile of channels."""
     around, size = nest.around(nest.x_at), element_size(problem.dtype)
     repeats = space.trips(["out"]) if "out" in around else 1
@@ -58,10 +58,10 @@ def input_transfers(problem: Problem, space: Space, nest: Nest) -> Transfers:
                 kind = (channels * runs, run * col.loaded * size)
                 kinds[kind] += many * times * tiles * problem.batch * repeats
     kept *= space.in_sizes.total() * problem.batch
-    return Transfers("x", _sorted(kinds), repeats, kept)
+    return OperandTransfers("x", _sorted(kinds), repeats, kept)
 
 
-def weight_transfers(problem: Problem, space: Space, nest: Nest) -> Transfers:
+def weight_transfers(problem: KernelProblem, space: TileSpace, nest: Nest) -> OperandTransfers:
     """Loads of weights: one DMA for a tile of output and of input channels."""
     around, size = nest.around(nest.w_at), element_size(problem.dtype)
     repeats = space.trips([loop for loop in around if loop in ("image", "block", "row")])
@@ -75,7 +75,7 @@ def weight_transfers(problem: Problem, space: Space, nest: Nest) -> Transfers:
             runs, run = weight_runs(ins, (tap_rows, tap_cols), problem.kernel)
             kinds[outs * runs, run * size] += events * out_tiles * in_tiles * repeats
     kept = space.out_sizes.total() * problem.in_channels * problem.taps * size
-    return Transfers("w", _sorted(kinds), repeats, kept)
+    return OperandTransfers("w", _sorted(kinds), repeats, kept)
 
 
 def weight_runs(channels: int, taps: tuple[int, int], kernel: tuple[int, int]) -> tuple[int, int]:
@@ -87,14 +87,14 @@ def weight_runs(channels: int, taps: tuple[int, int], kernel: tuple[int, int]) -
     return channels * taps[0], taps[1]
 
 
-def bias_transfers(problem: Problem, space: Space) -> Transfers:
+def bias_transfers(problem: KernelProblem, space: TileSpace) -> OperandTransfers:
     """The bias: once, a DMA for a tile of output channels."""
     size = element_size(problem.dtype)
     kinds = Counter({(outs, size): tiles for outs, tiles in space.out_sizes.items()})
-    return Transfers("bias", _sorted(kinds))
+    return OperandTransfers("bias", _sorted(kinds))
 
 
-def result_transfers(problem: Problem, space: Space, nest: Nest) -> Transfers:
+def result_transfers(problem: KernelProblem, space: TileSpace, nest: Nest) -> OperandTransfers:
     """Stores of the result: a DMA for a tile, or for a block."""
     size, pool = element_size(problem.dtype), problem.pool
     shapes = space.block_shapes if nest.store == "block" else space.tile_shapes
@@ -104,7 +104,7 @@ def result_transfers(problem: Problem, space: Space, nest: Nest) -> Transfers:
         runs, run = (1, high * wide) if cols == problem.cols else (high, wide)
         for outs, tiles in space.out_sizes.items():
             kinds[outs * runs, run * size] += many * tiles * problem.batch
-    return Transfers("out", _sorted(kinds))
+    return OperandTransfers("out", _sorted(kinds))
 
 
 def _sorted(kinds: Counter[tuple[int, int]]) -> Kinds:

@@ -6,7 +6,7 @@ Who runs a nest (with numbers, or as tasks of engines) is a subclass that says w
 from itertools import product
 
 from tilewright.kernel.nest import KERNEL, Nest
-from tilewright.kernel.problem import Problem, parts
+from tilewright.kernel.problem import KernelProblem, parts
 
 Key = tuple[int, int, int, int]  # image, output tile, block, row tile
 Span = tuple[int, int]
@@ -15,7 +15,7 @@ Span = tuple[int, int]
 class Walk:
     """The iteration that every loop is in, and the parts of the problem that follow from it."""
 
-    def __init__(self, problem: Problem, nest: Nest) -> None:
+    def __init__(self, problem: KernelProblem, nest: Nest) -> None:
         self.problem, self.nest = problem, nest
         self.ins = parts(problem.in_channels, nest.tile_in)
         self.outs = parts(problem.out_channels, nest.tile_out)

@@ -15,7 +15,7 @@ from tilewright.tiling.group import typed_group, whole_tile
 _IMAGE = 4
 
 
-class Costs:
+class LegalCosts:
     """Cycles of an operator in the ways that it can run: work shared by the cores, the main memory
     shared by all copies."""
 

@@ -12,7 +12,7 @@ from tilewright.cost.base import Workload
 from tilewright.graph.graph import Array, Attribute, Constant
 from tilewright.graph.ops.windows import FIRST_SPATIAL, WindowParameters, window_of
 from tilewright.legalise.convolutions import by, kernel_parts
-from tilewright.legalise.costs import Costs
+from tilewright.legalise.costs import LegalCosts
 from tilewright.legalise.draft import Draft
 from tilewright.legalise.limits import reach, too_long
 from tilewright.machine.machine import Limits
@@ -25,7 +25,7 @@ def take_batches(draft: Draft, limits: Limits) -> str | None:
     if window is None or where is None or where.transposed or draft.data_zero() is None:
         return None
     expandable = _filter(draft) is not None and _fill(draft, where.weight_zero) is not None
-    costs = Costs(draft)
+    costs = LegalCosts(draft)
     choices = [axes for axes in _choices(window, limits) if _reads_something(draft, window, axes)]
     if not choices or not costs.arrays:
         return None
@@ -155,7 +155,7 @@ def _but(values: tuple[int, ...], axes: Sequence[int], value: int) -> tuple[int,
     return tuple(value if a in axes else old for a, old in enumerate(values))
 
 
-def _in_batches(costs: Costs, window: WindowParameters, axes: Sequence[int]) -> float:
+def _in_batches(costs: LegalCosts, window: WindowParameters, axes: Sequence[int]) -> float:
     """Cycles with some axes in phases and the others expanded; both rearrangements read and write
     what they move."""
     draft = costs.draft
@@ -177,7 +177,7 @@ def _in_batches(costs: Costs, window: WindowParameters, axes: Sequence[int]) -> 
     return max(costs.compute(work), costs.time(moved)) + costs.time(2 * moved)
 
 
-def _expansion(costs: Costs, window: WindowParameters, limits: Limits) -> float:
+def _expansion(costs: LegalCosts, window: WindowParameters, limits: Limits) -> float:
     """Cycles of the expanded filter, in parts where it is too long; partial results are added."""
     op, work = costs.draft.op, costs.work()
     data, result = costs.bytes(op.shape(0)), costs.bytes(op.result().shape)

@@ -11,7 +11,7 @@ import numpy as np
 from tilewright.cost.base import WorkKind, Workload
 from tilewright.graph.graph import Array, Attribute, Constant
 from tilewright.graph.ops.windows import FIRST_SPATIAL, WindowParameters, transposed_parameters
-from tilewright.legalise.costs import Costs
+from tilewright.legalise.costs import LegalCosts
 from tilewright.legalise.draft import Draft
 from tilewright.legalise.limits import LimitCheck, array_limits, reach
 from tilewright.machine.machine import Limits
@@ -78,7 +78,7 @@ def take_phases(draft: Draft, limits: Limits) -> str | None:
     tries = [axes for axes in tries if _possible(axes)]
     if not tries:
         return None
-    costs = Costs(draft)
+    costs = LegalCosts(draft)
     if not costs.arrays:
         return None
     best = min(tries, key=partial(_in_phases, costs))
@@ -220,7 +220,7 @@ def _phase_bias(draft: Draft, bias: str, phases: int, phases_first: bool) -> Con
     return Constant(kind, repeat(constant.data, phases))
 
 
-def _in_phases(costs: Costs, axes: tuple[_Axis, ...]) -> float:
+def _in_phases(costs: LegalCosts, axes: tuple[_Axis, ...]) -> float:
     """Cycles as a convolution and a rearrangement: the larger of work and copies, and the way to
     space and back on top."""
     op = costs.draft.op

@@ -19,7 +19,7 @@ Allowed = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Bounds:
+class AllocationBounds:
     """The bound of all allocations and what gives it; per part what precedes and follows, and its
     cycles on every core."""
 
@@ -46,7 +46,7 @@ class Bounds:
         )
 
 
-def bounds_of(evaluator: Evaluator, allowed: Allowed) -> Bounds:
+def bounds_of(evaluator: Evaluator, allowed: Allowed) -> AllocationBounds:
     """The bounds of all allocations that are allowed."""
     graph, cycles = evaluator.graph, evaluator.costs.cycles
     parts = graph.parts
@@ -73,7 +73,7 @@ def bounds_of(evaluator: Evaluator, allowed: Allowed) -> Bounds:
         found.append((-(-total // len(group)) + ends, f"the work of cores {names}"))
     found.append((_traffic(evaluator), "what passes to and from the memory outside"))
     best = max(found, key=lambda item: item[0])
-    return Bounds(best[0], best[1], head, tail, work)
+    return AllocationBounds(best[0], best[1], head, tail, work)
 
 
 def _paths(evaluator: Evaluator, least: Sequence[int]) -> tuple[list[int], list[int]]:

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tilewright.manycore.evaluate import Evaluator, Timed
+from tilewright.manycore.evaluate import Evaluator, TimedAllocation
 from tilewright.manycore.state import COMPUTE
 from tilewright.schedule.problem import Quantities
 
 
 @dataclass(slots=True)
-class Copy:
+class PieceCopy:
     """A piece in a memory: from the start of the task that makes it to the end of its last
     user."""
 
@@ -23,19 +23,19 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
-class Copies:
+class PieceCopies:
     """All copies, and for every task the copies it reads and makes, by number. What the memory
     outside holds from the start, or is given to keep, is a copy there too."""
 
-    all: tuple[Copy, ...]
+    all: tuple[PieceCopy, ...]
     reads: tuple[tuple[int, ...], ...]
     makes: tuple[tuple[int, ...], ...]
 
 
-def copies_of(evaluator: Evaluator, timed: Timed) -> Copies:
+def copies_of(evaluator: Evaluator, timed: TimedAllocation) -> PieceCopies:
     """Follow the record: tasks are in the order in which they were decided."""
     graph, ways, roles = evaluator.graph, evaluator.ways, evaluator.fabric.roles
-    found: list[Copy] = []
+    found: list[PieceCopy] = []
     now: dict[tuple[int, int], int] = {}
     reads: list[tuple[int, ...]] = []
     makes: list[tuple[int, ...]] = []
@@ -50,7 +50,7 @@ def copies_of(evaluator: Evaluator, timed: Timed) -> Copies:
 
     def make(piece: int, place: int, task: int, birth: int, death: int) -> int:
         now[piece, place] = len(found)
-        found.append(Copy(piece, place, task, [], birth, death))
+        found.append(PieceCopy(piece, place, task, [], birth, death))
         return len(found) - 1
 
     def use(piece: int, place: int, task: int) -> int:
@@ -82,10 +82,10 @@ def copies_of(evaluator: Evaluator, timed: Timed) -> Copies:
             ]
         reads.append(tuple(read))
         makes.append(tuple(made))
-    return Copies(tuple(found), tuple(reads), tuple(makes))
+    return PieceCopies(tuple(found), tuple(reads), tuple(makes))
 
 
-def peaks_of(evaluator: Evaluator, timed: Timed) -> Quantities:
+def peaks_of(evaluator: Evaluator, timed: TimedAllocation) -> Quantities:
     """The most units that each memory of a core holds at once: what `copies_of` says, without a
     step per task."""
     graph, places = evaluator.graph, len(evaluator.fabric.places)

@@ -12,9 +12,9 @@ from math import ceil, prod
 
 import numpy as np
 
-from tilewright.manycore.hardware import OPERANDS, CoreFile
+from tilewright.manycore.hardware import OPERANDS, CoreKind
 from tilewright.manycore.nest import FIELDS, INSIDE, MANY, READ, SIZE, WRITE, best_order
-from tilewright.manycore.workload import LOOPS, Shape
+from tilewright.manycore.workload import LOOPS, LayerShape
 
 LOOP_NUMBER = {name: k for k, name in enumerate(LOOPS)}
 MOST_FACTORS = 6
@@ -48,7 +48,7 @@ class TileCost:
 
 
 @lru_cache(maxsize=65536)
-def tile_cost(core: CoreFile, shape: Shape) -> TileCost | None:
+def tile_cost(core: CoreKind, shape: LayerShape) -> TileCost | None:
     """The best way to run a tile on a core; None where it has no memory for weights."""
     if shape.weights and not core.chain("I2"):
         return None
@@ -65,14 +65,14 @@ def tile_cost(core: CoreFile, shape: Shape) -> TileCost | None:
     return best
 
 
-def _candidates(core: CoreFile, shape: Shape) -> list[tuple[int, Unrolling]]:
+def _candidates(core: CoreKind, shape: LayerShape) -> list[tuple[int, Unrolling]]:
     """The unrolling of the file, or all legal ones, those first that need the fewest steps."""
     if core.dataflow is not None:
         return [(0, _given(core, shape))]
     return sorted(_legal(core, shape))
 
 
-def _given(core: CoreFile, shape: Shape) -> Unrolling:
+def _given(core: CoreKind, shape: LayerShape) -> Unrolling:
     """The unrolling of the file, no further than the loops go; pools have their channels in G."""
     extents = dict(zip(LOOPS, shape.extents, strict=True))
     found: list[tuple[str, str, int]] = []
@@ -93,7 +93,7 @@ def _even(extent: int, most: int) -> int:
     return ceil(extent / ceil(extent / most))
 
 
-def _legal(core: CoreFile, shape: Shape) -> list[tuple[int, Unrolling]]:
+def _legal(core: CoreKind, shape: LayerShape) -> list[tuple[int, Unrolling]]:
     """One loop at most for each array dimension, each loop once, as far as every operand's
     innermost memory can keep up with the units below it; with the steps that are left."""
     extents = dict(zip(LOOPS, shape.extents, strict=True))
@@ -122,7 +122,7 @@ def _legal(core: CoreFile, shape: Shape) -> list[tuple[int, Unrolling]]:
     return [(steps, unrolling) for steps, unrolling, *_ in begun]
 
 
-def _fed(core: CoreFile, shape: Shape) -> tuple[int, int, int]:
+def _fed(core: CoreKind, shape: LayerShape) -> tuple[int, int, int]:
     """Elements of every operand that its innermost memory passes to or from the array in a cycle:
     one at least."""
     widths = (shape.input_bits, shape.weight_bits, partial_bits(shape))
@@ -135,12 +135,12 @@ def _fed(core: CoreFile, shape: Shape) -> tuple[int, int, int]:
     return found[0], found[1], found[2]
 
 
-def partial_bits(shape: Shape) -> int:
+def partial_bits(shape: LayerShape) -> int:
     """Bits of a sum that is not complete: those of a product, or of the result where more."""
     return max(shape.output_bits, shape.input_bits + shape.weight_bits)
 
 
-def _factors(shape: Shape, unrolling: Unrolling) -> list[tuple[int, str]]:
+def _factors(shape: LayerShape, unrolling: Unrolling) -> list[tuple[int, str]]:
     """What is left of every loop, in prime factors; joined where there are too many. Groups and
     images come last: where there are more loops than are permuted, they stay outside."""
     rest = dict(zip(LOOPS, shape.extents, strict=True))
@@ -171,7 +171,11 @@ def _primes(number: int) -> list[int]:
 
 
 def _ordered(
-    core: CoreFile, shape: Shape, unrolling: Unrolling, memories: np.ndarray, best: TileCost | None
+    core: CoreKind,
+    shape: LayerShape,
+    unrolling: Unrolling,
+    memories: np.ndarray,
+    best: TileCost | None,
 ) -> TileCost:
     """The best order of the loops that are not unrolled; the best so far, where none is better."""
     factors = _factors(shape, unrolling)
@@ -201,7 +205,7 @@ def _ordered(
     return TileCost(int(least[0]) + drain, float(least[1]) + computing, unrolling, loops)
 
 
-def _facts(core: CoreFile, shape: Shape, steps: int) -> np.ndarray:
+def _facts(core: CoreKind, shape: LayerShape, steps: int) -> np.ndarray:
     """A tile as the compiled search wants it."""
     pointwise = _pointwise(shape)
     chains = [len(core.chain(operand)) for operand in OPERANDS]
@@ -213,13 +217,13 @@ def _facts(core: CoreFile, shape: Shape, steps: int) -> np.ndarray:
     )
 
 
-def _pointwise(shape: Shape) -> bool:
+def _pointwise(shape: LayerShape) -> bool:
     """Whether results depend on one element of each operand."""
     extents = dict(zip(LOOPS, shape.extents, strict=True))
     return extents["C"] * extents["FX"] * extents["FY"] == 1 and extents["G"] > 1
 
 
-def _below(core: CoreFile, unrolling: Unrolling) -> np.ndarray:
+def _below(core: CoreKind, unrolling: Unrolling) -> np.ndarray:
     """Every operand's memories, with the spatial extents below one, and how many work."""
     memories = _tables(core)[0].copy()
     for row, operand in enumerate(OPERANDS):
@@ -232,7 +236,7 @@ def _below(core: CoreFile, unrolling: Unrolling) -> np.ndarray:
 
 
 @lru_cache(maxsize=256)
-def _tables(core: CoreFile) -> tuple[np.ndarray, int]:
+def _tables(core: CoreKind) -> tuple[np.ndarray, int]:
     """Sizes, ports and prices of every operand's memories, nothing unrolled; how many ports."""
     memories = np.zeros((3, len(core.levels), FIELDS))
     memories[:, :, MANY:] = 1
@@ -249,7 +253,9 @@ def _tables(core: CoreFile) -> tuple[np.ndarray, int]:
     return memories, len(ports)
 
 
-def core_costs(cores: Sequence[CoreFile], shapes: Sequence[Shape]) -> tuple[np.ndarray, np.ndarray]:
+def core_costs(
+    cores: Sequence[CoreKind], shapes: Sequence[LayerShape]
+) -> tuple[np.ndarray, np.ndarray]:
     """Cycles and energy of every shape on every core; -1 cycles where it cannot run."""
     cycles = np.full((len(shapes), len(cores)), -1, np.int64)
     energy = np.zeros((len(shapes), len(cores)), np.float64)

@@ -7,7 +7,7 @@ import numpy as np
 
 from tilewright.errors import TilewrightError
 from tilewright.manycore.core_cost import core_costs
-from tilewright.manycore.evaluate import Costs
+from tilewright.manycore.evaluate import ShapeCosts
 from tilewright.manycore.fabric import Fabric
 from tilewright.manycore.files import fault
 from tilewright.manycore.tiles import TileGraph
@@ -17,16 +17,16 @@ _COLUMNS = ("core", *LOOPS, "cycles")
 IMPOSSIBLE = 1 << 40  # cycles of a tile on a core that cannot run it: never chosen
 
 
-def own_costs(graph: TileGraph, fabric: Fabric) -> Costs:
+def own_costs(graph: TileGraph, fabric: Fabric) -> ShapeCosts:
     """What our model of cores says."""
     cycles, energy = core_costs([core for _, core in fabric.cores], graph.shapes)
     if np.any((cycles < 0).all(axis=1)):
         shape = graph.shapes[int(np.flatnonzero((cycles < 0).all(axis=1))[0])]
         raise TilewrightError(f"no core can run a tile with loops {shape.extents}")
-    return Costs(np.where(cycles < 0, IMPOSSIBLE, cycles), energy)
+    return ShapeCosts(np.where(cycles < 0, IMPOSSIBLE, cycles), energy)
 
 
-def given_costs(graph: TileGraph, fabric: Fabric, file: Path) -> Costs:
+def given_costs(graph: TileGraph, fabric: Fabric, file: Path) -> ShapeCosts:
     """The costs of a file with a row per shape and core: core, loop extents, cycles, energy_pj.
     What no row gives is an error that names the shape."""
     table = _read(file)
@@ -41,7 +41,7 @@ def given_costs(graph: TileGraph, fabric: Fabric, file: Path) -> Costs:
         if not there:
             loops = ", ".join(f"{n}={e}" for n, e in zip(LOOPS, shape.extents, strict=True))
             raise fault(file, "", f"has no row for a tile with {loops}")
-    return Costs(cycles, energy)
+    return ShapeCosts(cycles, energy)
 
 
 def _read(file: Path) -> dict[tuple[int, tuple[int, ...]], tuple[int, float]]:

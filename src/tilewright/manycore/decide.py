@@ -7,9 +7,9 @@ from math import ceil, prod
 
 from tilewright.graph.ops.spec import channel_axis
 from tilewright.manycore.fabric import Fabric
-from tilewright.manycore.mapping import Cutting, Entry, FusedGroup, MappingFile
+from tilewright.manycore.mapping import FusedGroup, LoopCut, MappingEntry, MappingFile
 from tilewright.manycore.tiles import Axes, LayerCut, layer_boxes, result_box
-from tilewright.manycore.workload import Layer, Workload
+from tilewright.manycore.workload import Layer, LayerGraph
 from tilewright.tiling.group import reaches_of
 from tilewright.units import noun
 
@@ -21,7 +21,7 @@ AUTO_ROWS = (1, 2, 4, 8)
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class LayerCuts:
     """One way to cut all layers. `allowed` are the cores (by position) that each part of each
     layer may use; a single one is fixed. `name` says which of the open cuts this is; `finer`, how
     much finer than the choice before it: 1 begins anew."""
@@ -40,13 +40,13 @@ class Choice:
 
 def choices_of(
     mapping: MappingFile,
-    workload: Workload,
+    workload: LayerGraph,
     fabric: Fabric,
     *,
     fused: bool,
     open_tiles: bool,
     room: float = 1.0,
-) -> tuple[Choice, ...]:
+) -> tuple[LayerCuts, ...]:
     """All ways to cut the layers that a mapping allows: one, unless it leaves cuts open.
 
     Not `fused`: layers are not cut within a core. `open_tiles`: cuts within a core are open,
@@ -63,10 +63,10 @@ def choices_of(
         for entry, layer in zip(entries, workload.layers, strict=True)
     ]
     if open_tiles and fused:
-        intra = [(Cutting(_rows(layer), "auto", "--tiles"),) for layer in workload.layers]
+        intra = [(LoopCut(_rows(layer), "auto", "--tiles"),) for layer in workload.layers]
     open_intra = any(c.parts == "auto" and c.size is None for cuts in intra for c in cuts)
     open_inter = any(c.parts == "auto" for entry in entries for c in entry.inter)
-    made: dict[tuple[LayerCut, ...], Choice] = {}
+    made: dict[tuple[LayerCut, ...], LayerCuts] = {}
     for spread, rows, finer in product(
         (False, True) if open_inter else (False,),
         (*AUTO_ROWS, 0) if open_intra else (0,),
@@ -86,8 +86,8 @@ def _rows(layer: Layer) -> str:
 
 
 def _intra(
-    mapping: MappingFile, entry: Entry, layer: Layer, layers: Sequence[Layer]
-) -> tuple[Cutting, ...]:
+    mapping: MappingFile, entry: MappingEntry, layer: Layer, layers: Sequence[Layer]
+) -> tuple[LoopCut, ...]:
     """The cuts within a core: of the entry, else of the fused group that the layer is in."""
     if entry.intra or not mapping.groups:
         return entry.intra
@@ -110,7 +110,7 @@ def _intra(
     return tuple(_followed(node, cutting, layer, layers) for node, cutting in group.intra)
 
 
-def _followed(node: str, cutting: Cutting, layer: Layer, layers: Sequence[Layer]) -> Cutting:
+def _followed(node: str, cutting: LoopCut, layer: Layer, layers: Sequence[Layer]) -> LoopCut:
     """The cut of a group's layer as one of another layer: as many parts along the same axis."""
     anchor = next(other for other in layers if other.name == node)
     axis = anchor.axes.get(cutting.loop)
@@ -119,20 +119,20 @@ def _followed(node: str, cutting: Cutting, layer: Layer, layers: Sequence[Layer]
     parts = ceil(anchor.shape[axis] / cutting.size) if axis < len(anchor.shape) else 1
     loop = next((name for name, at in layer.axes.items() if at == axis), cutting.loop)
     extent = layer.shape[axis] if axis < len(layer.shape) else 1
-    return Cutting(loop, min(parts, extent), cutting.key)
+    return LoopCut(loop, min(parts, extent), cutting.key)
 
 
 def _choice(
     mapping: MappingFile,
-    workload: Workload,
+    workload: LayerGraph,
     fabric: Fabric,
-    entries: Sequence[Entry],
-    intra: Sequence[tuple[Cutting, ...]],
+    entries: Sequence[MappingEntry],
+    intra: Sequence[tuple[LoopCut, ...]],
     rows: int,
     spread: bool,
     finer: int,
     room: float,
-) -> Choice:
+) -> LayerCuts:
     cuts: list[LayerCut] = []
     allowed: list[tuple[tuple[int, ...], ...]] = []
     notes: list[str] = []
@@ -156,7 +156,7 @@ def _choice(
             allowed.append(tuple((cores[part % len(cores)],) for part in range(parts)))
         else:
             allowed.append((cores,) * parts)
-    return Choice("", tuple(cuts), tuple(allowed), tuple(dict.fromkeys(notes)))
+    return LayerCuts("", tuple(cuts), tuple(allowed), tuple(dict.fromkeys(notes)))
 
 
 def _extent(layer: Layer, loop: str) -> int | None:
@@ -168,7 +168,7 @@ def _extent(layer: Layer, loop: str) -> int | None:
 def _axes(
     mapping: MappingFile,
     layer: Layer,
-    cuttings: Sequence[Cutting],
+    cuttings: Sequence[LoopCut],
     rows: int,
     cores: int,
     longest: Mapping[str, int],
@@ -258,7 +258,7 @@ def _longest(layer: Layer, cut: LayerCut, axis: int) -> int:
 class _Fit:
     """A layer, the cores it may run on, and the share of their memories that it may fill."""
 
-    workload: Workload
+    workload: LayerGraph
     layer: Layer
     fabric: Fabric
     cores: Sequence[int]

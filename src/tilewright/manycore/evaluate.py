@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.manycore import state as s
-from tilewright.manycore.fabric import Fabric, Way
+from tilewright.manycore.fabric import CarrierWay, Fabric
 from tilewright.manycore.kernel import run
 from tilewright.manycore.tiles import TileGraph
 
@@ -17,7 +17,7 @@ WINDOWS = (4, 2, 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
+class ShapeCosts:
     """Cycles and energy (pJ) of every tile shape on every core."""
 
     cycles: npt.NDArray[np.int64]
@@ -39,7 +39,7 @@ EARLIEST = Rule()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Timed:
+class TimedAllocation:
     """An allocation with all its tasks: computing (`kind` 0) with its tile, copying (1) with its
     piece, its way and the memories it goes to; what each waits for; when it runs."""
 
@@ -79,7 +79,7 @@ class Evaluator:
         self,
         graph: TileGraph,
         fabric: Fabric,
-        costs: Costs,
+        costs: ShapeCosts,
         *,
         write_final: bool = True,
         share: float = 1.0,
@@ -101,7 +101,7 @@ class Evaluator:
 
     def timed(
         self, core_of: Sequence[int], *, rule: Rule = EARLIEST, limit: int = s.NEVER
-    ) -> Timed | Unfit:
+    ) -> TimedAllocation | Unfit:
         """The tasks of an allocation (part -> core) and their times by a rule; given up where it
         takes longer than `limit`."""
         self.evaluations += 1
@@ -119,7 +119,7 @@ class Evaluator:
             return Unfit(tuple(core_of), tile if fault == s.TOO_SMALL else -1, place)
         return self._record(st, tuple(cores.tolist()), rule)
 
-    def _record(self, st: Columns, core_of: tuple[int, ...], rule: Rule) -> Timed:
+    def _record(self, st: Columns, core_of: tuple[int, ...], rule: Rule) -> TimedAllocation:
         at = self.at
         tasks = int(st[at[s.TASKS]])
 
@@ -132,7 +132,7 @@ class Evaluator:
         energy = self.costs.energy[self.graph.tile_shape[item[runs]], engine[runs]].sum()
         energy += (self.way_pj[way[~runs]] * self.graph.piece_size[item[~runs]]).sum()
         end = column(s.TASK_END)
-        return Timed(
+        return TimedAllocation(
             core_of,
             int(end.max(initial=0)),
             float(energy),
@@ -293,6 +293,6 @@ class Evaluator:
         return fresh
 
 
-def _ordered(ways: Sequence[Way]) -> tuple[Way, ...]:
+def _ordered(ways: Sequence[CarrierWay]) -> tuple[CarrierWay, ...]:
     """Ways of the same two memories behind each other, in the order of their carriers."""
     return tuple(sorted(ways, key=lambda way: (way.source, way.target, way.carrier)))

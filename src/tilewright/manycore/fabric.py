@@ -13,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.manycore.hardware import OPERANDS, Accelerator, CoreFile, Wire
+from tilewright.manycore.hardware import OPERANDS, Accelerator, CoreKind, Wire
 
 Columns = npt.NDArray[np.int64]
 OUTSIDE = 0
 
 
-class Place(NamedTuple):
+class TensorMemory(NamedTuple):
     """A memory that tensors lie in: of which core (None: outside), its size and its costs in
     pJ per bit."""
 
@@ -39,12 +39,12 @@ class Carrier(NamedTuple):
 
     name: str
     bus: bool
-    ends: tuple[tuple[int, int], ...]
     bandwidth: int
     pj_per_bit: float
+    ends: tuple[tuple[int, int], ...]
 
 
-class Way(NamedTuple):
+class CarrierWay(NamedTuple):
     """A carrier between two memories and the bits it brings over in a cycle."""
 
     source: int
@@ -59,13 +59,13 @@ class Fabric:
     """Everything about an accelerator that times and places of pieces depend on."""
 
     accelerator: Accelerator
-    places: tuple[Place, ...]
+    places: tuple[TensorMemory, ...]
     carriers: tuple[Carrier, ...]
-    ways: tuple[Way, ...]
+    ways: tuple[CarrierWay, ...]
     roles: tuple[tuple[int, int, int], ...]  # core -> memory of inputs, weights, outputs
 
     @property
-    def cores(self) -> tuple[tuple[int, CoreFile], ...]:
+    def cores(self) -> tuple[tuple[int, CoreKind], ...]:
         """The cores in order, with their numbers in the file."""
         return self.accelerator.cores
 
@@ -113,15 +113,15 @@ def fabric_of(accelerator: Accelerator) -> Fabric:
     for number, core in accelerator.cores:
         if len(core.tops) > 1:
             inside = min(p.bandwidth for top in core.tops for p in core.levels[top].ports)
-            carriers.append(Carrier(f"core{number}.move", False, ((number, number),), inside, 0.0))
+            carriers.append(Carrier(f"core{number}.move", False, inside, 0.0, ((number, number),)))
     ways = tuple(_ways(places, carriers, homes))
     return Fabric(accelerator, tuple(places), tuple(carriers), ways, tuple(roles))
 
 
-def _outside(accelerator: Accelerator) -> Place:
+def _outside(accelerator: Accelerator) -> TensorMemory:
     level = accelerator.outside.levels[-1]
     read, write = (level.bandwidth(OPERANDS, reads=way) for way in (True, False))
-    return Place(
+    return TensorMemory(
         level.name,
         None,
         level.size,
@@ -133,12 +133,12 @@ def _outside(accelerator: Accelerator) -> Place:
     )
 
 
-def _place(core: CoreFile, number: int, position: int, top: int) -> Place:
+def _place(core: CoreKind, number: int, position: int, top: int) -> TensorMemory:
     level = core.levels[top]
     read, write = (level.bandwidth(level.operands, reads=way) for way in (True, False))
     # Where units have memories of their own and none above, these are it together.
     units = prod(size for dimension, size in core.dimensions if dimension not in level.serves)
-    return Place(
+    return TensorMemory(
         f"core{number}.{level.name}",
         position,
         level.size * units,
@@ -153,17 +153,17 @@ def _place(core: CoreFile, number: int, position: int, top: int) -> Place:
 def _carriers(wire: Wire) -> Iterator[Carrier]:
     if wire.bus:
         ends = tuple((a, b) for a in wire.cores for b in wire.cores if a != b)
-        yield Carrier(wire.name, True, ends, wire.bandwidth, wire.pj_per_bit)
+        yield Carrier(wire.name, True, wire.bandwidth, wire.pj_per_bit, ends)
         return
     first, second = wire.cores
     for one, other in ((first, second), (second, first)):
         name = f"{wire.name}:{one}-{other}"
-        yield Carrier(name, False, ((one, other),), wire.bandwidth, wire.pj_per_bit)
+        yield Carrier(name, False, wire.bandwidth, wire.pj_per_bit, ((one, other),))
 
 
 def _ways(
-    places: Sequence[Place], carriers: Sequence[Carrier], homes: dict[int, list[int]]
-) -> Iterator[Way]:
+    places: Sequence[TensorMemory], carriers: Sequence[Carrier], homes: dict[int, list[int]]
+) -> Iterator[CarrierWay]:
     """Every way, in the order of the carriers. Pieces arrive in memories of inputs and weights,
     and leave from any."""
     for number, carrier in enumerate(carriers):
@@ -176,4 +176,4 @@ def _ways(
                     a, b = places[source], places[target]
                     bits = min(carrier.bandwidth, a.read_bits, b.write_bits)
                     energy = carrier.pj_per_bit + a.read_pj + b.write_pj
-                    yield Way(source, target, number, bits, energy)
+                    yield CarrierWay(source, target, number, bits, energy)

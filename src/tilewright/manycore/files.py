@@ -50,7 +50,7 @@ def _keys(key: str) -> Keys:
     )
 
 
-class Section:
+class FileSection:
     """A mapping of a file, whose keys are asked for one by one; what nobody asked for is left."""
 
     def __init__(self, file: Path, where: str, tree: object, what: str = "a mapping") -> None:
@@ -107,9 +107,9 @@ class Section:
             raise self.error(name, f"has to be a whole number, not {value}")
         return int(value)
 
-    def section(self, name: str) -> "Section":
+    def section(self, name: str) -> "FileSection":
         """A mapping below."""
-        return Section(self.file, self.key(name), self.need(name))
+        return FileSection(self.file, self.key(name), self.need(name))
 
     def items(self, name: str, *, needed: bool = True) -> Sequence[Any]:
         """A list below; nothing where it is not there and not needed."""

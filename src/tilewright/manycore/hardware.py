@@ -29,7 +29,7 @@ class Port:
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class CoreMemory:
     """A memory of a core. One of it stands for all units along the array dimensions it `serves`;
     along the others there is one per unit."""
 
@@ -57,14 +57,14 @@ class Level:
 
 
 @dataclass(frozen=True)  # no slots: what is asked for often is kept
-class CoreFile:
+class CoreKind:
     """One kind of core: an array with its dimensions, memories innermost first, and the spatial
     unrolling that its file gives (None: the best legal one is found)."""
 
     name: str
     dimensions: tuple[tuple[str, int], ...]
     unit_pj: float
-    levels: tuple[Level, ...]
+    levels: tuple[CoreMemory, ...]
     dataflow: tuple[tuple[str, tuple[tuple[str, int], ...]], ...] | None
     systolic: frozenset[str] = frozenset()  # dimensions along which operands move unit by unit
 
@@ -121,8 +121,8 @@ class Accelerator:
     `notes` are remarks on keys that were left aside."""
 
     name: str
-    cores: tuple[tuple[int, CoreFile], ...]
-    outside: CoreFile
+    cores: tuple[tuple[int, CoreKind], ...]
+    outside: CoreKind
     outside_id: int
     wires: tuple[Wire, ...]
     notes: tuple[str, ...] = ()
@@ -132,6 +132,6 @@ class Accelerator:
         """Numbers of the cores that compute."""
         return tuple(number for number, _ in self.cores)
 
-    def core(self, number: int) -> CoreFile:
+    def core(self, number: int) -> CoreKind:
         """A core by its number."""
         return dict(self.cores)[number]

@@ -17,8 +17,8 @@ from tilewright.geometry.box import Box
 from tilewright.graph.graph import Array, Graph
 from tilewright.graph.ops.spec import Step, StepInput, Tile
 from tilewright.machine.machine import Machine
-from tilewright.manycore.copies import Copies, Copy, copies_of
-from tilewright.manycore.evaluate import Evaluator, Timed
+from tilewright.manycore.copies import PieceCopies, PieceCopy, copies_of
+from tilewright.manycore.evaluate import Evaluator, TimedAllocation
 from tilewright.manycore.machine import machine_of
 from tilewright.manycore.state import COMPUTE
 from tilewright.manycore.tiles import Tensor, TileInfo, result_box
@@ -47,10 +47,10 @@ class Lowered(NamedTuple):
     placed: Placed
     machine: Machine
     numbers: tuple[int, ...]
-    copies: Copies
+    copies: PieceCopies
 
 
-def lower(evaluator: Evaluator, timed: Timed, graph: Graph | None = None) -> Lowered:
+def lower(evaluator: Evaluator, timed: TimedAllocation, graph: Graph | None = None) -> Lowered:
     """The program of an allocation. `graph` has the numbers of the constants that are part of
     instructions; without it the program can be validated, but not run."""
     if not evaluator.write_final:
@@ -71,7 +71,7 @@ def lower(evaluator: Evaluator, timed: Timed, graph: Graph | None = None) -> Low
 class _Lowering:
     """One allocation on its way."""
 
-    def __init__(self, evaluator: Evaluator, timed: Timed, graph: Graph) -> None:
+    def __init__(self, evaluator: Evaluator, timed: TimedAllocation, graph: Graph) -> None:
         self.evaluator, self.timed, self.graph = evaluator, timed, graph
         self.tiles, self.fabric = evaluator.graph, evaluator.fabric
         self.machine = machine_of(evaluator.fabric, evaluator.graph.unit)
@@ -173,7 +173,7 @@ class _Lowering:
             self.buffers.append(Buffer(name, where, int(sizes[copy.piece]), 1, tensor.name))
             self.address.append(address)
 
-    def _outside_view(self, copy: Copy) -> View:
+    def _outside_view(self, copy: PieceCopy) -> View:
         """A piece within its whole tensor."""
         tensor = self.tiles.tensor_of(copy.piece)
         box, item = tensor.box(copy.piece), self._item(tensor)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from tilewright.errors import TilewrightError
-from tilewright.manycore.files import Section, fault, notes_of, read_yaml, whole
+from tilewright.manycore.files import FileSection, fault, notes_of, read_yaml, whole
 
 Parts = int | Literal["all", "*", "auto"]
 """Into how many parts: a number, every position by itself, one per core, or whatever is best."""
@@ -22,7 +22,7 @@ _UNUSED = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Cutting:
+class LoopCut:
     """A loop of a layer and how it is cut: into so many `parts`, or into parts of `size`
     positions. `key` is where it stands in the file."""
 
@@ -33,14 +33,14 @@ class Cutting:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class MappingEntry:
     """What a mapping says of a layer: candidate cores, cuts across cores and within a core, and
     whether cores and parts belong together one to one (None: iff their numbers are equal)."""
 
     name: str
     cores: tuple[int, ...]
-    inter: tuple[Cutting, ...]
-    intra: tuple[Cutting, ...]
+    inter: tuple[LoopCut, ...]
+    intra: tuple[LoopCut, ...]
     fixed: bool | None
     key: str
 
@@ -51,7 +51,7 @@ class FusedGroup:
 
     name: str
     layers: tuple[str, ...]
-    intra: tuple[tuple[str, Cutting], ...]
+    intra: tuple[tuple[str, LoopCut], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +59,11 @@ class MappingFile:
     """A mapping: its entries by name, and the groups of the newer dialect."""
 
     file: Path
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, MappingEntry]
     groups: tuple[FusedGroup, ...] = ()
     notes: tuple[str, ...] = ()
 
-    def entry(self, name: str, kind: str, also: Sequence[str] = ()) -> Entry:
+    def entry(self, name: str, kind: str, also: Sequence[str] = ()) -> MappingEntry:
         """What holds for a layer: by name, by operator (or what it is called too), else default."""
         for wanted in (name, kind, *also, "default"):
             if wanted in self.entries:
@@ -80,14 +80,14 @@ def read_mapping(file: Path, cores: Sequence[int]) -> MappingFile:
     tree = read_yaml(file)
     if isinstance(tree, list):
         return _older(file, cast("list[Any]", tree), cores)
-    top = Section(file, "", tree, "a list, or a mapping with `layers`,")
+    top = FileSection(file, "", tree, "a list, or a mapping with `layers`,")
     left: list[str] = []
-    entries: dict[str, Entry] = {}
+    entries: dict[str, MappingEntry] = {}
     for index, item in enumerate(top.items("layers")):
-        entry = _entry(Section(file, f"layers[{index}]", item), cores, left)
+        entry = _entry(FileSection(file, f"layers[{index}]", item), cores, left)
         entries.setdefault(entry.name, entry)
     groups = tuple(
-        _group(Section(file, f"fused_groups[{i}]", item), left)
+        _group(FileSection(file, f"fused_groups[{i}]", item), left)
         for i, item in enumerate(top.items("fused_groups", needed=False))
     )
     return MappingFile(file, entries, groups, notes_of(file, (*left, *top.left())))
@@ -95,9 +95,9 @@ def read_mapping(file: Path, cores: Sequence[int]) -> MappingFile:
 
 def _older(file: Path, items: list[Any], cores: Sequence[int]) -> MappingFile:
     left: list[str] = []
-    entries: dict[str, Entry] = {}
+    entries: dict[str, MappingEntry] = {}
     for index, item in enumerate(items):
-        entry = _entry(Section(file, f"[{index}]", item), cores, left)
+        entry = _entry(FileSection(file, f"[{index}]", item), cores, left)
         if entry.name in entries:
             raise fault(file, f"[{index}].name", f"'{entry.name}' is there twice")
         entries[entry.name] = entry
@@ -106,7 +106,7 @@ def _older(file: Path, items: list[Any], cores: Sequence[int]) -> MappingFile:
     return MappingFile(file, entries, (), notes_of(file, left))
 
 
-def _entry(section: Section, cores: Sequence[int], left: list[str]) -> Entry:
+def _entry(section: FileSection, cores: Sequence[int], left: list[str]) -> MappingEntry:
     name = section.text("name")
     listed = section.items("core_allocation", needed=False) or [0]
     if all(isinstance(item, list) for item in listed):  # the newer dialect: one list per choice
@@ -127,52 +127,52 @@ def _entry(section: Section, cores: Sequence[int], left: list[str]) -> Entry:
     intra = _cuttings(section, "intra_core_tiling")
     left += [key for key in section.left() if key.rsplit(".", 1)[-1] not in _UNUSED]
     left += [section.key(key) for key in section.tree if key in _UNUSED]
-    return Entry(name, tuple(allowed), inter, intra, fixed, section.where)
+    return MappingEntry(name, tuple(allowed), inter, intra, fixed, section.where)
 
 
-def _cuttings(section: Section, name: str) -> tuple[Cutting, ...]:
+def _cuttings(section: FileSection, name: str) -> tuple[LoopCut, ...]:
     items = section.items(name, needed=False)
     if items and all(isinstance(item, list) for item in items):
         items = cast("Sequence[Any]", items[0])  # the newer dialect: one list per choice
     return tuple(_cutting(section, f"{name}[{index}]", item) for index, item in enumerate(items))
 
 
-def _cutting(section: Section, key: str, item: object) -> Cutting:
+def _cutting(section: FileSection, key: str, item: object) -> LoopCut:
     where = section.key(key)
     if isinstance(item, dict):
-        entry = Section(section.file, where, cast(object, item))
+        entry = FileSection(section.file, where, cast(object, item))
         loop = entry.text("dim")
         if entry.get("tile") is not None:
-            return Cutting(loop, "auto", where, _count(entry, "tile", entry.get("tile")))
-        return Cutting(loop, _parts(entry, "split", entry.need("split")), where)
+            return LoopCut(loop, "auto", where, _count(entry, "tile", entry.get("tile")))
+        return LoopCut(loop, _parts(entry, "split", entry.need("split")), where)
     loop, comma, count = (part.strip() for part in str(item).partition(","))
     if not comma or not loop or not count:
         raise section.error(key, f"'{item}' is no loop with a count, such as 'OY, all' or 'K, 4'")
-    return Cutting(loop, _parts(section, key, count), where)
+    return LoopCut(loop, _parts(section, key, count), where)
 
 
-def _parts(section: Section, key: str, value: object) -> Parts:
+def _parts(section: FileSection, key: str, value: object) -> Parts:
     if value in ("all", "*", "auto"):
         return cast(Parts, value)
     return _count(section, key, value)
 
 
-def _count(section: Section, key: str, value: object) -> int:
+def _count(section: FileSection, key: str, value: object) -> int:
     count = whole(str(value))
     if not count:
         raise section.error(key, f"'{value}' is no count: a number, all, * or auto")
     return count
 
 
-def _group(section: Section, left: list[str]) -> FusedGroup:
+def _group(section: FileSection, left: list[str]) -> FusedGroup:
     name = section.text("name", section.where)
     layers = tuple(str(layer) for layer in section.items("layers"))
-    cuts: list[tuple[str, Cutting]] = []
+    cuts: list[tuple[str, LoopCut]] = []
     for index, cutting in enumerate(_cuttings(section, "intra_core_tiling")):
         node, dot, loop = cutting.loop.rpartition(".")
         if not dot:
             key = f"intra_core_tiling[{index}]"
             raise section.error(key, f"'{cutting.loop}' names no node: write Node.D2")
-        cuts.append((node, Cutting(loop, cutting.parts, cutting.key, cutting.size)))
+        cuts.append((node, LoopCut(loop, cutting.parts, cutting.key, cutting.size)))
     left += section.left()
     return FusedGroup(name, layers, tuple(cuts))

@@ -7,7 +7,7 @@ from tilewright.manycore.plan import CorePlan
 from tilewright.manycore.told import allocation, core_uses, headline, lines, memory_uses
 from tilewright.program.program import Compute, Task
 from tilewright.report.html.layout import drawing_of
-from tilewright.report.html.network import Box, Edge, Network, Role, Way
+from tilewright.report.html.network import BoxRole, Drawing, DrawnBox, DrawnEdge, EdgeWay
 from tilewright.report.html.page import filled_page, shared_parts
 from tilewright.report.verified import mark
 from tilewright.units import noun
@@ -148,23 +148,23 @@ def _layers(plan: CorePlan) -> list[dict[str, Any]]:
     ]
 
 
-def _network(plan: CorePlan) -> Network:
+def _network(plan: CorePlan) -> Drawing:
     """The layers and what flows between them; a tensor that stays on one core is resident."""
     graph, cores = plan.workload.graph, allocation(plan)
-    boxes = [Box(name, "input", -1, Role.INPUT) for name in graph.inputs]
+    boxes = [DrawnBox(name, "input", -1, BoxRole.INPUT) for name in graph.inputs]
     at = {name: k for k, name in enumerate(graph.inputs)}
     home: dict[str, set[int]] = {}
-    edges: list[Edge] = []
+    edges: list[DrawnEdge] = []
     for layer in plan.workload.layers:
         here = set(cores[layer.name])
         for name in dict.fromkeys(name for _, name in layer.data):
             if name in at:
-                way = Way.KEPT if len(here) == 1 and home.get(name) == here else Way.MAIN
-                edges.append(Edge(at[name], len(boxes), name, None, way))
+                way = EdgeWay.KEPT if len(here) == 1 and home.get(name) == here else EdgeWay.MAIN
+                edges.append(DrawnEdge(at[name], len(boxes), name, None, way))
         at[layer.result], home[layer.result] = len(boxes), here
-        boxes.append(Box(layer.name, layer.kind, layer.number, Role.NODE))
+        boxes.append(DrawnBox(layer.name, layer.kind, layer.number, BoxRole.NODE))
     for name in graph.outputs:
         if name in at:
-            edges.append(Edge(at[name], len(boxes), name, None, Way.MAIN))
-            boxes.append(Box(name, "output", -1, Role.OUTPUT))
-    return Network(tuple(boxes), tuple(edges), {}, exact=True)
+            edges.append(DrawnEdge(at[name], len(boxes), name, None, EdgeWay.MAIN))
+            boxes.append(DrawnBox(name, "output", -1, BoxRole.OUTPUT))
+    return Drawing(tuple(boxes), tuple(edges), {}, exact=True)

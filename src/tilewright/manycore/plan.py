@@ -16,16 +16,16 @@ from tilewright.frontend.weights import seeded_inputs
 from tilewright.graph.graph import Graph
 from tilewright.manycore.bounds import Allowed
 from tilewright.manycore.costs import IMPOSSIBLE, given_costs, own_costs
-from tilewright.manycore.decide import Choice, choices_of
-from tilewright.manycore.evaluate import Costs, Evaluator, Timed, Unfit
+from tilewright.manycore.decide import LayerCuts, choices_of
+from tilewright.manycore.evaluate import Evaluator, ShapeCosts, TimedAllocation, Unfit
 from tilewright.manycore.fabric import Fabric, fabric_of
 from tilewright.manycore.files import InputFileError
 from tilewright.manycore.lower import Lowered, NoAddressesError, lower
 from tilewright.manycore.mapping import read_mapping
 from tilewright.manycore.read_hardware import read_accelerator
-from tilewright.manycore.search import CLIMB, WORK, Found, Search
+from tilewright.manycore.search import CLIMB, WORK, AllocationSearch, FoundAllocation
 from tilewright.manycore.tiles import TileGraph, build_tiles
-from tilewright.manycore.workload import Workload, workload_of
+from tilewright.manycore.workload import LayerGraph, workload_of
 from tilewright.planning.proof import TOLERANCE, UNPROVEN, executing, validate
 from tilewright.planning.result import Failure, Verified
 from tilewright.search.progress import Tell, silent
@@ -51,11 +51,11 @@ class CorePlan:
     search was `interrupted`, it is the best plan so far."""
 
     model: str
-    workload: Workload
+    workload: LayerGraph
     fabric: Fabric
-    choice: Choice
+    choice: LayerCuts
     evaluator: Evaluator
-    found: Found
+    found: FoundAllocation
     lowered: Lowered
     fused: bool
     costs_from: Path | None
@@ -66,7 +66,7 @@ class CorePlan:
     interrupted: bool = False
 
     @property
-    def best(self) -> Timed:
+    def best(self) -> TimedAllocation:
         """The allocation that was chosen, timed."""
         return self.found.best
 
@@ -175,7 +175,7 @@ class _Trials:
     """What is tried of a network on an accelerator: ways to cut its layers, the best allocation of
     each."""
 
-    workload: Workload
+    workload: LayerGraph
     fabric: Fabric
     core_costs: Path | None
     final_write: bool
@@ -184,10 +184,12 @@ class _Trials:
     seed: int
     tell: Tell
 
-    def of(self, choices: Sequence[Choice]) -> list[tuple[Choice, Evaluator, Found | None]]:
+    def of(
+        self, choices: Sequence[LayerCuts]
+    ) -> list[tuple[LayerCuts, Evaluator, FoundAllocation | None]]:
         """The best allocation of every way to cut the layers (None where there is none), finer
         ones only as long as that helps. One that is interrupted is the last."""
-        results: list[tuple[Choice, Evaluator, Found | None]] = []
+        results: list[tuple[LayerCuts, Evaluator, FoundAllocation | None]] = []
         worths: list[tuple[float, float]] = []  # of ways that are each finer than the one before
         for choice in choices:
             if choice.finer == 1:
@@ -200,7 +202,7 @@ class _Trials:
             if costs is None:
                 continue
             evaluator = Evaluator(tiles, self.fabric, costs, write_final=self.final_write)
-            found = Search(
+            found = AllocationSearch(
                 evaluator,
                 choice.parts,
                 objective=self.objective,
@@ -227,7 +229,9 @@ def _within(tell: Tell, what: str) -> Tell:
     return telling
 
 
-def _costs(tiles: TileGraph, fabric: Fabric, file: Path | None, *, needed: bool) -> Costs | None:
+def _costs(
+    tiles: TileGraph, fabric: Fabric, file: Path | None, *, needed: bool
+) -> ShapeCosts | None:
     """Costs of our model, or of a file; None where it has none for a cut that is not `needed`."""
     if file is None:
         return own_costs(tiles, fabric)
@@ -239,7 +243,7 @@ def _costs(tiles: TileGraph, fabric: Fabric, file: Path | None, *, needed: bool)
         return None
 
 
-def _worth(found: Found, objective: str) -> tuple[float, float]:
+def _worth(found: FoundAllocation, objective: str) -> tuple[float, float]:
     timed = found.best
     if objective == "energy":
         return timed.energy, timed.latency
@@ -273,8 +277,8 @@ def _unfit(evaluator: Evaluator, allowed: Allowed) -> str:
 
 
 def _first_lowered(
-    fitting: Sequence[tuple[Choice, Evaluator, Found]], graph: Graph, objective: str
-) -> tuple[Choice, Evaluator, Found, Lowered, float] | None:
+    fitting: Sequence[tuple[LayerCuts, Evaluator, FoundAllocation]], graph: Graph, objective: str
+) -> tuple[LayerCuts, Evaluator, FoundAllocation, Lowered, float] | None:
     """The best of some ways to cut the layers for which addresses are found."""
     bounds = min((f.bounds for _, _, f in fitting), key=lambda bounds: bounds.cycles)  # of all
     for choice, evaluator, found in sorted(fitting, key=lambda r: _worth(r[2], objective)):
@@ -285,8 +289,8 @@ def _first_lowered(
 
 
 def _lowered(
-    evaluator: Evaluator, found: Found, graph: Graph
-) -> tuple[Evaluator, Found, Lowered, float] | None:
+    evaluator: Evaluator, found: FoundAllocation, graph: Graph
+) -> tuple[Evaluator, FoundAllocation, Lowered, float] | None:
     """The program, validated; with a smaller share of the memories where addresses are not
     found; None where they are with none."""
     core_of, rule = found.best.core_of, found.best.rule
@@ -305,7 +309,7 @@ def _lowered(
         if not again.write_final:
             writing = Evaluator(again.graph, again.fabric, again.costs, share=share)
         program = timed if writing is again else writing.timed(core_of, rule=rule)
-        if not isinstance(timed, Timed) or not isinstance(program, Timed):
+        if not isinstance(timed, TimedAllocation) or not isinstance(program, TimedAllocation):
             break
         try:
             made = lower(writing, program, graph)

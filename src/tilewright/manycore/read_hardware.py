@@ -7,14 +7,14 @@ from typing import Any, cast
 
 from tilewright.manycore.files import (
     MOST,
+    FileSection,
     InputFileError,
-    Section,
     fault,
     notes_of,
     read_yaml,
     whole,
 )
-from tilewright.manycore.hardware import OPERANDS, Accelerator, CoreFile, Level, Port, Wire
+from tilewright.manycore.hardware import OPERANDS, Accelerator, CoreKind, CoreMemory, Port, Wire
 
 _DIRECTIONS = ("tl", "fh", "fl", "th")
 _PORT_KINDS = ("read", "write", "read_write")
@@ -38,13 +38,13 @@ def is_accelerator_file(file: Path) -> bool:
 
 def read_accelerator(file: Path) -> Accelerator:
     """The accelerator of a file and of the core files beside it."""
-    top = Section(file, "", read_yaml(file))
+    top = FileSection(file, "", read_yaml(file))
     name = top.text("name", file.stem)
     pj_per_bit = top.number("unit_energy_cost", 0.0)
     listed = top.section("cores")
     notes: list[str] = []
-    read: dict[Path, CoreFile] = {}
-    cores: dict[int, CoreFile] = {}
+    read: dict[Path, CoreKind] = {}
+    cores: dict[int, CoreKind] = {}
     for key in listed.tree:
         number = whole(key)
         if number is None:
@@ -73,8 +73,8 @@ def read_accelerator(file: Path) -> Accelerator:
 
 
 def _core_of(
-    file: Path, listed: Section, key: str, read: dict[Path, CoreFile], notes: list[str]
-) -> CoreFile:
+    file: Path, listed: FileSection, key: str, read: dict[Path, CoreKind], notes: list[str]
+) -> CoreKind:
     """The core of an entry; files that are named twice are read once."""
     named = listed.text(key)
     try:
@@ -96,10 +96,10 @@ def _places(file: Path, named: str) -> list[Path]:
 
 def _outside(
     file: Path,
-    top: Section,
-    listed: Section,
-    cores: dict[int, CoreFile],
-    read: dict[Path, CoreFile],
+    top: FileSection,
+    listed: FileSection,
+    cores: dict[int, CoreKind],
+    read: dict[Path, CoreKind],
     notes: list[str],
 ) -> int:
     """The number of the core that stands for the memory outside."""
@@ -116,7 +116,7 @@ def _outside(
 
 
 def _wires(
-    top: Section, cores: dict[int, CoreFile], outside: int, pj_per_bit: float
+    top: FileSection, cores: dict[int, CoreKind], outside: int, pj_per_bit: float
 ) -> tuple[Wire, ...]:
     """What `core_connectivity` lists; older files write pairs of numbers with one bandwidth."""
     found: list[Wire] = []
@@ -126,7 +126,7 @@ def _wires(
         if isinstance(item, list | str):
             ends = _pair(top, where, cast(object, item))
             item = {"type": "link", "cores": ends, "bandwidth": top.number("bandwidth", least=1)}
-        entry = Section(top.file, where, item)
+        entry = FileSection(top.file, where, item)
         kind = entry.text("type", "link")
         if kind not in ("link", "bus"):
             raise entry.error("type", f"is '{kind}', has to be link or bus")
@@ -142,14 +142,14 @@ def _wires(
     return tuple(found)
 
 
-def _pair(top: Section, where: str, item: object) -> list[object]:
+def _pair(top: FileSection, where: str, item: object) -> list[object]:
     parts = item.replace(",", " ").split() if isinstance(item, str) else cast("list[object]", item)
     if len(parts) != 2:
         raise fault(top.file, where, "a pair of cores has two numbers")
     return list(parts)
 
 
-def _number(entry: Section, name: str, value: object) -> int:
+def _number(entry: FileSection, name: str, value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, str) and (number := whole(value)) is not None:
@@ -158,7 +158,7 @@ def _number(entry: Section, name: str, value: object) -> int:
 
 
 def _outside_links(
-    cores: dict[int, CoreFile], outside: CoreFile, number: int, pj_per_bit: float, first: int
+    cores: dict[int, CoreKind], outside: CoreKind, number: int, pj_per_bit: float, first: int
 ) -> tuple[Wire, ...]:
     """Older files: the memory outside is linked to every core, as fast as its ports."""
     bandwidth = outside.levels[-1].bandwidth(OPERANDS, reads=True)
@@ -168,7 +168,7 @@ def _outside_links(
     )
 
 
-def _check_paths(top: Section, made: Accelerator) -> None:
+def _check_paths(top: FileSection, made: Accelerator) -> None:
     """Every core has to reach the memory outside, over wires and other cores."""
     reached = {made.outside_id}
     while True:
@@ -184,9 +184,9 @@ def _check_paths(top: Section, made: Accelerator) -> None:
             )
 
 
-def read_core(file: Path) -> tuple[CoreFile, tuple[str, ...]]:
+def read_core(file: Path) -> tuple[CoreKind, tuple[str, ...]]:
     """A core file, and remarks on keys left aside."""
-    top = Section(file, "", read_yaml(file))
+    top = FileSection(file, "", read_yaml(file))
     name = top.text("name", file.stem)
     array = top.section("operational_array")
     names = [str(value) for value in array.items("dimensions")]
@@ -205,13 +205,13 @@ def read_core(file: Path) -> tuple[CoreFile, tuple[str, ...]]:
         raise array.error("systolic_dimensions", f"the array has no dimension {unknown}")
     memories = top.section("memories")
     left = [key for key in (*array.left(),) if key.rsplit(".", 1)[-1] not in _KNOWN]
-    levels: list[Level] = []
+    levels: list[CoreMemory] = []
     for key in memories.tree:
         entry = memories.section(key)
         levels.append(_level(entry, key, frozenset(names)))
         left += [k for k in entry.left() if k.rsplit(".", 1)[-1] not in _KNOWN]
     flow = _dataflow(top, dimensions)
-    core = CoreFile(name, tuple(dimensions), energy, tuple(levels), flow, systolic)
+    core = CoreKind(name, tuple(dimensions), energy, tuple(levels), flow, systolic)
     for operand in ("I1", "O"):  # pools have no weights
         if not core.chain(operand):
             raise top.error("memories", f"no memory has operand {operand}")
@@ -219,7 +219,7 @@ def read_core(file: Path) -> tuple[CoreFile, tuple[str, ...]]:
     return core, notes_of(file, left)
 
 
-def _level(entry: Section, name: str, dimensions: frozenset[str]) -> Level:
+def _level(entry: FileSection, name: str, dimensions: frozenset[str]) -> CoreMemory:
     operands = tuple(str(value) for value in entry.items("operands"))
     for operand in operands:
         if operand not in OPERANDS:
@@ -230,12 +230,12 @@ def _level(entry: Section, name: str, dimensions: frozenset[str]) -> Level:
         # The memory outside has no array: its dimensions are not looked at.
         raise entry.error("served_dimensions", f"the array has no dimension {unknown}")
     ports = [
-        _port(Section(entry.file, entry.key(f"ports[{i}]"), item), i)
+        _port(FileSection(entry.file, entry.key(f"ports[{i}]"), item), i)
         for i, item in enumerate(entry.items("ports"))
     ]
     if not ports:
         raise entry.error("ports", "a memory has at least one port")
-    return Level(
+    return CoreMemory(
         name,
         entry.count("size"),
         entry.number("r_cost", 0.0),
@@ -246,7 +246,7 @@ def _level(entry: Section, name: str, dimensions: frozenset[str]) -> Level:
     )
 
 
-def _port(entry: Section, index: int) -> Port:
+def _port(entry: FileSection, index: int) -> Port:
     kind = entry.text("type")
     if kind not in _PORT_KINDS:
         raise entry.error("type", f"is '{kind}', has to be one of {', '.join(_PORT_KINDS)}")
@@ -262,7 +262,7 @@ def _port(entry: Section, index: int) -> Port:
 
 
 def _dataflow(
-    top: Section, dimensions: Sequence[tuple[str, int]]
+    top: FileSection, dimensions: Sequence[tuple[str, int]]
 ) -> tuple[tuple[str, tuple[tuple[str, int], ...]], ...] | None:
     """The spatial unrolling that a file gives: loops with factors for each array dimension."""
     if top.get("dataflows") is None:

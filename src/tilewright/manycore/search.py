@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
 
-from tilewright.manycore.bounds import Allowed, Bounds, bounds_of
+from tilewright.manycore.bounds import AllocationBounds, Allowed, bounds_of
 from tilewright.manycore.copies import peaks_of
-from tilewright.manycore.evaluate import Evaluator, Rule, Timed
+from tilewright.manycore.evaluate import Evaluator, Rule, TimedAllocation
 from tilewright.manycore.state import NEVER
 from tilewright.search.improvement.climb import Climber
 from tilewright.search.progress import Tell, silent
@@ -32,7 +32,7 @@ Objective = str
 """`latency`, `energy`, `memory` or `edp`."""
 
 
-class Point(NamedTuple):
+class FrontPoint(NamedTuple):
     """An allocation and what it takes; memory is the sum of the cores' peaks in bits."""
 
     core_of: tuple[int, ...]
@@ -43,17 +43,17 @@ class Point(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundAllocation:
     """The best allocation, timed; whether it was proven best, against how many; the bound of all;
     and the front of latency, energy and memory among those looked at; whether it was interrupted
     before all were."""
 
-    best: Timed
-    bounds: Bounds
+    best: TimedAllocation
+    bounds: AllocationBounds
     exact: bool
     space: int
     evaluations: int
-    front: tuple[Point, ...]
+    front: tuple[FrontPoint, ...]
     interrupted: bool = False
 
     @property
@@ -62,7 +62,7 @@ class Found:
         return self.best.latency / max(1, self.bounds.cycles) - 1.0
 
 
-class Search:
+class AllocationSearch:
     """Looks for the best allocation of one evaluator."""
 
     def __init__(
@@ -80,11 +80,11 @@ class Search:
         self.tell, self.state = tell, "first allocation"
         self.bounds = bounds_of(evaluator, allowed)
         self.known: dict[tuple[int, ...], float] = {}
-        self.best: Timed | None = None
+        self.best: TimedAllocation | None = None
         self.score = float(NEVER)
-        self.points: list[Point] = []
+        self.points: list[FrontPoint] = []
 
-    def run(self, *, counted: int = COUNTED, climb: int = CLIMB) -> Found | None:
+    def run(self, *, counted: int = COUNTED, climb: int = CLIMB) -> FoundAllocation | None:
         """The best allocation; None where none fits. An interrupt ends it with the best so far, if
         there is any."""
         space = prod(len(cores) for cores in self.allowed)
@@ -103,7 +103,9 @@ class Search:
         if self.best is None:
             return None
         evaluations, front = len(self.known), self._front()
-        return Found(self.best, self.bounds, exact, space, evaluations, front, interrupted)
+        return FoundAllocation(
+            self.best, self.bounds, exact, space, evaluations, front, interrupted
+        )
 
     def evaluate(
         self, core_of: Sequence[int], *, rules: Sequence[Rule] = (), worst: float | None = None
@@ -128,7 +130,7 @@ class Search:
         if self.objective == "latency" and len(self.known) > 100:
             limit = int(min(NEVER, self.score if worst is None else worst))
         timed = self.evaluator.timed(core_of, limit=limit, rule=rule)
-        if not isinstance(timed, Timed):
+        if not isinstance(timed, TimedAllocation):
             return float(NEVER)
         score = self._scored(timed)
         if score < self.score:
@@ -137,11 +139,11 @@ class Search:
             self.state = f"{timed.latency:,} cycles, {gap:.2f}x of the bound"
         return score
 
-    def _scored(self, timed: Timed) -> float:
+    def _scored(self, timed: TimedAllocation) -> float:
         memory = -1
         if self._notable(timed) or self.objective == "memory":
             memory = self._memory(timed)
-            point = Point(timed.core_of, timed.latency, timed.energy, memory, timed.rule)
+            point = FrontPoint(timed.core_of, timed.latency, timed.energy, memory, timed.rule)
             self.points.append(point)
         if self.objective == "energy":
             return timed.energy
@@ -149,21 +151,21 @@ class Search:
             return float(memory)
         return timed.latency * timed.energy if self.objective == "edp" else float(timed.latency)
 
-    def _notable(self, timed: Timed) -> bool:
+    def _notable(self, timed: TimedAllocation) -> bool:
         """Whether no allocation before was at least as good in both latency and energy."""
         small = len(self.known) < 256 and len(self.evaluator.graph.tiles) < 512
         return small or not any(
             p.latency <= timed.latency and p.energy <= timed.energy for p in self.points
         )
 
-    def _memory(self, timed: Timed) -> int:
+    def _memory(self, timed: TimedAllocation) -> int:
         peaks = peaks_of(self.evaluator, timed)
         return int(peaks[1:].sum()) * self.evaluator.graph.unit
 
-    def _front(self) -> tuple[Point, ...]:
+    def _front(self) -> tuple[FrontPoint, ...]:
         """Points that no other is better than in everything."""
         rows = sorted(self.points, key=lambda p: (p.latency, p.energy, p.memory, p.core_of))
-        front: list[Point] = []
+        front: list[FrontPoint] = []
         for point in rows:
             if not any(p.energy <= point.energy and p.memory <= point.memory for p in front):
                 front.append(point)
@@ -240,7 +242,7 @@ class _Spot:
 class _Climber(Climber[tuple[int, ...], float, tuple[int, ...], _Spot]):
     """The planner's improvement loop on allocations: a plan is a core for every part."""
 
-    def __init__(self, search: "Search") -> None:
+    def __init__(self, search: "AllocationSearch") -> None:
         super().__init__(search.seed, kicks=CLIMB)
         self.search, self.allowed = search, search.allowed
         self.work = search.bounds.work

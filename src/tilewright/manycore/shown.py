@@ -3,7 +3,7 @@
 from typing import Any
 
 from tilewright.manycore.fabric import Fabric, fabric_of
-from tilewright.manycore.hardware import Accelerator, CoreFile
+from tilewright.manycore.hardware import Accelerator, CoreKind
 from tilewright.units import format_bytes
 
 
@@ -39,7 +39,7 @@ def accelerator_text(accelerator: Accelerator) -> str:
     return "\n".join((*lines, *accelerator.notes)) + "\n"
 
 
-def _array(core: CoreFile) -> str:
+def _array(core: CoreKind) -> str:
     array = " x ".join(f"{name} {size}" for name, size in core.dimensions)
     if core.dataflow is None:
         return f"array {array}, the best unrolling is found for every tile"
@@ -54,7 +54,7 @@ def _serves(pairs: frozenset[tuple[str, str]]) -> str:
     return " ".join(sorted(f"{operand}.{way}" for operand, way in pairs))
 
 
-def _shared(core: CoreFile, serves: frozenset[str]) -> str:
+def _shared(core: CoreKind, serves: frozenset[str]) -> str:
     if not serves:
         return "one per unit"
     if serves == frozenset(name for name, _ in core.dimensions):

@@ -18,7 +18,7 @@ from tilewright.geometry.access import Access
 from tilewright.geometry.box import Box
 from tilewright.geometry.interval import Interval, even_split
 from tilewright.graph.ops.spec import Tile
-from tilewright.manycore.workload import Layer, Shape, Workload, tile_shape
+from tilewright.manycore.workload import Layer, LayerGraph, LayerShape, tile_shape
 from tilewright.schedule.problem import Quantities
 from tilewright.tiling.group import reaches_of
 
@@ -92,11 +92,11 @@ class TileGraph:
     """All tiles and pieces of a workload cut in one way. Lists of lists are one array with the
     beginnings beside it. `unit` is how many bits a unit of size is."""
 
-    workload: Workload
+    workload: LayerGraph
     cuts: tuple[LayerCut, ...]
     tiles: tuple[TileInfo, ...]
     tensors: tuple[Tensor, ...]
-    shapes: tuple[Shape, ...]
+    shapes: tuple[LayerShape, ...]
     unit: int
     part_layer: Columns  # part -> layer
     part_first: Columns  # part -> its first tile; tiles of a part follow each other
@@ -147,7 +147,7 @@ class TileGraph:
         return f"{tensor.name}.{piece - tensor.first}"
 
 
-def build_tiles(workload: Workload, cuts: Sequence[LayerCut]) -> TileGraph:
+def build_tiles(workload: LayerGraph, cuts: Sequence[LayerCut]) -> TileGraph:
     """Cut every layer and find what flows between the tiles."""
     tiles: list[TileInfo] = []
     part_layer: list[int] = []
@@ -222,7 +222,7 @@ def result_box(layer: Layer, box: Box) -> Box:
     return Box((*sides, *(Interval(0, 1),) * more))
 
 
-def _tensors(workload: Workload, tiles: Sequence[TileInfo]) -> list[Tensor]:
+def _tensors(workload: LayerGraph, tiles: Sequence[TileInfo]) -> list[Tensor]:
     """Every tensor with its cuts: of who makes it and of who reads it."""
     shapes = {name: kind.shape for name, kind in workload.graph.types.items()}
     sides: dict[str, list[set[int]]] = {}
@@ -253,7 +253,7 @@ class _Linked:
     """Pieces of tensors, who makes them and who reads them."""
 
     def __init__(
-        self, workload: Workload, tiles: list[TileInfo], tensors: list[Tensor], unit: int
+        self, workload: LayerGraph, tiles: list[TileInfo], tensors: list[Tensor], unit: int
     ) -> None:
         self.workload, self.tiles, self.tensors, self.unit = workload, tiles, tensors, unit
         self.by_name = {tensor.name: tensor for tensor in tensors}
@@ -282,7 +282,7 @@ class _Linked:
         layers = self.workload.layers
         reads: list[list[int]] = []
         writes: list[list[int]] = []
-        shapes: dict[Shape, int] = {}
+        shapes: dict[LayerShape, int] = {}
         tile_shapes: list[int] = []
         known: dict[tuple[int, tuple[int, ...]], int] = {}
         for number, tile in enumerate(self.tiles):

@@ -8,7 +8,7 @@ import numpy as np
 from rich.table import Table
 
 from tilewright.manycore.copies import peaks_of
-from tilewright.manycore.evaluate import Evaluator, Timed
+from tilewright.manycore.evaluate import Evaluator, TimedAllocation
 from tilewright.manycore.machine import core_name
 from tilewright.manycore.plan import CorePlan
 from tilewright.manycore.state import COMPUTE
@@ -92,7 +92,7 @@ def memory_uses(plan: CorePlan) -> list[MemoryUse]:
     return found
 
 
-def _latency_with(evaluator: Evaluator, best: Timed, place: int) -> int | None:
+def _latency_with(evaluator: Evaluator, best: TimedAllocation, place: int) -> int | None:
     """The latency of the same allocation with more of one memory."""
     again = Evaluator(
         evaluator.graph,
@@ -102,7 +102,7 @@ def _latency_with(evaluator: Evaluator, best: Timed, place: int) -> int | None:
         larger=(place, MORE),
     )
     timed = again.timed(best.core_of, rule=best.rule)
-    return timed.latency if isinstance(timed, Timed) else None
+    return timed.latency if isinstance(timed, TimedAllocation) else None
 
 
 def allocation(plan: CorePlan) -> dict[str, list[int]]:

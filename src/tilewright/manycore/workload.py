@@ -22,7 +22,7 @@ LOOPS: tuple[str, ...] = ("B", "K", "G", "OX", "OY", "C", "FX", "FY")
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class LayerShape:
     """What a core's cost depends on: extents of the loops in the order of LOOPS, strides and
     dilations of the window, bit widths, and whether every channel is by itself."""
 
@@ -71,7 +71,7 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class LayerGraph:
     """Layers in an order in which they can run, and the width of every tensor in bits."""
 
     graph: Graph
@@ -79,7 +79,7 @@ class Workload:
     bits: Mapping[str, int]
 
 
-def workload_of(graph: Graph) -> Workload:
+def workload_of(graph: Graph) -> LayerGraph:
     """The layers of a network."""
     home: dict[str, int] = {}  # value -> the layer that makes it
     members: list[list[int]] = []
@@ -102,7 +102,7 @@ def workload_of(graph: Graph) -> Workload:
             bits.setdefault(name, layer.input_bits)
         if layer.weight is not None:
             bits[layer.weight[1]] = layer.weight_bits
-    return Workload(graph, tuple(layers), bits)
+    return LayerGraph(graph, tuple(layers), bits)
 
 
 def _folds_into(
@@ -210,7 +210,7 @@ def _loops(main: TiledOp) -> tuple[dict[str, int], frozenset[str]]:
     return {**named, **numbered}, frozenset()
 
 
-def tile_shape(layer: Layer, extents: tuple[int, ...]) -> Shape:
+def tile_shape(layer: Layer, extents: tuple[int, ...]) -> LayerShape:
     """The loops of a tile whose result has these extents."""
     main = layer.main
     rank = len(main.op.result().shape)
@@ -238,13 +238,13 @@ def tile_shape(layer: Layer, extents: tuple[int, ...]) -> Shape:
         rows = 1
         for extent in out[:-1]:
             rows *= extent
-        return Shape((1, out[-1], 1, 1, rows, inner, 1, 1), (1, 1), (1, 1), *widths, True)
+        return LayerShape((1, out[-1], 1, 1, rows, inner, 1, 1), (1, 1), (1, 1), *widths, True)
     lead = 1
     for extent in out[:-3]:
         lead *= extent
     padded = (*(1,) * (3 - min(3, rank)), *out[-3:])
     loops = (lead, padded[2], padded[0], 1, padded[1], 1, 1, 1)
-    return Shape(loops, (1, 1), (1, 1), *widths, len(layer.data) > 1)
+    return LayerShape(loops, (1, 1), (1, 1), *widths, len(layer.data) > 1)
 
 
 def _windowed(
@@ -254,9 +254,9 @@ def _windowed(
     dilations: tuple[int, ...],
     widths: tuple[int, int, int],
     weights: bool,
-) -> Shape:
+) -> LayerShape:
     extents = (*loops, kernel[1], kernel[0])
-    return Shape(
+    return LayerShape(
         extents,
         (strides[1], strides[0]),
         (dilations[1], dilations[0]),

@@ -1,6 +1,6 @@
 """Addresses for buffers with lifetimes: a solver for rectangles in time x address."""
 
-from tilewright.memory.problem import Allocation, Buffer, Misfit, Problem, Reason
+from tilewright.memory.problem import Allocation, Buffer, Misfit, MisfitReason, Problem
 from tilewright.memory.solve import allocate, lower_bound
 from tilewright.memory.validate import InvalidAllocationError, check, violations
 
@@ -9,8 +9,8 @@ __all__ = [
     "Buffer",
     "InvalidAllocationError",
     "Misfit",
+    "MisfitReason",
     "Problem",
-    "Reason",
     "allocate",
     "check",
     "lower_bound",

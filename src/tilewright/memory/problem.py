@@ -68,7 +68,7 @@ class Allocation:
     nodes: int
 
 
-class Reason(StrEnum):
+class MisfitReason(StrEnum):
     """Why buffers do not fit: too many bytes at once, or enough bytes but in pieces."""
 
     CAPACITY = "capacity"
@@ -90,7 +90,7 @@ class Misfit:
     capacity: int
     live_bytes: int
     short_by: int
-    reason: Reason
+    reason: MisfitReason
     buffers: tuple[int, ...]
     proven: bool
     nodes: int

@@ -4,7 +4,7 @@ import numpy as np
 
 from tilewright.memory.exact import decide, minimise
 from tilewright.memory.greedy import greedy
-from tilewright.memory.problem import Allocation, Misfit, Problem, Reason
+from tilewright.memory.problem import Allocation, Misfit, MisfitReason, Problem
 from tilewright.memory.rectangles import (
     IntArray,
     Rectangles,
@@ -148,7 +148,7 @@ def _misfit(problem: Problem, usage: IntArray, capacity: int, proven: bool, node
         capacity=capacity,
         live_bytes=int(live_bytes(rectangles, rectangles.size)[begin:end].max()),
         short_by=int(usage[worst]) - capacity,
-        reason=Reason.CAPACITY if lacking else Reason.FRAGMENTATION,
+        reason=MisfitReason.CAPACITY if lacking else MisfitReason.FRAGMENTATION,
         buffers=tuple(np.flatnonzero(live).tolist()),
         proven=proven,
         nodes=nodes,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tilewright.errors import TilingError
 from tilewright.partition.items import Items
 from tilewright.partition.partition import Cluster, kernel_edges
-from tilewright.partition.target import Target
+from tilewright.partition.target import MappingTarget
 from tilewright.partition.tilings import Tiling, best_tiling
 from tilewright.tiling.group import check_convex
 from tilewright.units import format_bytes
@@ -32,7 +32,7 @@ class _Group:
 class _Search:
     """Joins kernels, first to last."""
 
-    def __init__(self, items: Items, clusters: Sequence[Cluster], target: Target) -> None:
+    def __init__(self, items: Items, clusters: Sequence[Cluster], target: MappingTarget) -> None:
         self.items, self.ledger, self.target = items, items.ledger, target
         self.clusters = clusters
         self.edges = kernel_edges(self.ledger, [c.operators for c in clusters])
@@ -74,7 +74,7 @@ class _Search:
 
 
 def capacity_clusters(
-    items: Items, clusters: Sequence[Cluster], target: Target
+    items: Items, clusters: Sequence[Cluster], target: MappingTarget
 ) -> tuple[list[Cluster], list[Tiling | None]]:
     """Kernels of the capacity level, and how each is cut (None where no cut fits)."""
     search = _Search(items, clusters, target)
@@ -109,7 +109,7 @@ def capacity_clusters(
     return found, tilings
 
 
-def _size(target: Target) -> str:
+def _size(target: MappingTarget) -> str:
     return f"its smallest part needs more than {format_bytes(target.capacity.capacity)}"
 
 

@@ -17,13 +17,13 @@ from tilewright.partition.patterns import chain_label, chains
 from tilewright.partition.tilings import Tiling
 
 if TYPE_CHECKING:
-    from tilewright.partition.target import Target
+    from tilewright.partition.target import MappingTarget
 
 SINGLE = "single"
 _WEIGHTLESS = frozenset({Role.VIEW, Role.COPY})  # roles that launch nothing by themselves
 
 
-class Level(StrEnum):
+class FusionLevel(StrEnum):
     """How far operators are joined."""
 
     PATTERN = "pattern"
@@ -32,7 +32,7 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class FusedKernel:
     """Operators that run as one. `pattern` names what it is, `reason` says why nothing more
     joined; `launches` is 0 for a kernel of views, which no machine has to start."""
 
@@ -62,10 +62,10 @@ class Partition:
     """A network as kernels in an order in which they can run."""
 
     name: str
-    level: Level
+    level: FusionLevel
     ledger: Ledger
     items: Items
-    kernels: tuple[Kernel, ...]
+    kernels: tuple[FusedKernel, ...]
 
     @property
     def graph(self) -> Graph:
@@ -187,7 +187,7 @@ def pattern_clusters(items: Items) -> list[Cluster]:
 
 def counted(
     name: str,
-    level: Level,
+    level: FusionLevel,
     items: Items,
     clusters: Sequence[Cluster],
     tilings: Sequence[Tiling | None] = (),
@@ -197,12 +197,12 @@ def counted(
     order = topological(kernel_edges(ledger, [cluster.operators for cluster in clusters]))
     if order is None:
         raise AssertionError("kernels depend on each other in a circle")
-    kernels: list[Kernel] = []
+    kernels: list[FusedKernel] = []
     for index in order:
         cluster = clusters[index]
         single = len(cluster.operators) == 1
         kernels.append(
-            Kernel(
+            FusedKernel(
                 _kernel_name(ledger, cluster.operators),
                 SINGLE if single else cluster.label,
                 cluster.label,
@@ -227,11 +227,11 @@ def _kernel_name(ledger: Ledger, operators: Sequence[int]) -> str:
 
 def partition_graph(
     graph: Graph,
-    level: Level = Level.PATTERN,
+    level: FusionLevel = FusionLevel.PATTERN,
     *,
     name: str = "",
     operators: Sequence[Operator] | None = None,
-    target: "Target | None" = None,
+    target: "MappingTarget | None" = None,
 ) -> Partition:
     """The network as kernels of a level. `operators` says what a front end calls one operator;
     without it every node is one. The capacity level needs a target whose memory groups fit."""
@@ -241,9 +241,9 @@ def partition_graph(
     ledger = Ledger(graph, operators_of(graph) if operators is None else operators)
     items = Items(ledger)
     clusters, tilings = pattern_clusters(items), list[Tiling | None]()
-    if level is Level.BLOCK:
+    if level is FusionLevel.BLOCK:
         clusters = block_clusters(items, clusters)
-    elif level is Level.CAPACITY:
+    elif level is FusionLevel.CAPACITY:
         if target is None:
             raise TilewrightError("the capacity level needs a machine (on, --on MACHINE)")
         clusters, tilings = capacity_clusters(items, clusters, target)

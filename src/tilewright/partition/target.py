@@ -23,7 +23,7 @@ class MemoryLevel:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class MappingTarget:
     """A machine in the element type that the network runs in. `processor` has the details of one
     that Tilewright maps kernels on; a planned machine (an NPU) has rates and memories only."""
 
@@ -45,7 +45,7 @@ class Target:
         return self.memories[0]
 
 
-def load_target(given: str | Path | Machine, dtype: str) -> Target:
+def load_target(given: str | Path | Machine, dtype: str) -> MappingTarget:
     """A processor or a planned machine by name or file, or a machine as it is, for a network of an
     element type."""
     if isinstance(given, Machine):
@@ -65,7 +65,7 @@ def load_target(given: str | Path | Machine, dtype: str) -> Target:
     return _of_machine(machine)
 
 
-def _of_processor(processor: Processor, dtype: str) -> Target:
+def _of_processor(processor: Processor, dtype: str) -> MappingTarget:
     wanted = rate_class(dtype)
     kept = wanted if wanted in processor.rates else processor.dtype
     rates = processor.rates[kept]
@@ -73,7 +73,7 @@ def _of_processor(processor: Processor, dtype: str) -> Target:
         name: MemoryLevel(name, level.capacity, level.bandwidth, level.per_unit)
         for name, level in processor.memories.items()
     }
-    return Target(
+    return MappingTarget(
         processor.name,
         processor.title,
         kept,
@@ -88,7 +88,7 @@ def _of_processor(processor: Processor, dtype: str) -> Target:
     )
 
 
-def _of_machine(machine: Machine) -> Target:
+def _of_machine(machine: Machine) -> MappingTarget:
     """Rates and memories of a machine that plans are made for."""
     macs = peak_macs(machine, machine.dtype) or 1.0
     rate = 2 * macs * machine.clock_hz
@@ -99,7 +99,7 @@ def _of_machine(machine: Machine) -> Target:
         )
     ]
     inner = MemoryLevel(local.name.rpartition(".")[2], float(local.usable), _main(machine), True)
-    return Target(
+    return MappingTarget(
         machine.name,
         machine.title,
         machine.dtype,

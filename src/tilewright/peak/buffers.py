@@ -3,8 +3,8 @@
 from collections import Counter
 from itertools import chain
 
-from tilewright.peak.kernels import Kernel, is_alias, takes_over
-from tilewright.peak.network import Network
+from tilewright.peak.kernels import RuntimeKernel, is_alias, takes_over
+from tilewright.peak.network import RuntimeNetwork
 
 PAGE = 4096
 ALIGNMENT = 64  # where a block of its own pages begins
@@ -27,7 +27,7 @@ class Buffers:
     the search walks millions of buffers.
     """
 
-    def __init__(self, network: Network, kernels: list[Kernel]) -> None:
+    def __init__(self, network: RuntimeNetwork, kernels: list[RuntimeKernel]) -> None:
         self.types = network.types
         self.outputs = network.outputs
         self.bookkeeping = network.runtime.bookkeeping
@@ -44,7 +44,7 @@ class Buffers:
         self.born: list[int] = []
         self.died: list[int | None] = []
 
-    def make(self, kernel: Kernel, position: int) -> None:
+    def make(self, kernel: RuntimeKernel, position: int) -> None:
         """A kernel is launched: its outputs need memory."""
         for slot, name in enumerate(kernel.outputs):
             if not name:
@@ -57,7 +57,7 @@ class Buffers:
             if shared != UNCOUNTED:
                 self.reads[shared] += self.uses[name]
 
-    def _shared(self, kernel: Kernel) -> int | None:
+    def _shared(self, kernel: RuntimeKernel) -> int | None:
         """The buffer that the first output takes over from an input, None if it needs its own."""
         slot = takes_over(kernel)
         buffer = None if slot is None else self.of.get(kernel.input(slot))
@@ -81,7 +81,7 @@ class Buffers:
         self.died.append(None)
         self.total += size
 
-    def release(self, kernel: Kernel, position: int) -> None:
+    def release(self, kernel: RuntimeKernel, position: int) -> None:
         """The kernel is done: what nothing reads any more goes."""
         for name in kernel.inputs:
             buffer = self.of.get(name, UNCOUNTED)

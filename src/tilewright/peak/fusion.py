@@ -1,12 +1,13 @@
 """Fusions of optimisation level EXTENDED: values that never exist because two kernels are one."""
 
 from collections.abc import Mapping
+from math import isclose, sqrt
 
-from tilewright.peak.kernels import CONV_ACTIVATIONS, GEMM_ACTIVATIONS, MICROSOFT, Kernel
-from tilewright.peak.network import Network
+from tilewright.peak.kernels import CONV_ACTIVATIONS, GEMM_ACTIVATIONS, MICROSOFT, RuntimeKernel
+from tilewright.peak.network import RuntimeNetwork
 
 
-def fuse_layer_norm(network: Network) -> None:
+def fuse_layer_norm(network: RuntimeNetwork) -> None:
     """ReduceMean, Sub, Pow, ReduceMean, Add, Sqrt, Div, Mul, Add: one LayerNormalization."""
     for root in network.in_order("Sqrt"):
         found = None if root.gone else _layer_norm(network, root)
@@ -17,7 +18,9 @@ def fuse_layer_norm(network: Network) -> None:
         network.add("LayerNormalization", "", [source], pieces[-1].outputs)
 
 
-def _layer_norm(network: Network, root: Kernel) -> tuple[str, list[Kernel]] | None:
+def _layer_norm(
+    network: RuntimeNetwork, root: RuntimeKernel
+) -> tuple[str, list[RuntimeKernel]] | None:
     """The source and the kernels of the layer norm around a square root, its last one last."""
     plus = network.producer.get(root.input(0))
     if plus is None:
@@ -37,22 +40,25 @@ def _layer_norm(network: Network, root: Kernel) -> tuple[str, list[Kernel]] | No
     return centred.inputs[0], known
 
 
-def _maker(network: Network, name: str, *kinds: str) -> Kernel | None:
+def _maker(network: RuntimeNetwork, name: str, *kinds: str) -> RuntimeKernel | None:
     kernel = network.producer.get(name)
     return kernel if kernel is not None and kernel.kind in kinds else None
 
 
-def _reader(network: Network, name: str, kind: str) -> Kernel | None:
+def _reader(network: RuntimeNetwork, name: str, kind: str) -> RuntimeKernel | None:
     kernel = network.sole_reader(name)
     return kernel if kernel is not None and kernel.kind == kind else None
 
 
-def fuse_gelu(network: Network) -> None:
-    """0.5 x (1 + Erf(x / sqrt 2)), in either order of its products, becomes one Gelu."""
+def fuse_gelu(network: RuntimeNetwork) -> None:
+    """0.5 x (1 + Erf(x / sqrt 2)), in either order of its products, becomes one Gelu; where x is
+    multiplied by 1 / sqrt 2 instead, or the numbers are others, it stays as it is."""
     for root in network.in_order("Erf"):
         scale = network.producer.get(root.input(0))
         plus = _reader(network, root.output, "Add")
         if root.gone or scale is None or plus is None or network.uses(root.inputs[0]) != 1:
+            continue
+        if scale.kind != "Div" or not _by(network, scale, sqrt(2)) or not _by(network, plus, 1.0):
             continue
         source = scaled(network, scale)
         product = _reader(network, plus.output, "Mul")
@@ -68,11 +74,13 @@ def fuse_gelu(network: Network) -> None:
             last = half
         elif half is None or scaled(network, half) != source or network.uses(other) != 1:
             continue
+        if not _by(network, half, 0.5):
+            continue
         network.remove(scale, root, plus, product, half)
         network.add("Gelu", "", [source], last.outputs)
 
 
-def fuse_gemm_activations(network: Network) -> None:
+def fuse_gemm_activations(network: RuntimeNetwork) -> None:
     """Gemm, then an activation."""
     for kernel in network.in_order("Gemm"):
         tail = network.sole_reader(kernel.output)
@@ -81,7 +89,7 @@ def fuse_gemm_activations(network: Network) -> None:
             network.become(kernel, "FusedGemm", MICROSOFT)
 
 
-def fuse_conv_activations(network: Network) -> None:
+def fuse_conv_activations(network: RuntimeNetwork) -> None:
     """Conv, then an activation with constant parameters."""
     for kernel in network.in_order("Conv"):
         tail = network.sole_reader(kernel.output)
@@ -92,13 +100,13 @@ def fuse_conv_activations(network: Network) -> None:
         network.become(kernel, "FusedConv", MICROSOFT)
 
 
-def _conv_activation(network: Network, kernel: Kernel) -> bool:
+def _conv_activation(network: RuntimeNetwork, kernel: RuntimeKernel) -> bool:
     if kernel.kind not in CONV_ACTIVATIONS or kernel.domain:
         return False
     return all(network.is_constant(name) for name in kernel.inputs[1:])
 
 
-def fuse_silu(network: Network) -> None:
+def fuse_silu(network: RuntimeNetwork) -> None:
     """x Sigmoid(x), or x Sigmoid(a x), becomes one QuickGelu."""
     for kernel in network.in_order("Sigmoid"):
         tail = _reader(network, kernel.output, "Mul")
@@ -117,7 +125,7 @@ def fuse_silu(network: Network) -> None:
         network.add("QuickGelu", MICROSOFT, [other], tail.outputs)
 
 
-def fuse_skip_layer_norm(network: Network) -> None:
+def fuse_skip_layer_norm(network: RuntimeNetwork) -> None:
     """An Add that only a layer norm reads becomes part of it."""
     for kernel in network.in_order("LayerNormalization"):
         above = network.producer.get(kernel.input(0))
@@ -133,7 +141,7 @@ def fuse_skip_layer_norm(network: Network) -> None:
         network.add("SkipLayerNormalization", MICROSOFT, inputs, kernel.outputs[:1])
 
 
-def fuse_matmul_neighbours(network: Network) -> None:
+def fuse_matmul_neighbours(network: RuntimeNetwork) -> None:
     """Scaling by a number, and a Transpose of the last two axes, become parts of a MatMul."""
     for kernel in network.in_order("MatMul", "FusedMatMul"):
         changed = False
@@ -155,7 +163,16 @@ def fuse_matmul_neighbours(network: Network) -> None:
             network.become(kernel, "FusedMatMul", MICROSOFT)
 
 
-def scaled(network: Network, kernel: Kernel) -> str | None:
+def _by(network: RuntimeNetwork, kernel: RuntimeKernel, number: float) -> bool:
+    """Whether one operand of a kernel is a constant of a number, as far as it is known."""
+    for name in kernel.inputs:
+        if network.is_constant(name) and network.size(name) == 1:
+            known = network.scalar(name)
+            return known is None or isclose(known, number, rel_tol=1e-5)
+    return False
+
+
+def scaled(network: RuntimeNetwork, kernel: RuntimeKernel) -> str | None:
     """What the kernel multiplies or divides by one constant number, None if it does not."""
     if kernel.kind not in ("Mul", "Div") or len(kernel.inputs) != 2:
         return None
@@ -167,7 +184,7 @@ def scaled(network: Network, kernel: Kernel) -> str | None:
     return None
 
 
-def _swaps_last_two(network: Network, kernel: Kernel) -> bool:
+def _swaps_last_two(network: RuntimeNetwork, kernel: RuntimeKernel) -> bool:
     shape = network.shape(kernel.input(0))
     if kernel.kind != "Transpose" or shape is None or len(shape) < 2:
         return False
@@ -176,7 +193,7 @@ def _swaps_last_two(network: Network, kernel: Kernel) -> bool:
     return permutation == (*range(rank - 2), rank - 1, rank - 2)
 
 
-def fuse_conv_sums(network: Network) -> None:
+def fuse_conv_sums(network: RuntimeNetwork) -> None:
     """Conv + Add (+ activation) outside the blocked layout: it adds into the other operand.
 
     Of level ALL: it takes what the blocked layout left over.
@@ -208,7 +225,7 @@ def fuse_conv_sums(network: Network) -> None:
 
 
 def _depends_on(
-    network: Network, name: str, kernel: Kernel, position: Mapping[Kernel, int]
+    network: RuntimeNetwork, name: str, kernel: RuntimeKernel, position: Mapping[RuntimeKernel, int]
 ) -> bool:
     """Whether a value needs the kernel: a sum with it would then be a circle."""
     todo, seen = [name], {name}

@@ -37,7 +37,7 @@ RANDOM = frozenset(
 
 
 @dataclass(slots=True, eq=False)
-class Kernel:
+class RuntimeKernel:
     """A node while onnxruntime's rewrites are applied to it.
 
     `index` decides the order of execution: the position in the file, or a later one for a node
@@ -87,7 +87,7 @@ class Kernel:
         return value if isinstance(value, str) else default
 
 
-def takes_over(kernel: Kernel) -> int | None:
+def takes_over(kernel: RuntimeKernel) -> int | None:
     """The input whose buffer the first output may become, None if it always needs its own."""
     if not kernel.domain:
         return 0 if kernel.kind in ALIAS or kernel.kind in IN_PLACE else None
@@ -96,12 +96,12 @@ def takes_over(kernel: Kernel) -> int | None:
     return None
 
 
-def is_alias(kernel: Kernel) -> bool:
+def is_alias(kernel: RuntimeKernel) -> bool:
     """Whether the output is the input's buffer whatever else reads it."""
     return kernel.kind in ALIAS and not kernel.domain
 
 
-def is_pointwise(kernel: Kernel, window: tuple[int, ...]) -> bool:
+def is_pointwise(kernel: RuntimeKernel, window: tuple[int, ...]) -> bool:
     """Whether a convolution reads each input position once, where it writes."""
     return (
         all(extent == 1 for extent in window)

@@ -6,8 +6,8 @@ every border between the layouts. Channels are rounded up to the block.
 
 from dataclasses import dataclass
 
-from tilewright.peak.kernels import BLOCKED_CONV_ACTIVATIONS, MICROSOFT, NCHWC, Kernel
-from tilewright.peak.network import Network, Shape
+from tilewright.peak.kernels import BLOCKED_CONV_ACTIVATIONS, MICROSOFT, NCHWC, RuntimeKernel
+from tilewright.peak.network import RuntimeNetwork, Shape
 
 ACTIVATIONS = frozenset(
     {"Relu", "Sigmoid", "Tanh", "HardSigmoid", "Gelu", "QuickGelu", "HardSwish"}
@@ -34,7 +34,7 @@ def reads_plain(weight: Shape, group: int, block: int) -> bool:
     return group == 1 and weight[1] < block
 
 
-def block_layout(network: Network) -> None:
+def block_layout(network: RuntimeNetwork) -> None:
     """Move the network to the blocked layout where onnxruntime does."""
     if network.has("Conv", "FusedConv", "MaxPool", "AveragePool"):
         _BlockedLayout(network).run()
@@ -45,14 +45,14 @@ class _Blocked:
     """A value that exists in the blocked layout, and how many readers still want it plain."""
 
     token: str
-    producer: Kernel
+    producer: RuntimeKernel
     uses: int
     plain_uses: int
     channels: int
 
 
 class _BlockedLayout:
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: RuntimeNetwork) -> None:
         self.network = network
         self.block = network.runtime.block
         self.blocked: dict[str, _Blocked] = {}
@@ -68,7 +68,7 @@ class _BlockedLayout:
                 network.add("ReorderOutput", NCHWC, [value.token], [name])
         network.relink()
 
-    def _visit(self, kernel: Kernel) -> None:
+    def _visit(self, kernel: RuntimeKernel) -> None:
         kind = kernel.kind
         if kind in ("Conv", "FusedConv"):
             if kernel.domain in ("", MICROSOFT):
@@ -96,7 +96,7 @@ class _BlockedLayout:
 
     # One rule per kind of kernel.
 
-    def _conv(self, kernel: Kernel) -> None:
+    def _conv(self, kernel: RuntimeKernel) -> None:
         network = self.network
         weight = network.types.get(kernel.input(1))
         group = kernel.integer("group", 1)
@@ -111,7 +111,7 @@ class _BlockedLayout:
             self._take_input(kernel)
         self._make_output(kernel, weight.shape[0])
 
-    def _pool(self, kernel: Kernel) -> None:
+    def _pool(self, kernel: RuntimeKernel) -> None:
         if not self._spatial(kernel):
             return
         value = self.network.types[kernel.inputs[0]]
@@ -121,7 +121,7 @@ class _BlockedLayout:
         self._take_input(kernel)
         self._make_output(kernel, value.shape[1])
 
-    def _binary(self, kernel: Kernel) -> None:
+    def _binary(self, kernel: RuntimeKernel) -> None:
         if not self._all_blocked(kernel):
             return
         if len({self.network.shape(name) for name in kernel.inputs}) != 1:
@@ -136,7 +136,7 @@ class _BlockedLayout:
                     return
         self._make_output(kernel, operands[0].channels)
 
-    def _concat(self, kernel: Kernel) -> None:
+    def _concat(self, kernel: RuntimeKernel) -> None:
         if kernel.integer("axis", 0) != 1 or not self._all_blocked(kernel):
             return
         if any(self.blocked[name].channels % self.block for name in kernel.inputs):
@@ -144,7 +144,7 @@ class _BlockedLayout:
         operands = [self._read(kernel, slot) for slot in range(len(kernel.inputs))]
         self._make_output(kernel, sum(operand.channels for operand in operands))
 
-    def _activation(self, kernel: Kernel) -> None:
+    def _activation(self, kernel: RuntimeKernel) -> None:
         source = self._read(kernel, 0)
         if self._open(source) and kernel.kind in BLOCKED_CONV_ACTIVATIONS:
             source.producer.activation = kernel.kind
@@ -152,13 +152,13 @@ class _BlockedLayout:
         else:
             self._make_output(kernel, source.channels)
 
-    def _batch_norm(self, kernel: Kernel) -> None:
+    def _batch_norm(self, kernel: RuntimeKernel) -> None:
         source = self._read(kernel, 0)
         kernel.inputs, kernel.attributes = kernel.inputs[:3], {}
         self.network.become(kernel, "Conv", NCHWC)
         self._make_output(kernel, source.channels)
 
-    def _resize(self, kernel: Kernel) -> None:
+    def _resize(self, kernel: RuntimeKernel) -> None:
         small, large = (self.network.shape(n) for n in (kernel.inputs[0], kernel.outputs[0]))
         if small is None or large is None or len(small) != len(large) or small[:2] != large[:2]:
             return
@@ -178,11 +178,11 @@ class _BlockedLayout:
 
     # Borders.
 
-    def _spatial(self, kernel: Kernel) -> bool:
+    def _spatial(self, kernel: RuntimeKernel) -> bool:
         shapes = (self.network.shape(kernel.input(0)), self.network.shape(kernel.output))
         return all(shape is not None and len(shape) == 4 for shape in shapes)
 
-    def _all_blocked(self, kernel: Kernel) -> bool:
+    def _all_blocked(self, kernel: RuntimeKernel) -> bool:
         return all(name in self.blocked for name in kernel.inputs)
 
     def _open(self, value: _Blocked) -> bool:
@@ -191,7 +191,7 @@ class _BlockedLayout:
         is_conv = conv.kind == "Conv" and conv.domain == NCHWC
         return is_conv and value.uses == 1 and not conv.activation
 
-    def _read(self, kernel: Kernel, slot: int) -> _Blocked:
+    def _read(self, kernel: RuntimeKernel, slot: int) -> _Blocked:
         value = self.blocked[kernel.inputs[slot]]
         value.plain_uses -= 1
         kernel.read(slot, value.token)
@@ -202,7 +202,7 @@ class _BlockedLayout:
         rounded = -(-channels // self.block) * self.block
         return self.network.invent(name, "nchwc", (batch, rounded, *space))
 
-    def _take_input(self, kernel: Kernel) -> None:
+    def _take_input(self, kernel: RuntimeKernel) -> None:
         name = kernel.inputs[0]
         if name in self.blocked:
             self._read(kernel, 0)
@@ -212,14 +212,14 @@ class _BlockedLayout:
             self.network.add("ReorderInput", NCHWC, [name], [self.reordered[name]])
         kernel.read(0, self.reordered[name])
 
-    def _make_output(self, kernel: Kernel, channels: int) -> None:
+    def _make_output(self, kernel: RuntimeKernel, channels: int) -> None:
         name = kernel.outputs[0]
         uses = self.network.uses(name)
         token = self._token(name, channels)
         kernel.outputs = (token, *kernel.outputs[1:])
         self.blocked[name] = _Blocked(token, kernel, uses, uses, channels)
 
-    def _fuse_output(self, kernel: Kernel, into: _Blocked) -> None:
+    def _fuse_output(self, kernel: RuntimeKernel, into: _Blocked) -> None:
         """The kernel disappears: the convolution writes its output."""
         name = kernel.outputs[0]
         uses = self.network.uses(name)

@@ -6,14 +6,14 @@ from math import prod
 
 from tilewright.graph.graph import Attribute, Graph
 from tilewright.graph.types import TensorType
-from tilewright.peak.kernels import Kernel
+from tilewright.peak.kernels import RuntimeKernel
 from tilewright.peak.order import backward_order
 from tilewright.peak.runtime import Runtime
 
 Shape = tuple[int, ...]
 
 
-class Network:
+class RuntimeNetwork:
     """Kernels, who makes and who reads each value, and the types of values that rewrites made up.
 
     Every change goes through a method, so that producers and readers stay true. `origin` leads
@@ -28,7 +28,7 @@ class Network:
         self.outputs: set[str] = set(graph.outputs)
         self.origin: dict[str, str] = {}
         self.kernels = [
-            Kernel(
+            RuntimeKernel(
                 index,
                 node.kind,
                 "" if node.domain == "ai.onnx" else node.domain,
@@ -40,22 +40,22 @@ class Network:
         ]
         self.kinds: set[str] = {kernel.kind for kernel in self.kernels}
         self.next_index = len(self.kernels)
-        self._order: list[Kernel] | None = None
-        self._producer: dict[str, Kernel] = {}
-        self._readers: dict[str, list[Kernel]] = {}
+        self._order: list[RuntimeKernel] | None = None
+        self._producer: dict[str, RuntimeKernel] = {}
+        self._readers: dict[str, list[RuntimeKernel]] = {}
         self._linked = False
 
     # What is there.
 
     @property
-    def producer(self) -> dict[str, Kernel]:
+    def producer(self) -> dict[str, RuntimeKernel]:
         """Value -> the kernel that makes it."""
         if not self._linked:
             self._link()
         return self._producer
 
     @property
-    def readers(self) -> dict[str, list[Kernel]]:
+    def readers(self) -> dict[str, list[RuntimeKernel]]:
         """Value -> the kernels that read it, as often as they do; constants are left out."""
         if not self._linked:
             self._link()
@@ -63,7 +63,7 @@ class Network:
 
     def _link(self) -> None:
         self._linked = True
-        self._producer, readers = {}, defaultdict[str, list[Kernel]](list)
+        self._producer, readers = {}, defaultdict[str, list[RuntimeKernel]](list)
         for kernel in self.kernels:
             if kernel.gone:
                 continue
@@ -80,7 +80,7 @@ class Network:
         """Whether any of these kinds was ever there: a pass without work costs nothing."""
         return not self.kinds.isdisjoint(kinds)
 
-    def in_order(self, *kinds: str) -> list[Kernel]:
+    def in_order(self, *kinds: str) -> list[RuntimeKernel]:
         """The kernels, all or those of some kinds, in the order they would run now."""
         if kinds and self.kinds.isdisjoint(kinds):
             return []
@@ -104,7 +104,7 @@ class Network:
         """How often a value is read; being an output of the network counts."""
         return len(self.readers.get(name, ())) + (name in self.outputs)
 
-    def sole_reader(self, name: str) -> Kernel | None:
+    def sole_reader(self, name: str) -> RuntimeKernel | None:
         """The one kernel that reads a value, where nothing else needs it and it makes one value."""
         readers = self.readers.get(name, ())
         if len(readers) != 1 or name in self.outputs or not readers[0].single:
@@ -147,9 +147,9 @@ class Network:
         inputs: Iterable[str],
         outputs: Iterable[str],
         attributes: Mapping[str, Attribute] | None = None,
-    ) -> Kernel:
+    ) -> RuntimeKernel:
         """A new kernel, with the next free index."""
-        kernel = Kernel(
+        kernel = RuntimeKernel(
             self.next_index, kind, domain, tuple(inputs), tuple(outputs), attributes or {}
         )
         self._order = None
@@ -163,7 +163,7 @@ class Network:
                 self.readers.setdefault(name, []).append(kernel)
         return kernel
 
-    def remove(self, *kernels: Kernel) -> None:
+    def remove(self, *kernels: RuntimeKernel) -> None:
         """Kernels whose work is done elsewhere, or not needed."""
         self._order = None
         for kernel in kernels:
@@ -178,7 +178,7 @@ class Network:
                 if self.producer.get(name) is kernel:
                     del self.producer[name]
 
-    def become(self, kernel: Kernel, kind: str, domain: str) -> None:
+    def become(self, kernel: RuntimeKernel, kind: str, domain: str) -> None:
         """The rewrite puts a new node in the kernel's place, which gets the next free index."""
         self._order = None
         kernel.kind, kernel.domain = kind, domain
@@ -186,14 +186,14 @@ class Network:
         kernel.index = self.next_index
         self.next_index += 1
 
-    def absorb(self, head: Kernel, tail: Kernel) -> None:
+    def absorb(self, head: RuntimeKernel, tail: RuntimeKernel) -> None:
         """`head` now computes what `tail` did too, and writes under its name."""
         self.remove(tail)
         del self.producer[head.outputs[0]]
         head.outputs = (tail.outputs[0], *head.outputs[1:])
         self.producer[head.outputs[0]] = head
 
-    def bypass(self, kernel: Kernel, source: str) -> None:
+    def bypass(self, kernel: RuntimeKernel, source: str) -> None:
         """Readers of the kernel's first output read the source; the kernel goes."""
         self.remove(kernel)
         self.redirect(kernel.outputs[0], source)
@@ -205,7 +205,7 @@ class Network:
             reader.inputs = tuple(new if name == old else name for name in reader.inputs)
             self.readers.setdefault(new, []).append(reader)
 
-    def rewire(self, kernel: Kernel, old: str, new: str) -> None:
+    def rewire(self, kernel: RuntimeKernel, old: str, new: str) -> None:
         """One kernel reads another value."""
         self._order = None
         times = kernel.inputs.count(old)

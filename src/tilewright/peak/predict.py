@@ -7,11 +7,11 @@ from typing import NamedTuple
 from tilewright.graph.graph import Graph
 from tilewright.peak import fusion, layout, quantised, simplify
 from tilewright.peak.buffers import Buffers
-from tilewright.peak.network import Network
+from tilewright.peak.network import RuntimeNetwork
 from tilewright.peak.runtime import Runtime
 from tilewright.peak.scratch import scratch_bytes
 
-Pass = Callable[[Network], None]
+Pass = Callable[[RuntimeNetwork], None]
 
 BASIC: tuple[Pass, ...] = (
     simplify.fold_constants,
@@ -23,8 +23,10 @@ BASIC: tuple[Pass, ...] = (
     simplify.fuse_pads,
     simplify.fuse_conv_constants,
     simplify.fuse_matmul_add,
+    quantised.one_for_each,
 )
 EXTENDED: tuple[Pass, ...] = (
+    quantised.make_unsigned,
     quantised.fuse_quantised,
     fusion.fuse_layer_norm,
     fusion.fuse_gelu,
@@ -76,9 +78,9 @@ def predict_peak(graph: Graph, runtime: Runtime | None = None) -> Prediction:
     return _walk(lower(graph, runtime or Runtime()))
 
 
-def lower(graph: Graph, runtime: Runtime) -> Network:
+def lower(graph: Graph, runtime: Runtime) -> RuntimeNetwork:
     """The kernels that onnxruntime makes of the graph."""
-    network = Network(graph, runtime)
+    network = RuntimeNetwork(graph, runtime)
     passes = BASIC
     if runtime.extended:
         passes += EXTENDED
@@ -89,7 +91,7 @@ def lower(graph: Graph, runtime: Runtime) -> Network:
     return network
 
 
-def _walk(network: Network) -> Prediction:
+def _walk(network: RuntimeNetwork) -> Prediction:
     """Run the kernels in order: outputs come, scratch comes and goes, what is read last goes."""
     kernels = network.in_order()
     buffers = Buffers(network, kernels)

@@ -1,7 +1,9 @@
 """Quantised networks: DequantizeLinear -> operator -> QuantizeLinear as one kernel on bytes."""
 
-from tilewright.peak.kernels import MICROSOFT, Kernel
-from tilewright.peak.network import Network
+from dataclasses import replace
+
+from tilewright.peak.kernels import MICROSOFT, RuntimeKernel
+from tilewright.peak.network import RuntimeNetwork
 
 # Have a quantised kernel.
 QUANTISED = frozenset(
@@ -24,7 +26,7 @@ CHANNELS_LAST = frozenset(
 )
 
 
-def propagate(network: Network) -> None:
+def propagate(network: RuntimeNetwork) -> None:
     """Operators that only move numbers move bytes, of level BASIC: dequantised behind them instead
     of before, quantised before them instead of behind."""
     if not network.has("DequantizeLinear", "QuantizeLinear"):
@@ -48,7 +50,7 @@ def propagate(network: Network) -> None:
     _quantise_early(network)
 
 
-def _quantise_early(network: Network) -> None:
+def _quantise_early(network: RuntimeNetwork) -> None:
     """QuantizeLinear moves before the operators that feed it; where several meet, they are one."""
     early: dict[tuple[str, ...], str] = {}
     todo = network.in_order("QuantizeLinear")
@@ -74,20 +76,48 @@ def _quantise_early(network: Network) -> None:
         network.absorb(mover, kernel)
 
 
-def _per_tensor(network: Network, kernel: Kernel) -> bool:
+def _per_tensor(network: RuntimeNetwork, kernel: RuntimeKernel) -> bool:
     """Whether one constant scale serves the whole tensor."""
     return network.is_constant(kernel.input(1)) and network.size(kernel.input(1)) == 1
 
 
-def _as_bytes(network: Network, name: str, like: str) -> str:
+def _as_bytes(network: RuntimeNetwork, name: str, like: str) -> str:
     """A value that holds another one in the type of a third."""
     token = network.invent(name, "bytes", network.types[name].shape)
     network.types[token] = network.types[like].with_shape(network.types[name].shape)
     return token
 
 
-def fuse_quantised(network: Network) -> None:
-    """Operators between bytes become quantised kernels, of level EXTENDED."""
+def one_for_each(network: RuntimeNetwork) -> None:
+    """Every reader of bytes as real numbers has a DequantizeLinear of its own, of level BASIC."""
+    for kernel in network.in_order("DequantizeLinear"):
+        name = kernel.output
+        if network.is_constant(kernel.input(0)) or name in network.outputs:
+            continue
+        readers = dict.fromkeys(network.readers.get(name, ()) if name in network.types else ())
+        for reader in list(readers)[1:]:
+            own = network.invent(name, "again", network.types[name].shape)
+            network.add("DequantizeLinear", "", list(kernel.inputs), [own])
+            network.rewire(reader, name, own)
+
+
+def make_unsigned(network: RuntimeNetwork) -> None:
+    """Signed bytes between a QuantizeLinear and the only operator that reads them become unsigned,
+    for which the kernels are, of level EXTENDED."""
+    if network.runtime.signed_kernels:
+        return
+    for kernel in network.in_order("DequantizeLinear"):
+        name = kernel.input(0)
+        maker = network.producer.get(name)
+        if maker is None or maker.kind != "QuantizeLinear" or name in network.outputs:
+            continue
+        kind = network.types.get(name)
+        if network.sole_reader(name) is kernel and kind is not None and kind.dtype == "int8":
+            network.types[name] = replace(kind, dtype="uint8")
+
+
+def fuse_quantised(network: RuntimeNetwork) -> None:
+    """Operators between bytes of one type become quantised kernels, of level EXTENDED."""
     if not network.has("QuantizeLinear"):
         return
     for kernel in network.in_order("Split"):
@@ -108,6 +138,8 @@ def fuse_quantised(network: Network) -> None:
         tail = _quantizer(network, kernel)
         if not reads or len(above) < len(reads) or tail is None:
             continue
+        if not _have_kernel(network, kernel, above, tail):
+            continue
         network.absorb(kernel, tail)
         for name, maker in zip(reads, above, strict=True):
             network.rewire(kernel, name, maker.inputs[0])
@@ -116,7 +148,19 @@ def fuse_quantised(network: Network) -> None:
         _quantise(network, kernel)
 
 
-def _split_bytes(network: Network, kernel: Kernel) -> None:
+def _have_kernel(
+    network: RuntimeNetwork, kernel: RuntimeKernel, above: list[RuntimeKernel], tail: RuntimeKernel
+) -> bool:
+    """Whether there is a kernel for the types that an operator reads and writes as bytes."""
+    data = [maker.inputs[0] for maker in above if not network.is_constant(maker.inputs[0])]
+    kinds = {network.types[n].dtype for n in (*data, tail.output) if n in network.types}
+    if len(kinds) > 1:
+        return False
+    either = kernel.kind not in ("Conv", "MatMul") or network.runtime.signed_kernels
+    return either or "int8" not in kinds
+
+
+def _split_bytes(network: RuntimeNetwork, kernel: RuntimeKernel) -> None:
     """A Split between one DequantizeLinear and a QuantizeLinear for each part."""
     real = network.producer.get(kernel.input(0))
     tails = [network.sole_reader(name) for name in kernel.outputs]
@@ -134,7 +178,7 @@ def _split_bytes(network: Network, kernel: Kernel) -> None:
         network.remove(real)
 
 
-def _quantizer(network: Network, kernel: Kernel) -> Kernel | None:
+def _quantizer(network: RuntimeNetwork, kernel: RuntimeKernel) -> RuntimeKernel | None:
     """The QuantizeLinear behind the kernel; a Relu between them that costs nothing is taken in."""
     tail = network.sole_reader(kernel.output)
     if tail is not None and tail.kind == "Relu" and kernel.kind == "Conv":
@@ -149,7 +193,7 @@ def _quantizer(network: Network, kernel: Kernel) -> Kernel | None:
     return tail if tail is not None and tail.kind == "QuantizeLinear" else None
 
 
-def _quantise(network: Network, kernel: Kernel) -> None:
+def _quantise(network: RuntimeNetwork, kernel: RuntimeKernel) -> None:
     if kernel.kind == "Conv":
         x, weight = kernel.input(0), kernel.input(1)
         kernel.inputs = (x, "", "", weight, *kernel.inputs[2:])
@@ -163,7 +207,7 @@ def _quantise(network: Network, kernel: Kernel) -> None:
         network.become(kernel, kernel.kind, "")
 
 
-def quantised_channels_last(network: Network) -> None:
+def quantised_channels_last(network: RuntimeNetwork) -> None:
     """Quantised convolutions and what lies between them run channels-last, of level ALL."""
     if not network.has("QLinearConv"):
         return
@@ -191,14 +235,17 @@ def quantised_channels_last(network: Network) -> None:
     for name in plain:
         if name not in network.producer and name not in network.graph.inputs:
             network.add("Transpose", "", [last[name]], [name], {"perm": (0, 3, 1, 2)})
+            for reader in network.readers.get(name, ()):
+                if reader.kind == "DequantizeLinear":  # the transpose has changed places with it
+                    network.become(reader, reader.kind, "")
 
 
-def _spatial(network: Network, *names: str) -> bool:
+def _spatial(network: RuntimeNetwork, *names: str) -> bool:
     """Whether all values are known and have channels and two axes of space."""
     shapes = [network.shape(name) for name in names if name]
     return all(shape is not None and len(shape) == 4 for shape in shapes)
 
 
-def _moved(network: Network, name: str) -> str:
+def _moved(network: RuntimeNetwork, name: str) -> str:
     batch, channels, *space = network.types[name].shape
     return network.invent(name, "nhwc", (batch, *space, channels))

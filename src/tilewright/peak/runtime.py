@@ -1,5 +1,6 @@
 """Runtime: the session settings and machine facts that change memory."""
 
+import platform
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,12 @@ def native_block() -> int:
     return 16 if "avx512f" in facts else 8
 
 
+@cache
+def native_signed() -> bool:
+    """Whether quantised kernels take signed activations on this processor."""
+    return platform.machine().lower().startswith(("arm", "aarch64"))
+
+
 @dataclass(frozen=True, slots=True)
 class Runtime:
     """How onnxruntime runs the model.
@@ -29,5 +36,8 @@ class Runtime:
     """Channels per block of the NCHWc layout; 1 means no layouts (optimisation level EXTENDED)."""
     extended: bool = True
     """Fusions of level EXTENDED; False is level BASIC, which has no layouts either."""
+    signed_kernels: bool = field(default_factory=native_signed)
+    """Quantised convolutions and products of signed activations; else they are made unsigned where
+    one operator reads them, and run on real numbers where several do."""
     bookkeeping: bool = True
     """What malloc and the runtime take beside the numbers; False counts the numbers alone."""

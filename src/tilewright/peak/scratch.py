@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from math import prod
 
 from tilewright.graph.types import TensorType
-from tilewright.peak.kernels import MICROSOFT, NCHWC, Kernel, is_pointwise
+from tilewright.peak.kernels import MICROSOFT, NCHWC, RuntimeKernel, is_pointwise
 
 CONV_SEGMENT = 64 * 1024  # the piece of the im2col matrix that one thread works on
 LRN_SHARE = 2.26  # of the output, measured
@@ -21,7 +21,7 @@ SCRATCH_KINDS = frozenset(
 )
 
 
-def scratch_bytes(kernel: Kernel, types: Mapping[str, TensorType]) -> int:
+def scratch_bytes(kernel: RuntimeKernel, types: Mapping[str, TensorType]) -> int:
     """Scratch of one launch; 0 where types are unknown."""
     if kernel.kind not in SCRATCH_KINDS or kernel.domain == NCHWC:
         return 0
@@ -62,7 +62,7 @@ def _conv_transpose(x: TensorType, weight: TensorType | None) -> int:
     return weight.with_shape((*weight.shape[1:], *x.shape[2:])).bytes
 
 
-def _conv(kernel: Kernel, x: TensorType, weight: TensorType | None, out: TensorType) -> int:
+def _conv(kernel: RuntimeKernel, x: TensorType, weight: TensorType | None, out: TensorType) -> int:
     """The im2col matrix: a segment of it, or all where there are more filters than positions."""
     if weight is None or not weight.shape or is_pointwise(kernel, weight.shape[2:]):
         return 0
@@ -72,7 +72,7 @@ def _conv(kernel: Kernel, x: TensorType, weight: TensorType | None, out: TensorT
     return whole if weight.shape[0] // group > positions else min(CONV_SEGMENT, whole)
 
 
-def _columns(kernel: Kernel, weight: TensorType | None, out: TensorType) -> int:
+def _columns(kernel: RuntimeKernel, weight: TensorType | None, out: TensorType) -> int:
     """The im2col matrix of a convolution of integers: all of one group."""
     if weight is None or len(weight.shape) < 2 or is_pointwise(kernel, weight.shape[2:]):
         return 0
@@ -80,7 +80,7 @@ def _columns(kernel: Kernel, weight: TensorType | None, out: TensorType) -> int:
 
 
 def _quantised_conv(
-    kernel: Kernel, x: TensorType, weight: TensorType | None, out: TensorType
+    kernel: RuntimeKernel, x: TensorType, weight: TensorType | None, out: TensorType
 ) -> int:
     """A pointer per tap and position, or an im2col matrix, and sums of 32 bits."""
     if weight is None or len(weight.shape) < 2 or not out.size:

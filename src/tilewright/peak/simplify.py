@@ -1,10 +1,10 @@
 """What optimisation level BASIC does to a network, as far as memory notices."""
 
-from tilewright.peak.kernels import RANDOM, Kernel
-from tilewright.peak.network import Network
+from tilewright.peak.kernels import RANDOM, RuntimeKernel
+from tilewright.peak.network import RuntimeNetwork
 
 
-def fold_constants(network: Network) -> None:
+def fold_constants(network: RuntimeNetwork) -> None:
     """Kernels that read only constants run once, when the session is made."""
     for kernel in list(network.kernels):
         if kernel.kind == "DequantizeLinear" or kernel.kind in RANDOM:
@@ -18,7 +18,7 @@ def fold_constants(network: Network) -> None:
     network.relink()
 
 
-def drop_no_ops(network: Network) -> None:
+def drop_no_ops(network: RuntimeNetwork) -> None:
     """Copies that are not outputs of the network."""
     if not network.has("Identity", "Dropout"):
         return
@@ -29,9 +29,9 @@ def drop_no_ops(network: Network) -> None:
             network.bypass(kernel, kernel.inputs[0])
 
 
-def merge_duplicates(network: Network) -> None:
+def merge_duplicates(network: RuntimeNetwork) -> None:
     """Kernels of one kind that read the same values with the same attributes become one."""
-    seen: dict[tuple[object, ...], Kernel] = {}
+    seen: dict[tuple[object, ...], RuntimeKernel] = {}
     readers, nobody = network.readers, ()
     for kernel in network.in_order():
         # Duplicates share all their inputs: one that nobody else reads settles it.
@@ -55,13 +55,13 @@ def merge_duplicates(network: Network) -> None:
                 network.redirect(old, new)
 
 
-def _attributes(kernel: Kernel) -> str:
+def _attributes(kernel: RuntimeKernel) -> str:
     return repr(sorted(kernel.attributes.items(), key=lambda item: item[0]))
 
 
-def slices_to_split(network: Network) -> None:
+def slices_to_split(network: RuntimeNetwork) -> None:
     """Slices along one axis that cover a value exactly once become one Split: all at once."""
-    groups: dict[tuple[str, int], list[tuple[int, int, Kernel]]] = {}
+    groups: dict[tuple[str, int], list[tuple[int, int, RuntimeKernel]]] = {}
     for kernel in network.in_order("Slice"):
         cut = _single_cut(network, kernel)
         if cut is not None:
@@ -78,7 +78,7 @@ def slices_to_split(network: Network) -> None:
         network.add("Split", "", [source], [k.outputs[0] for _, _, k in cuts], {"axis": axis})
 
 
-def _single_cut(network: Network, kernel: Kernel) -> tuple[int, int, int] | None:
+def _single_cut(network: RuntimeNetwork, kernel: RuntimeKernel) -> tuple[int, int, int] | None:
     """Axis, start and stop of a Slice along one axis with step one and known bounds."""
     shape = network.shape(kernel.input(0))
     bounds = [network.scalar(name) for name in kernel.inputs[1:5]]
@@ -94,7 +94,7 @@ def _single_cut(network: Network, kernel: Kernel) -> tuple[int, int, int] | None
     return int(axis) % len(shape), int(first), int(end)
 
 
-def cancel_transposes(network: Network) -> None:
+def cancel_transposes(network: RuntimeNetwork) -> None:
     """A Transpose undone by the next one disappears with it."""
     for kernel in network.in_order("Transpose"):
         above = network.producer.get(kernel.input(0))
@@ -110,7 +110,7 @@ def cancel_transposes(network: Network) -> None:
             network.remove(above)
 
 
-def fuse_pads(network: Network) -> None:
+def fuse_pads(network: RuntimeNetwork) -> None:
     """A Pad with zeros in front of convolutions becomes their padding."""
     for kernel in network.in_order("Pad"):
         readers = network.readers.get(kernel.output, [])
@@ -122,7 +122,7 @@ def fuse_pads(network: Network) -> None:
             network.bypass(kernel, kernel.inputs[0])
 
 
-def _pads_space_only(network: Network, kernel: Kernel) -> bool:
+def _pads_space_only(network: RuntimeNetwork, kernel: RuntimeKernel) -> bool:
     """Whether batch and channels keep their extents and nothing is cut off."""
     inner, outer = network.shape(kernel.input(0)), network.shape(kernel.output)
     if inner is None or outer is None or len(inner) != len(outer) or inner[:2] != outer[:2]:
@@ -131,7 +131,7 @@ def _pads_space_only(network: Network, kernel: Kernel) -> bool:
     return fill == 0.0 and all(a <= b for a, b in zip(inner, outer, strict=True))
 
 
-def fuse_conv_constants(network: Network) -> None:
+def fuse_conv_constants(network: RuntimeNetwork) -> None:
     """Convolution, then BatchNormalization or one constant per channel: into the weights."""
     for kernel in network.in_order("Conv", "ConvTranspose"):
         if kernel.input(1) not in network.constants or not kernel.output:
@@ -142,7 +142,7 @@ def fuse_conv_constants(network: Network) -> None:
             tail = network.sole_reader(kernel.outputs[0])
 
 
-def _into_weights(network: Network, conv: Kernel, tail: Kernel) -> bool:
+def _into_weights(network: RuntimeNetwork, conv: RuntimeKernel, tail: RuntimeKernel) -> bool:
     others = [name for name in tail.inputs if name != conv.outputs[0]]
     shape = network.shape(conv.outputs[0])
     if not others or shape is None or len(shape) < 2 or not tail.single:
@@ -158,7 +158,7 @@ def _into_weights(network: Network, conv: Kernel, tail: Kernel) -> bool:
     return (tail.kind == "Mul" and size == 1) or (size == shape[1] and len(constant) in (3, 4))
 
 
-def fuse_matmul_add(network: Network) -> None:
+def fuse_matmul_add(network: RuntimeNetwork) -> None:
     """MatMul with a constant matrix, then a constant row: one Gemm."""
     for kernel in network.in_order("MatMul"):
         matrix = network.shape(kernel.input(1))

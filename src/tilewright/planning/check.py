@@ -114,21 +114,23 @@ def _kept_wrongly(plan: Plan, graph: Graph, home: Mapping[str, int]) -> Iterator
 
 def without_inner(plan: Plan, graph: Graph, label: str) -> tuple[Plan, tuple[str, ...]]:
     """A plan without resident tensors that only their own group reads, as they are left over where
-    groups were merged by hand, and a note for each. Such tensors live in tiles anyway."""
-    inner: dict[str, str] = {}
+    groups were merged by hand, and a note for each such group. They live in tiles anyway."""
+    inner: set[str] = set()
+    notes: list[str] = []
     for number, group in enumerate(plan.groups):
         outside = exports(graph, [graph.index[name] for name in group.nodes])
         made = {name for node in group.nodes for name in graph.nodes[graph.index[node]].writes}
-        for value in plan.resident:
-            if value in made and value not in outside:
-                inner[value] = group_label(number, group)
+        here = [value for value in plan.resident if value in made and value not in outside]
+        if here:
+            inner.update(here)
+            names = ", ".join(f"'{value}'" for value in here)
+            notes.append(
+                f"{label}: {names} {noun(len(here), 'is', 'are')} not kept as resident: only "
+                f"{group_label(number, group)} reads {noun(len(here), 'it', 'them')}, tile by tile"
+            )
     kept = tuple(value for value in plan.resident if value not in inner)
     reloaded = tuple(row for row in plan.reloaded if row[0] not in inner)
-    notes = tuple(
-        f"{label}: '{value}' is not kept as resident: only {where} reads it, tile by tile"
-        for value, where in inner.items()
-    )
-    return replace(plan, resident=kept, reloaded=reloaded), notes
+    return replace(plan, resident=kept, reloaded=reloaded), tuple(notes)
 
 
 def in_vain(plan: Plan, graph: Graph, label: str) -> Iterator[str]:

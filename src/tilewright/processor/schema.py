@@ -46,7 +46,7 @@ Bandwidth = Annotated[
 Rate = Annotated[float, BeforeValidator(_quantity(_flops, "a rate, as 67 TFLOP/s")), Field(gt=0)]
 
 
-class Block(BaseModel):
+class ProcessorPart(BaseModel):
     """A part of the file: its figures and where they are from."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -54,14 +54,14 @@ class Block(BaseModel):
     source: str
 
 
-class Rates(Block):
+class ProcessorRates(ProcessorPart):
     """Operations per second of one element type: products, and everything else."""
 
     matrix: Rate
     vector: Rate
 
 
-class Level(Block):
+class ProcessorMemory(ProcessorPart):
     """A memory, all of it shared, or one in each unit (`per_unit`); the bandwidth is that of all
     together."""
 
@@ -93,7 +93,7 @@ class Elementwise(BaseModel):
     registers: PositiveInt
 
 
-class Gpu(Block):
+class Gpu(ProcessorPart):
     """What fits on one streaming multiprocessor, and what kernels ask for."""
 
     warp: PositiveInt
@@ -105,7 +105,7 @@ class Gpu(Block):
     elementwise: Elementwise
 
 
-class Systolic(Block):
+class Systolic(ProcessorPart):
     """Arrays of multiply-accumulate cells through which rows stream."""
 
     arrays: PositiveInt
@@ -113,7 +113,7 @@ class Systolic(Block):
     columns: PositiveInt
 
 
-class Tiles(Block):
+class ComputeTiles(ProcessorPart):
     """Compute tiles with a memory each. `macs_per_cycle` by element type; DRAM is read in
     accesses of so many bytes."""
 
@@ -123,7 +123,7 @@ class Tiles(Block):
     schedule: Seconds
 
 
-class Processor(Block):
+class Processor(ProcessorPart):
     """A whole file. Memories are listed from the outermost to the innermost; `capacity_level` names
     the one that groups of operators have to fit."""
 
@@ -135,11 +135,11 @@ class Processor(Block):
     dtype: str
     launch: Seconds
     capacity_level: str
-    rates: Annotated[dict[str, Rates], Field(min_length=1)]
-    memories: Annotated[dict[str, Level], Field(min_length=1)]
+    rates: Annotated[dict[str, ProcessorRates], Field(min_length=1)]
+    memories: Annotated[dict[str, ProcessorMemory], Field(min_length=1)]
     gpu: Gpu | None = None
     systolic: Systolic | None = None
-    tiles: Tiles | None = None
+    tiles: ComputeTiles | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> "Processor":

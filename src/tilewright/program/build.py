@@ -8,19 +8,19 @@ from tilewright.program.columns import COMPUTE, COPY
 from tilewright.program.constants import Pack, channels_of
 from tilewright.program.cut import GroupCut, Index
 from tilewright.program.faults import LoweringError
-from tilewright.program.held import Held, Storage, Transfers
+from tilewright.program.held import Held, HeldTransfers, Storage
 from tilewright.program.regions import Region
 from tilewright.program.rows import Access, GroupRows, Outside, Price, Row, Surroundings, Title
 from tilewright.program.tile_tables import (
     OpTiles,
-    Spot,
+    TileSpot,
     ValueSpots,
     box_spot,
     spot_of,
     whole_spot,
 )
 from tilewright.tiling.grid import Halo
-from tilewright.tiling.group import GroupTiles, TiledOp
+from tilewright.tiling.group import GroupTiles, TiledOp, whole_tile
 
 if TYPE_CHECKING:
     from tilewright.program.context import Work
@@ -52,7 +52,7 @@ class Builder:
     """Builds the rows of a group in its surroundings, tile after tile; what each tile holds is
     remembered for those that follow."""
 
-    def __init__(self, transfers: Transfers, cut: GroupCut, around: Surroundings) -> None:
+    def __init__(self, transfers: HeldTransfers, cut: GroupCut, around: Surroundings) -> None:
         self.transfers, self.cut, self.around = transfers, cut, around
         context = self.context = transfers.context
         self.names = cut.signature.names
@@ -142,7 +142,8 @@ class Builder:
             work = op.works[kind] = self.context.work(op.tiled, op.tiles.tile(index))
         priced = op.prices.get((kind, core))
         if priced is None:
-            priced = op.prices[kind, core] = self.context.tables.works.best(core, work.load)
+            whole = self.context.work(op.tiled, whole_tile(op.tiled)).load
+            priced = op.prices[kind, core] = self.context.tables.works.best(core, work.load, whole)
         return work, *priced
 
     def pack(self, op: Operator, pack: Pack, core: int) -> "_Packed":
@@ -224,7 +225,7 @@ class _Tile:
             held = self._brought(op, value, spot)
         return held.part(spot)
 
-    def _brought(self, op: Operator, value: int, spot: Spot) -> Held:
+    def _brought(self, op: Operator, value: int, spot: TileSpot) -> Held:
         """A value that the tile does not have yet."""
         parent, held = self.parent, None
         spots = self.values.get(value)
@@ -266,13 +267,13 @@ class _Tile:
         self.buffers.append((memory, size, value, self.turn))
         return len(self.buffers) - 1
 
-    def _local(self, value: int, spot: Spot) -> Held:
+    def _local(self, value: int, spot: TileSpot) -> Held:
         """Bytes for a region of a value."""
         size, storage = self.parent.local(value, spot.shape, self.core)
         return Held(self._buffer(value, size, storage.memory), 0, spot, storage)
 
     def _copy(
-        self, title: Title, op: Operator, value: int, source: Held, target: Held, spot: Spot
+        self, title: Title, op: Operator, value: int, source: Held, target: Held, spot: TileSpot
     ) -> None:
         """Copy a region from one place to another."""
         ends = (source.storage.memory, target.storage.memory)
@@ -297,7 +298,7 @@ class _Tile:
             )
             read = there
 
-    def _result(self, op: Operator, value: int, spot: Spot) -> Access:
+    def _result(self, op: Operator, value: int, spot: TileSpot) -> Access:
         """Where a result goes: into its region if nothing else needs more of it, else by itself."""
         spots, region = self.values[value], self.parent.regions.get((value, self.core))
         have = spots.have(self.index)
@@ -308,7 +309,7 @@ class _Tile:
             return access
         return self._keep(op, value, have, spot).part(spot)
 
-    def _keep(self, op: Operator, value: int, have: Spot, computed: Spot | None) -> Held:
+    def _keep(self, op: Operator, value: int, have: TileSpot, computed: TileSpot | None) -> Held:
         """Room for all the tile reads of a value, with what the tile before has of it."""
         before = self.parent.before(self.index, self.core, value)
         here = computed is None and before is not None and before[0] == self.core
@@ -327,7 +328,7 @@ class _Tile:
         self._copy(Title.KEEP, op, value, before[1], held, kept)
         return held
 
-    def _give(self, op: Operator, value: int, spot: Spot) -> None:
+    def _give(self, op: Operator, value: int, spot: TileSpot) -> None:
         """Hand a result to who needs it outside the tile: other groups' regions, the main
         memory."""
         parent, cut = self.parent, self.parent.cut
@@ -350,7 +351,7 @@ class _Tile:
             self._copy(Title.STORE, op, value, held, parent.main(value), spot)
 
 
-def _kept(have: Spot, computed: Spot) -> Spot | None:
+def _kept(have: TileSpot, computed: TileSpot) -> TileSpot | None:
     """The part of a region that is not computed: a slab at its start along one axis."""
     if have == computed:
         return None

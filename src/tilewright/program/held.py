@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tilewright.geometry.box import Ints
 from tilewright.program.faults import LoweringError
 from tilewright.program.rows import Access, Price
-from tilewright.program.tile_tables import Spot
+from tilewright.program.tile_tables import TileSpot
 
 if TYPE_CHECKING:
     from tilewright.program.context import Context
@@ -36,10 +36,10 @@ class Held(NamedTuple):
 
     slot: int
     base: int
-    spot: Spot
+    spot: TileSpot
     storage: Storage
 
-    def part(self, spot: Spot) -> Access:
+    def part(self, spot: TileSpot) -> Access:
         """A region of it."""
         slot, offset, own, storage = self
         layout = storage.layouts.get(spot.shape)
@@ -61,7 +61,7 @@ class Leg(NamedTuple):
     layout: int = -1
 
 
-class Transfers:
+class HeldTransfers:
     """Bytes in cores' memories, and copies between memories, of all values that are alike."""
 
     def __init__(self, context: "Context") -> None:

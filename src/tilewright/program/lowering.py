@@ -15,7 +15,7 @@ from tilewright.program.build import Builder
 from tilewright.program.context import Context, Lying
 from tilewright.program.cut import Entry, GroupCut, Outer, cut_of, lots_of
 from tilewright.program.faults import LoweringError, NoRoomError
-from tilewright.program.held import Transfers
+from tilewright.program.held import HeldTransfers
 from tilewright.program.least import exceeds, least_bytes
 from tilewright.program.linking import Kept, Linked, Site, joined
 from tilewright.program.main_memory import Main, main_of
@@ -65,7 +65,7 @@ class Lowering:
             overlapping=PIPELINING.name not in without,
         )
         self.shared = Shared(self.context)
-        self.transfers = Transfers(self.context)
+        self.transfers = HeldTransfers(self.context)
         self._entries: dict[GroupPlan, Entry] = {}
         self._same: dict[int, Entry] = {}
         self._cuts: dict[Hashable, tuple[int, GroupCut]] = {}
@@ -79,6 +79,7 @@ class Lowering:
         self._leasts: dict[Hashable, list[int]] = {}
         self._mains: dict[Hashable, Main] = {}
         self._within: dict[int, Lowering] = {}
+        self._last: tuple[Plan, Timed | Refused] | None = None
 
     def leaving_out(self, names: frozenset[str]) -> "Lowering":
         """The same with further passes left out."""
@@ -98,7 +99,9 @@ class Lowering:
     def timed(self, plan: Plan) -> Timed | Refused:
         """Addresses and times of a plan, or the groups that there is no room for: what surely does
         not fit is not lowered any further."""
-        return self.of(plan)._timed(plan)
+        if self._last is None or self._last[0] is not plan:  # whoever asks often asks again
+            self._last = plan, self.of(plan)._timed(plan)
+        return self._last[1]
 
     def _timed(self, plan: Plan) -> Timed | Refused:
         arranged = self._arranged(plan)

@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewright.errors import TilewrightError
 from tilewright.machine.machine import Machine
-from tilewright.memory import Misfit, Reason
+from tilewright.memory import Misfit, MisfitReason
 from tilewright.program.from_program import columns_of
 from tilewright.program.program import Program, Task
 from tilewright.program.tables import Tables, tables_of
@@ -143,7 +143,7 @@ def does_not_fit(program: Program, machine: Machine, short: Short) -> DoesNotFit
     needed, there = misfit.capacity + misfit.short_by, format_bytes(misfit.capacity)
     why = misfit.reason.value + ("" if misfit.proven else ", in the best addresses found")
     live = f" for {format_bytes(misfit.live_bytes)} live"
-    pieces = live if misfit.reason is Reason.FRAGMENTATION else ""
+    pieces = live if misfit.reason is MisfitReason.FRAGMENTATION else ""
     return DoesNotFitError(
         f"memory {memory}: {format_bytes(needed)} are needed{pieces} ({why}), {there} are there, "
         f"between '{first}' and '{stop}'",

@@ -15,19 +15,19 @@ from tilewright.tiling.group import GroupTiles, TiledOp, ValueTiles
 _Axis = tuple[int | None, Sequence[Interval]]
 
 
-class Spot(NamedTuple):
+class TileSpot(NamedTuple):
     """A region of a value: its first positions, those behind its last ones, and its extents."""
 
     starts: Ints
     stops: Ints
     shape: Ints
 
-    def covers(self, other: "Spot") -> bool:
+    def covers(self, other: "TileSpot") -> bool:
         """Whether it holds another region."""
         below = all(a <= b for a, b in zip(self.starts, other.starts, strict=True))
         return below and all(a >= b for a, b in zip(self.stops, other.stops, strict=True))
 
-    def common(self, box: Box) -> "Spot | None":
+    def common(self, box: Box) -> "TileSpot | None":
         """What of it lies in a box, None where that is nothing."""
         starts = tuple([max(a, i[0]) for a, i in zip(self.starts, box.intervals, strict=True)])
         stops = tuple([min(b, i[1]) for b, i in zip(self.stops, box.intervals, strict=True)])
@@ -35,25 +35,25 @@ class Spot(NamedTuple):
         return found if min(found.shape, default=1) > 0 else None
 
 
-Pick = Callable[[Index], Spot]
+Pick = Callable[[Index], TileSpot]
 """The region of a value that the tile at a position has to do with."""
 
 
-def spot_of(starts: Ints, stops: Ints) -> Spot:
+def spot_of(starts: Ints, stops: Ints) -> TileSpot:
     """The region between two ends."""
-    return Spot(starts, stops, tuple(map(sub, stops, starts)))
+    return TileSpot(starts, stops, tuple(map(sub, stops, starts)))
 
 
-def box_spot(intervals: Collection[Interval]) -> Spot:
+def box_spot(intervals: Collection[Interval]) -> TileSpot:
     """A box as a region; where it is empty, nothing from its start on."""
     starts = tuple([start for start, _ in intervals])
     stops = tuple([stop if stop > start else start for start, stop in intervals])
-    return Spot(starts, stops, tuple(map(sub, stops, starts)))
+    return TileSpot(starts, stops, tuple(map(sub, stops, starts)))
 
 
-def whole_spot(shape: Ints) -> Spot:
+def whole_spot(shape: Ints) -> TileSpot:
     """All of a value."""
-    return Spot((0,) * len(shape), shape, shape)
+    return TileSpot((0,) * len(shape), shape, shape)
 
 
 def picker(axes: Sequence[_Axis]) -> Pick:
@@ -63,9 +63,9 @@ def picker(axes: Sequence[_Axis]) -> Pick:
         only = box_spot([row[0] for _, row in axes])
         return lambda index: only
     driving = itemgetter(*dims)
-    known: dict[Hashable, Spot] = {}
+    known: dict[Hashable, TileSpot] = {}
 
-    def at(index: Index) -> Spot:
+    def at(index: Index) -> TileSpot:
         key = driving(index)
         spot = known.get(key)
         if spot is None:
@@ -98,7 +98,7 @@ class ValueSpots:
         driven = {cut.dim for cut in value.have}
         self._idle = [dim for dim in range(dims) if dim not in driven]
 
-    def given(self, index: Index) -> Spot | None:
+    def given(self, index: Index) -> TileSpot | None:
         """What this tile gives to the outside: the first along dimensions that do not matter."""
         if self.write is None or (self._idle and any(index[dim] for dim in self._idle)):
             return None
@@ -162,7 +162,7 @@ class OpTiles:
     def _box_picker(self, position: int, *, written: bool) -> Pick:
         """Regions of an operator with several results: its tiles know them."""
 
-        def at(index: Index) -> Spot:
+        def at(index: Index) -> TileSpot:
             tile = self.tile(index)
             box = tile.outputs[position] if written else tile.input_box(position)
             return self._all_of(position)(index) if box is None else box_spot(box.intervals)

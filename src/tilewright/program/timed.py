@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tilewright.memory import Buffer as Rectangle
-from tilewright.memory import Misfit, Problem, Reason, allocate, lower_bound
+from tilewright.memory import Misfit, MisfitReason, Problem, allocate, lower_bound
 from tilewright.program.columns import Columns, Hardware, Needs
 from tilewright.program.kernels.dispatch import Rates, by_urgency
 from tilewright.program.kernels.link import link
@@ -279,7 +279,7 @@ def _main_memory_misfit(columns: Columns, hardware: Hardware, users: Users, top:
         capacity=usable,
         live_bytes=top,
         short_by=top - usable,
-        reason=Reason.CAPACITY,
+        reason=MisfitReason.CAPACITY,
         buffers=tuple(inside),
         proven=False,
         nodes=0,

@@ -16,7 +16,7 @@ class Works:
         self._cores = machine.cores
         self._engine_number = engine_number
         self._numbers: dict[tuple[int, Workload], int] = {}
-        self._bests: dict[tuple[int, Workload], tuple[int, Price]] = {}
+        self._bests: dict[tuple[int, Workload, bool], tuple[int, Price]] = {}
         self._reshaped: dict[int, tuple[int, Price]] = {}
 
     def number(self, engine: int, work: Workload) -> int:
@@ -27,14 +27,16 @@ class Works:
             self.numbered.append((engine, work))
         return known
 
-    def best(self, core: int, work: Workload) -> tuple[int, Price]:
-        """Work on the engine of a core that does it best: its number, and what it costs."""
-        known = self._bests.get((core, work))
+    def best(self, core: int, work: Workload, whole: Workload) -> tuple[int, Price]:
+        """A tile's work on the engine of a core that does it best: its number, and what it costs.
+        `whole` is the operator that it is a tile of."""
+        either = self.models.either(self._cores[core], whole)
+        known = self._bests.get((core, work, either))
         if known is None:
-            engine, cost = self.models.best(self._cores[core], work)
+            engine, cost = self.models.best(self._cores[core], work, either)
             number = self._engine_number[engine.name]
             price = Price(number, cost.cycles, cost.energy_pj)
-            known = self._bests[core, work] = (self.number(number, work), price)
+            known = self._bests[core, work, either] = (self.number(number, work), price)
         return known
 
     def reshaped(self, number: int) -> tuple[int, Price]:

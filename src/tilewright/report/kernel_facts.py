@@ -3,14 +3,14 @@
 from typing import Any
 
 from tilewright.kernel.assess import Assessment
-from tilewright.kernel.ladder import Row
+from tilewright.kernel.ladder import LadderRow
 from tilewright.kernel.listing import listing, listing_text
 from tilewright.kernel.nest import KERNEL
 from tilewright.kernel.nest_file import nest_text
 from tilewright.kernel.plan import KernelPlan, Proof
 from tilewright.kernel.rules import RULES
-from tilewright.kernel.search import Found
-from tilewright.kernel.target import Target
+from tilewright.kernel.search import FoundNest
+from tilewright.kernel.target import CoreTarget
 
 
 def kernel_json(plan: KernelPlan) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def proof_text(proof: Proof) -> str:
     )
 
 
-def search_json(found: Found) -> dict[str, Any]:
+def search_json(found: FoundNest) -> dict[str, Any]:
     """A search: how much it looked at, and what it changed."""
     return {
         "looked_at": found.looked_at,
@@ -156,7 +156,7 @@ def search_json(found: Found) -> dict[str, Any]:
     }
 
 
-def ladder_json(rows: tuple[Row, ...], target: Target) -> dict[str, Any]:
+def ladder_json(rows: tuple[LadderRow, ...], target: CoreTarget) -> dict[str, Any]:
     """The ladder, and the parameters it was modelled with."""
     return {
         "rungs": [rung_json(row) for row in rows],
@@ -167,7 +167,7 @@ def ladder_json(rows: tuple[Row, ...], target: Target) -> dict[str, Any]:
     }
 
 
-def rung_json(row: Row) -> dict[str, Any]:
+def rung_json(row: LadderRow) -> dict[str, Any]:
     """One rung."""
     given, measured = row.assessment, row.measured
     return {

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from rich.table import Table
 
 from tilewright.kernel.assess import Assessment
-from tilewright.kernel.ladder import Row
+from tilewright.kernel.ladder import LadderRow
 from tilewright.kernel.listing import listing_text
 from tilewright.kernel.nest import KERNEL
 from tilewright.kernel.plan import KernelPlan
 from tilewright.kernel.rules import RULES
-from tilewright.kernel.search import Found
-from tilewright.kernel.target import Target
+from tilewright.kernel.search import FoundNest
+from tilewright.kernel.target import CoreTarget
 from tilewright.report.kernel_facts import engine_cycles, proof_text, psum_flushes
 from tilewright.units import format_bytes
 
@@ -86,7 +86,7 @@ def _counts(given: Assessment) -> Iterator[str]:
     yield f"instructions: {work}; PSUM flushes {psum_flushes(given):,}"
 
 
-def search_lines(found: Found) -> Iterator[str]:
+def search_lines(found: FoundNest) -> Iterator[str]:
     """What a search found and what each change buys."""
     yield (
         f"search: {found.looked_at:,} nests looked at, {found.legal:,} legal; "
@@ -119,7 +119,7 @@ def search_lines(found: Found) -> Iterator[str]:
         yield f"  one after the other, us: {begin} -> {steps}"
 
 
-def ladder_table(rows: tuple[Row, ...]) -> Table:
+def ladder_table(rows: tuple[LadderRow, ...]) -> Table:
     """The ladder, measured beside modelled."""
     table = Table(title="The ladder", title_justify="left")
     for name in ("rung", "type", "pool", "image"):
@@ -133,7 +133,7 @@ def ladder_table(rows: tuple[Row, ...]) -> Table:
     return table
 
 
-def ladder_cells(row: Row) -> tuple[str, ...]:
+def ladder_cells(row: LadderRow) -> tuple[str, ...]:
     """One rung as text."""
     given, measured = row.assessment, row.measured
     interval = f"{given.low * 1e6:.0f}-{given.high * 1e6:.0f}"
@@ -153,7 +153,7 @@ def ladder_cells(row: Row) -> tuple[str, ...]:
     )
 
 
-def measured_text(row: Row) -> str:
+def measured_text(row: LadderRow) -> str:
     """What was measured: a figure, about a figure, a range, or nothing."""
     if row.measured is None:
         return ""
@@ -162,7 +162,7 @@ def measured_text(row: Row) -> str:
     return f"{'~' if row.measured.about else ''}{row.measured.low:g}"
 
 
-def ladder_markdown(rows: tuple[Row, ...]) -> str:
+def ladder_markdown(rows: tuple[LadderRow, ...]) -> str:
     """The ladder as a table of docs/ladder.md."""
     heads = (
         *("rung", "type", "pool", "image", "measured us", "modelled us", "error", "interval us"),
@@ -172,7 +172,7 @@ def ladder_markdown(rows: tuple[Row, ...]) -> str:
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
-def parameter_lines(target: Target) -> Iterator[str]:
+def parameter_lines(target: CoreTarget) -> Iterator[str]:
     """The calibration, parameter by parameter."""
     for p in target.calibration.parameters:
         yield f"{p.name} = {p.value:g} {p.unit} ({p.kind}): {p.source}"

@@ -1,7 +1,7 @@
 """What a search has to say about its plan, as the report tells it."""
 
 from tilewright.planning import Planned
-from tilewright.report.html.story import Bound, GroupNote, Reason, Rival, Story
+from tilewright.report.html.story import Bound, BoundaryReason, GroupNote, Rival, Story
 from tilewright.search.explanation.explain import MOST_BOUNDARIES, Explanation, group_facts
 
 LOWERED_TASKS = 12_000  # of all trials beside a plan, about; `tilewright explain` makes them all
@@ -58,13 +58,13 @@ def _tried(explanation: Explanation, remedies: bool) -> str:
     return f"{', and '.join(filter(None, parts))}: `{more}` does that."
 
 
-def _reasons(planned: Planned, explanation: Explanation) -> tuple[Reason, ...]:
+def _reasons(planned: Planned, explanation: Explanation) -> tuple[BoundaryReason, ...]:
     groups = planned.plan.groups
-    rows: list[Reason] = []
+    rows: list[BoundaryReason] = []
     for boundary in explanation.boundaries:
         edge, trial = boundary.edge, boundary.trial
         rows.append(
-            Reason(
+            BoundaryReason(
                 edge.tensor,
                 groups[edge.before].nodes[0],
                 groups[edge.after].nodes[0],

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
 
-from tilewright.compare.differ import Difference
+from tilewright.compare.differ import PlanDifference
 from tilewright.compare.page import page as comparison_page
 from tilewright.compare.told import difference_json
 from tilewright.files import write_text
@@ -13,18 +13,18 @@ from tilewright.tables import Shown, Table
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Comparison(Shown, Sequence[Difference]):
+class Comparison(Shown, Sequence[PlanDifference]):
     """The first of several plans against each of the others."""
 
-    differences: tuple[Difference, ...]
+    differences: tuple[PlanDifference, ...]
 
     @overload
-    def __getitem__(self, index: int) -> Difference: ...
+    def __getitem__(self, index: int) -> PlanDifference: ...
 
     @overload
-    def __getitem__(self, index: slice) -> Sequence[Difference]: ...
+    def __getitem__(self, index: slice) -> Sequence[PlanDifference]: ...
 
-    def __getitem__(self, index: int | slice) -> Difference | Sequence[Difference]:
+    def __getitem__(self, index: int | slice) -> PlanDifference | Sequence[PlanDifference]:
         return self.differences[index]
 
     def __len__(self) -> int:

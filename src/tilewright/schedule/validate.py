@@ -22,7 +22,7 @@ class FaultKind(Enum):
     LATE = "ends later than its share of the bandwidth allows"
 
 
-class Fault(NamedTuple):
+class ScheduleFault(NamedTuple):
     """One thing that is wrong, and the tasks it is about."""
 
     kind: FaultKind
@@ -33,10 +33,10 @@ class Fault(NamedTuple):
         return f"task {self.tasks[0]} {self.kind.value}{others}" if self.tasks else self.kind.value
 
 
-def validate_schedule(problem: Problem, schedule: Schedule) -> tuple[Fault, ...]:
+def validate_schedule(problem: Problem, schedule: Schedule) -> tuple[ScheduleFault, ...]:
     """All that is wrong with a schedule; nothing when engines could really run it so."""
     if not schedule.start.size == schedule.end.size == problem.count:
-        return (Fault(FaultKind.SHAPE, ()),)
+        return (ScheduleFault(FaultKind.SHAPE, ()),)
     check = _Check(problem, schedule)
     return (
         *check.dependencies(),
@@ -60,32 +60,32 @@ class _Check:
         bounds: list[int] = problem.need_start.tolist()
         self.needs = [needs[first:stop] for first, stop in pairwise(bounds)]
 
-    def dependencies(self) -> Iterator[Fault]:
+    def dependencies(self) -> Iterator[ScheduleFault]:
         """Nothing starts before cycle 0 or before what it needs."""
         for task, needs in enumerate(self.needs):
             if self.start[task] < 0:
-                yield Fault(FaultKind.NEGATIVE, (task,))
+                yield ScheduleFault(FaultKind.NEGATIVE, (task,))
             for need in needs:
                 if self.start[task] < self.end[need]:
-                    yield Fault(FaultKind.DEPENDENCY, (task, need))
+                    yield ScheduleFault(FaultKind.DEPENDENCY, (task, need))
 
-    def engines(self) -> Iterator[Fault]:
+    def engines(self) -> Iterator[ScheduleFault]:
         """In-order engines keep their order; no engine runs more tasks than it has servers."""
         for index, engine in enumerate(self.resources.engines):
             tasks = [task for task, where in enumerate(self.engine) if where == index]
             if engine.in_order:
                 for earlier, later in pairwise(tasks):
                     if self.start[later] < self.start[earlier]:
-                        yield Fault(FaultKind.ORDER, (later, earlier))
+                        yield ScheduleFault(FaultKind.ORDER, (later, earlier))
             running: list[int] = []
             # At one moment tasks end before others start, and those that take no time go first.
             for task in sorted(tasks, key=lambda t: (self.start[t], self.end[t], t)):
                 running = [other for other in running if self.end[other] > self.start[task]]
                 if len(running) >= engine.servers:
-                    yield Fault(FaultKind.OVERLAP, (task, *running))
+                    yield ScheduleFault(FaultKind.OVERLAP, (task, *running))
                 running.append(task)
 
-    def durations(self) -> Iterator[Fault]:
+    def durations(self) -> Iterator[ScheduleFault]:
         """Every task takes its time; one that shares bandwidth at least its time alone."""
         for task, where in enumerate(self.engine):
             taken = self.end[task] - self.start[task]
@@ -98,9 +98,9 @@ class _Check:
                 alone += ceil(self.bytes[task] / min(rates))
             shares = engine.pool is not None and self.bytes[task] > 0
             if taken < alone or (taken > alone and not shares):
-                yield Fault(FaultKind.DURATION, (task,))
+                yield ScheduleFault(FaultKind.DURATION, (task,))
 
-    def bandwidth(self) -> Iterator[Fault]:
+    def bandwidth(self) -> Iterator[ScheduleFault]:
         """With fair shares of its pool, every transfer has moved its bytes in its last cycle."""
         for pool in range(len(self.resources.pools)):
             grain = self.resources.grain(pool)
@@ -123,9 +123,9 @@ class _Check:
                     last_rate[task] = rate
             for task, amount in moved.items():
                 if amount < self.bytes[task] * grain:
-                    yield Fault(FaultKind.BANDWIDTH, (task,))
+                    yield ScheduleFault(FaultKind.BANDWIDTH, (task,))
                 elif amount - last_rate[task] >= self.bytes[task] * grain:
-                    yield Fault(FaultKind.LATE, (task,))
+                    yield ScheduleFault(FaultKind.LATE, (task,))
 
     def ports(self, pool: int, grain: int) -> list[int]:
         """The most that each engine moves in a cycle, in parts of a byte: `grain` make one."""

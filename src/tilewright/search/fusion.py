@@ -24,10 +24,10 @@ from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.tiles import USABLE_SHARE
 from tilewright.search.effort import Effort
 from tilewright.search.found import Found, Trial
-from tilewright.search.grouping.dp import best_groupings, greedy_merge
+from tilewright.search.grouping.dp import best_grouping, greedy_merge
 from tilewright.search.grouping.patterns import Pattern, Space
 from tilewright.search.improvement.boundaries import JOIN_SHARE, TIE, Joins
-from tilewright.search.improvement.cuts import Cuts
+from tilewright.search.improvement.cuts import Cuts, kinds_of_cores
 from tilewright.search.improvement.improve import EVALUATIONS, Improver
 from tilewright.search.improvement.moves import Moves
 from tilewright.search.least_memory import LeastMemory
@@ -126,8 +126,12 @@ class Fusion:
             return f"{all_of_them - done:,} of {all_of_them:,} {STAGES[-1]}"
         return ", ".join(left)
 
-    def _layers(self) -> None:
+    def _begin(self) -> None:
         """Layer by layer: a plan to begin with, or what to compare with where patterns fuse."""
+        if self.trials:
+            return
+        self.progress("layer by layer, as a start")
+        self.space.check()
         if not self.space.forced:
             self.attempt("layer by layer", self.space.singles)
             return
@@ -138,10 +142,7 @@ class Fusion:
 
     def _search(self, effort: Effort) -> None:
         """Propose once, then improve step by step."""
-        if not self.trials:
-            self.progress("layer by layer, as a start")
-            self.space.check()
-            self._layers()
+        self._begin()
         if self.objective is not Objective.LATENCY and not self.given:
             self._all_objectives(effort)
             return
@@ -149,14 +150,13 @@ class Fusion:
         if self.objective is Objective.MEMORY:
             self._search_within(effort)
             return
-        if not self.reached:
-            self._propose()
+        self._propose()
         done = 0
         for step in effort.steps:
             if step not in self.reached:
                 self.improving = (done, max(EVALUATIONS[effort], EVALUATIONS[step]))
-                kinds = self._by_kind() if len(self.reached) == 1 else []
-                self._improve(int(max(0, EVALUATIONS[step] - done) * self.portion), kinds)
+                evaluations = int(max(0, EVALUATIONS[step] - done) * self.portion)
+                self._improve(evaluations, kinds=not self.reached)
                 self._share()
                 self.worst = self.best().score(self.objective)
                 self.reached.append(step)
@@ -180,12 +180,14 @@ class Fusion:
         search = self.like(machine=machine, objective=Objective.LATENCY)
         search.remedies = False
         with suppress(NoTileFitsError):
-            search.space.check()
-            search._layers()
+            search._begin()
         return search
 
     def _propose(self) -> None:
-        """What merging greedily makes, and the best groupings of the additive model."""
+        """What merging greedily makes, and the best groupings of the additive model; once."""
+        if STAGES[1] in self.done:
+            return
+        self._begin()
         known = len(self.trials)
         self.progress("merging greedily, as compilers do")
         for share in SHARES:
@@ -201,29 +203,36 @@ class Fusion:
                 break
         self.done.append(STAGES[1])
 
-    def _by_kind(self) -> list[Trial]:
-        """Where cores differ, what the smallest effort finds for those of one kind alone. Searches
-        for other objectives are given what the one for the fastest plan finds."""
-        kinds, found = self.network.models.core_classes, list[Trial]()
-        wanted = len(kinds) > 1 and not self.patterns and self.objective is Objective.LATENCY
-        for alike in kinds if wanted else ():
-            names = tuple(core.name for core in alike)
-            try:
-                alone = self.like(machine=self.machine.with_cores(names)).run(Effort.LOW)
-            except TilewrightError:
-                continue  # these cores cannot run it all
-            self.simulated += alone.simulated
-            self.looked_at += alone.groups_looked_at
-            groups = tuple(
-                replace(group, cores=names) if group.place is Place.CORES else group
-                for group in alone.best.plan.groups
-            )
-            plan = replace(alone.best.plan, machine=self.machine.name, groups=groups)
-            trial = self._tried(f"fused, on {', '.join(names)}", plan, alone.best.groups)
-            found += [trial] if trial is not None else []
-            if alone.interrupted:
-                raise KeyboardInterrupt
-        return found
+    def _by_kind(self) -> Trial | None:
+        """Where cores differ, what the smallest effort finds for those of one kind alone: of the
+        kind with the best proposal. Searches for other objectives are given what the one for the
+        fastest plan finds."""
+        alone: list[Fusion] = []
+        if self.patterns or self.objective is not Objective.LATENCY:
+            return None
+        for names in kinds_of_cores(self.network):
+            other = self.like(machine=self.machine.with_cores(names))
+            with suppress(TilewrightError):  # these cores may not be able to run it all
+                other._propose()
+                alone.append(other)
+            self.simulated += other.simulated
+            self.looked_at += other.looked_at
+        if not alone:
+            return None
+        chosen = min(alone, key=lambda other: other.best().score(self.objective))
+        before = chosen.simulated
+        found = chosen.run(Effort.LOW)
+        self.simulated += found.simulated - before
+        names = tuple(core.name for core in chosen.machine.cores)
+        groups = tuple(
+            replace(group, cores=names) if group.place is Place.CORES else group
+            for group in found.best.plan.groups
+        )
+        plan = replace(found.best.plan, machine=self.machine.name, groups=groups)
+        trial = self._tried(f"fused, on {', '.join(names)}", plan, found.best.groups)
+        if found.interrupted:
+            raise KeyboardInterrupt
+        return trial
 
     def _apart(self, groups: tuple[int, ...]) -> None:
         """The same groups with every unit of a section cut by itself, where that fits."""
@@ -278,7 +287,7 @@ class Fusion:
         def share(done: float) -> None:
             self.progress("looking at all groups", done)
 
-        found = best_groupings(
+        found = best_grouping(
             self.space.predecessors,
             self.score,
             may_grow=lambda mask: self.space.candidate(mask) is not None,
@@ -287,7 +296,7 @@ class Fusion:
         )
         self.exact, self.looked_at = found.exact, self.looked_at + found.evaluations
         self.progress("simulating the best grouping")
-        groups = found.groupings[0].groups
+        groups = found.grouping.groups
         known = any(trial.groups == groups for trial in self.trials[before:])
         return known or self.attempt("fused", groups) is not None
 
@@ -301,10 +310,10 @@ class Fusion:
                 if self._tried(f"fused, through {memory.name}", plan, best.groups):
                     break
 
-    def _improve(self, evaluations: int, beside: Sequence[Trial] = ()) -> None:
+    def _improve(self, evaluations: int, *, kinds: bool = False) -> None:
         """Make moves on the best plan as the simulator likes them, so many or more: as long as the
-        last of them pay. The best of plans `beside` it gets as many. Boundaries are taken away
-        last."""
+        last of them pay. The plan for cores of one `kind` alone gets as many if it is better then.
+        Boundaries are taken away last."""
         improver = self.improver = self.improver or self._made_improver()
         begin, (before, whole) = improver.evaluations, self.improving
 
@@ -316,12 +325,9 @@ class Fusion:
 
         improver.evaluate = evaluate
         stretch = max(1, evaluations // STRETCHES)
-        starts = [self.best()]
-        if beside:
-            rest = (trial for trial in self.trials if trial not in beside)
-            starts = [min(row, key=self._score) for row in (rest, beside)]
-        for start in starts:
-            self._climb(improver, start, (evaluations - stretch) // len(starts))
+        self._climb(improver, self.best(), evaluations - stretch)
+        if kinds and self._by_kind() is self.best():
+            self._climb(improver, self.best(), evaluations - stretch)
         paying = evaluations > 0
         while paying:
             reached = self.best().score(self.objective)
@@ -333,9 +339,6 @@ class Fusion:
         joins = Joins(self.network, self.candidates.tiler)
         for pair in joins.better(best.plan, best.metrics, self.evaluate, self.objective, limit):
             self.trials.append(Trial("fused, joined", pair[0], best.groups, pair[1]))
-
-    def _score(self, trial: Trial) -> float:
-        return trial.score(self.objective)
 
     def _climb(self, improver: Improver, start: Trial, evaluations: int) -> None:
         """Better plans than a trial's take its place."""

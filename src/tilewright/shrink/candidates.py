@@ -40,7 +40,7 @@ class Choice(NamedTuple):
     extra_work: float
 
 
-class Timeline:
+class LiveTimeline:
     """The network in execution order: what is live across each point between two nodes."""
 
     def __init__(self, graph: Graph) -> None:
@@ -95,7 +95,7 @@ class Meter:
         return True
 
 
-class Pattern:
+class CutPattern:
     """What a run of nodes looks like, wherever in the network it stands. Networks repeat
     themselves: what is learnt about one block serves all its copies."""
 
@@ -105,7 +105,7 @@ class Pattern:
         self.graph, self.ops, self.exported, self.meter = graph, ops, exported, meter
         self.matrix_ops = tuple(op for op in ops if op.spec.engine is Engine.MATRIX)
         self.work = sum(map(_work, ops))
-        self._probes: dict[tuple[Split, ...], Probe | None] = {}
+        self._probes: dict[tuple[Split, ...], TileProbe | None] = {}
 
     @cached_property
     def families(self) -> tuple[tuple[tuple[Split, ...], ...], ...]:
@@ -129,23 +129,23 @@ class Pattern:
             rows += [((items,), *((items, *splits) for splits in row)) for row in inner]
         return tuple(row for row in rows if row)
 
-    def probe(self, splits: tuple[Split, ...]) -> "Probe | None":
+    def probe(self, splits: tuple[Split, ...]) -> "TileProbe | None":
         """What one tile of this cut looks like, or None where it cannot be cut so."""
         if splits not in self._probes:
             if not self.meter.spend(len(self.ops)):
                 return None
             try:
                 group = cut_ops(self.graph, self.ops, self.exported, splits, probe=True)
-                self._probes[splits] = Probe(self, splits, group)
+                self._probes[splits] = TileProbe(self, splits, group)
             except TilingError:
                 self._probes[splits] = None
         return self._probes[splits]
 
 
-class Probe:
+class TileProbe:
     """One inner tile of a run of nodes; all figures are of the run alone."""
 
-    def __init__(self, pattern: Pattern, splits: tuple[Split, ...], group: GroupTiles) -> None:
+    def __init__(self, pattern: CutPattern, splits: tuple[Split, ...], group: GroupTiles) -> None:
         self.pattern, self.splits, self.group = pattern, splits, group
         self.tiles = prod(split.parts for split in splits)
 
@@ -216,7 +216,7 @@ class Probe:
 class Segment:
     """A run of nodes [start, stop) in execution order: its pattern, and what surrounds it."""
 
-    def __init__(self, timeline: Timeline, start: int, stop: int, pattern: Pattern) -> None:
+    def __init__(self, timeline: LiveTimeline, start: int, stop: int, pattern: CutPattern) -> None:
         self.start, self.stop, self.pattern = start, stop, pattern
         outputs = sum(
             timeline.bytes_of(name) for name in exports(timeline.graph, range(start, stop))
@@ -231,11 +231,11 @@ class Segment:
         self.base += amount
         self.floor += amount
 
-    def may_fit(self, probe: Probe, budget: int) -> bool:
+    def may_fit(self, probe: TileProbe, budget: int) -> bool:
         """Whether the cheap bound of a cut is under the budget."""
         return max(self.floor, self.base + probe.inner_floor) + probe.rounding <= budget
 
-    def choice(self, probe: Probe) -> Choice:
+    def choice(self, probe: TileProbe) -> Choice:
         """A cut of this run with its figures."""
         peak = max(self.base + probe.inner, self.floor) + probe.rounding
         return Choice(self.start, self.stop, probe.splits, peak, probe.extra_work)
@@ -248,7 +248,7 @@ def _even_enough(extent: int, parts: int) -> bool:
     return size >= NEARLY or (size > 0 and rest != 1)
 
 
-def signature(timeline: Timeline, start: int, stop: int) -> tuple[object, ...] | None:
+def signature(timeline: LiveTimeline, start: int, stop: int) -> tuple[object, ...] | None:
     """Equal for runs of nodes that look the same; None where one of them has to run whole."""
     graph = timeline.graph
     number: dict[str, int] = {}

@@ -12,7 +12,15 @@ from math import inf
 
 from tilewright.graph.graph import Graph
 from tilewright.peak.predict import Prediction
-from tilewright.shrink.candidates import Choice, Meter, Pattern, Probe, Segment, Timeline, signature
+from tilewright.shrink.candidates import (
+    Choice,
+    CutPattern,
+    LiveTimeline,
+    Meter,
+    Segment,
+    TileProbe,
+    signature,
+)
 from tilewright.tiling.grid import Split
 from tilewright.tiling.group import exports
 
@@ -43,14 +51,14 @@ class Chooser:
     def __init__(
         self, graph: Graph, original: Prediction, progress: Callable[[str], None] = silent
     ) -> None:
-        self.timeline = Timeline(graph)
+        self.timeline = LiveTimeline(graph)
         self.original = original
         self.progress = progress
         self.levels = _node_levels(graph, original)
         self._meters = {longest: Meter(MOST_TRIALS) for longest in LONGEST_RUNS}
         self._inner = _kernel_borders(graph, original)
         self._segments: dict[tuple[int, int], Segment | None] = {}
-        self._patterns: dict[tuple[object, ...], Pattern] = {}
+        self._patterns: dict[tuple[object, ...], CutPattern] = {}
 
     def forget(self) -> None:
         """Drop what full predictions corrected: it was true of other choices."""
@@ -73,7 +81,7 @@ class Chooser:
             ops = tuple(op for op in typed if op is not None)
             outside = exports(self.timeline.graph, range(start, stop))
             meter = self._meters[next(n for n in LONGEST_RUNS if len(ops) <= n)]
-            self._patterns[look] = Pattern(self.timeline.graph, ops, outside, meter)
+            self._patterns[look] = CutPattern(self.timeline.graph, ops, outside, meter)
         return Segment(self.timeline, start, stop, self._patterns[look])
 
     def within(self, budget: int) -> Selection | None:
@@ -145,7 +153,7 @@ class Chooser:
             return None
         best: Choice | None = None
         for family in segment.pattern.families:
-            before: Probe | None = None
+            before: TileProbe | None = None
             for splits in family[_first_that_may_fit(segment, family, budget) :]:
                 probe = segment.pattern.probe(splits)
                 if probe is None or probe.hopeless:

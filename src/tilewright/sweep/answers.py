@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilewright.sweep.space import Axis, Space
-from tilewright.sweep.table import Codes, Floats, Marks, Table
+from tilewright.sweep.table import Codes, Floats, Marks, SweepTable
 
 COSTS = ("latency_ms", "energy_pj")  # against what sensitivity is told
 CHEAPEST = 5  # machines told
@@ -72,7 +72,7 @@ class Answers:
     cheapest: Cheapest | None
 
 
-def answers_of(table: Table, space: Space, under_ms: float | None = None) -> Answers:
+def answers_of(table: SweepTable, space: Space, under_ms: float | None = None) -> Answers:
     """Answer everything that the space and its results allow."""
     columns = _known(table, space.front)
     groups = table.group(table.workload)
@@ -100,7 +100,7 @@ def answers_of(table: Table, space: Space, under_ms: float | None = None) -> Ans
     )
 
 
-def _known(table: Table, columns: tuple[str, ...]) -> tuple[str, ...]:
+def _known(table: SweepTable, columns: tuple[str, ...]) -> tuple[str, ...]:
     """The columns that any point has a figure for: machines may have none for energy, and are told
     apart by their traffic then."""
     known = [c for c in columns if np.isfinite(table.figures[c][table.ok]).any()]
@@ -109,7 +109,7 @@ def _known(table: Table, columns: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*known, "dram_bytes"))) if len(known) < 2 else tuple(known)
 
 
-def machines_of(table: Table) -> Machines:
+def machines_of(table: SweepTable) -> Machines:
     """Rows that run everything there is, by what they run it on."""
     owners = table.group(table.hardware)
     wanted = len(np.unique(table.group(table.workload)))
@@ -209,7 +209,7 @@ def means(numbers: Floats) -> Floats:
     return np.where((numbers == numbers[:, :1]).all(axis=1), numbers[:, 0], found)
 
 
-def _sensitivity(table: Table, axis: Axis, figure: str) -> Sensitivity:
+def _sensitivity(table: SweepTable, axis: Axis, figure: str) -> Sensitivity:
     name = "+".join([axis.name, *(a.name for a in table.axes if a.along == axis.name)])
     moved = {axis.name, *(a.name for a in table.axes if a.along == axis.name)}
     others = table.group([a.name for a in table.axes if a.name not in moved])
@@ -249,7 +249,7 @@ def _curve(
     return tuple(curve)
 
 
-def _fitted(table: Table, axis: Axis, rows: Codes, logs: Floats) -> float | None:
+def _fitted(table: SweepTable, axis: Axis, rows: Codes, logs: Floats) -> float | None:
     """The exponent of an axis in a product of powers of all numeric axes, by least squares."""
     leaders = [
         a for a in table.axes if a.along is None and a.numbers is not None and min(a.numbers) > 0

@@ -10,17 +10,16 @@ from typing import Any
 
 from tilewright.errors import OutputError
 from tilewright.sweep.answers import Answers, answers_of
-from tilewright.sweep.engine import RETRIES, Conditions, Engine
-from tilewright.sweep.errors import EngineError, SpaceError, StoreError
+from tilewright.sweep.engine import RETRIES, Conditions, PlanningEngine
+from tilewright.sweep.errors import EngineError, SpaceError, SweepStoreError
 from tilewright.sweep.local import LocalEngine
 from tilewright.sweep.run import Progress, Sweep, Watch, unwatched
 from tilewright.sweep.space import Space
 from tilewright.sweep.space_file import read_space, space_of
-from tilewright.sweep.store import Row, Store
-from tilewright.sweep.table import Table, table_of
+from tilewright.sweep.store import Store, StoredPoint
+from tilewright.sweep.table import SweepTable, table_of
 from tilewright.sweep.told import answers_json
-from tilewright.tables import Shown
-from tilewright.tables import Table as Figures
+from tilewright.tables import Shown, Table
 from tilewright.units import noun
 
 ENGINES = ("local", "dask")
@@ -33,7 +32,7 @@ class Swept(Shown):
 
     space: Space
     folder: Path
-    table: Table
+    table: SweepTable
     answers: Answers
     progress: Progress | None = None
 
@@ -43,7 +42,7 @@ class Swept(Shown):
         without = f", {bad} without a plan" if bad else ""
         return [f"{self.space.name}: {count} {noun(count, 'point')}{without} in '{self.folder}'"]
 
-    def as_table(self) -> Figures:
+    def as_table(self) -> Table:
         """One row per point: its values on every axis, and what was found."""
         table, axes = self.table, [axis.name for axis in self.table.axes]
         rows = tuple(
@@ -56,7 +55,7 @@ class Swept(Shown):
             for row in range(len(table))
         )
         columns = ("point", *axes, *table.figures, "reason")
-        return Figures(f"points of {self.space.name}", columns, rows)
+        return Table(f"points of {self.space.name}", columns, rows)
 
 
 def _known(figure: float) -> float | None:
@@ -125,7 +124,7 @@ def results(out: Path | str, under_ms: float | None = None) -> Swept:
     return Swept(chosen, folder, table, answers_of(table, chosen, under_ms))
 
 
-def find_point(out: Path | str, name: str) -> Row:
+def find_point(out: Path | str, name: str) -> StoredPoint:
     """A point of a sweep by its number in the last space, or by (the beginning of) its key."""
     folder = Path(out)
     with Store(folder) as store:
@@ -135,7 +134,9 @@ def find_point(out: Path | str, name: str) -> Row:
             key = store.member(latest[0], int(name))
         row = store.row(key or name)
     if row is None:
-        raise StoreError(f"'{folder}' holds no point '{name}', or more than one that begins so")
+        raise SweepStoreError(
+            f"'{folder}' holds no point '{name}', or more than one that begins so"
+        )
     return row
 
 
@@ -176,13 +177,13 @@ def _latest(store: Store) -> Space:
     """The space that was swept last."""
     latest, where = store.latest_space(), store.folder_of_space()
     if latest is None or where is None:
-        raise StoreError(f"'{store.path}' holds no space yet: nothing was swept")
+        raise SweepStoreError(f"'{store.path}' holds no space yet: nothing was swept")
     return space_of(latest[1], Path(where))
 
 
 def _engine(
     conditions: Conditions, engine: str, scheduler: str | None, workers: int | None
-) -> Engine:
+) -> PlanningEngine:
     if scheduler is None:
         return LocalEngine(conditions, workers)
     from tilewright.sweep.cluster import DaskEngine

@@ -9,9 +9,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tilewright.sweep.child import START, Child
-from tilewright.sweep.engine import Conditions, Job, finished, lost
+from tilewright.sweep.engine import Conditions, PointJob, finished, lost
 from tilewright.sweep.errors import EngineError
-from tilewright.sweep.store import Row
+from tilewright.sweep.store import StoredPoint
 from tilewright.version import __version__
 
 _TICK = 0.25
@@ -97,9 +97,9 @@ class DaskEngine:
             self.close()
             raise EngineError(f"the Dask scheduler at '{scheduler}' has no workers") from None
 
-    def run(self, jobs: Iterator[Job]) -> Iterator[Row]:
+    def run(self, jobs: Iterator[PointJob]) -> Iterator[StoredPoint]:
         """Plan all jobs: somewhat more are under way than there are threads."""
-        waiting: dict[Any, Job] = {}
+        waiting: dict[Any, PointJob] = {}
         done = self._dask.as_completed([], loop=self._client.loop, raise_errors=False)
         empty = False
         while True:
@@ -124,12 +124,12 @@ class DaskEngine:
         threads = sum(self._client.nthreads().values())
         return max(4, 2 * threads)
 
-    def _submit(self, job: Job) -> Any:
+    def _submit(self, job: PointJob) -> Any:
         folder = str(self._conditions.folder.absolute())
         timeout, retries = self._conditions.timeout, self._conditions.retries
         return self._client.submit(plan_here, job.point.row(), folder, timeout, retries, pure=False)
 
-    def _row(self, job: Job, future: Any) -> Row:
+    def _row(self, job: PointJob, future: Any) -> StoredPoint:
         if future.status == "cancelled" or future.status == "lost":
             raise EngineError(f"the Dask scheduler at '{self._scheduler}' is gone")
         if future.status == "error":

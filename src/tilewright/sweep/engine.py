@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from tilewright.sweep.point import Point
-from tilewright.sweep.store import Row, Status
+from tilewright.sweep.store import Status, StoredPoint
 
 RETRIES = 2  # after the first attempt, where a worker dies
 
 
-class Job(NamedTuple):
+class PointJob(NamedTuple):
     """A point to plan, and the key of its row."""
 
     key: str
@@ -28,10 +28,10 @@ class Conditions:
     retries: int = RETRIES
 
 
-class Engine(Protocol):
+class PlanningEngine(Protocol):
     """Takes the next job when it has room for one; every job ends as one row, in any order."""
 
-    def run(self, jobs: Iterator[Job]) -> Iterator[Row]:
+    def run(self, jobs: Iterator[PointJob]) -> Iterator[StoredPoint]:
         """Plan all jobs. Closing the iterator ends the work at once."""
         ...
 
@@ -40,10 +40,10 @@ class Engine(Protocol):
         ...
 
 
-def finished(job: Job, outcome: dict[str, Any]) -> Row:
+def finished(job: PointJob, outcome: dict[str, Any]) -> StoredPoint:
     """The row of a point whose worker answered."""
     status = Status(outcome["status"])
-    return Row(
+    return StoredPoint(
         job.key,
         status,
         outcome["reason"],
@@ -54,6 +54,6 @@ def finished(job: Job, outcome: dict[str, Any]) -> Row:
     )
 
 
-def lost(job: Job, reason: str) -> Row:
+def lost(job: PointJob, reason: str) -> StoredPoint:
     """The row of a point that no worker answered."""
-    return Row(job.key, Status.LOST, reason, job.point.row(), None, None, 0.0)
+    return StoredPoint(job.key, Status.LOST, reason, job.point.row(), None, None, 0.0)

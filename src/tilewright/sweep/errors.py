@@ -7,7 +7,7 @@ class SpaceError(TilewrightError):
     """A space file cannot be used; the text names the file and the key."""
 
 
-class StoreError(TilewrightError):
+class SweepStoreError(TilewrightError):
     """A store cannot be read or written; what is in it is left as it is."""
 
 

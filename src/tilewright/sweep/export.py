@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tilewright.errors import OutputError
 from tilewright.sweep.point import METRICS
-from tilewright.sweep.table import Marks, Table
+from tilewright.sweep.table import Marks, SweepTable
 
 SUFFIXES = (".csv", ".parquet")
 
@@ -29,7 +29,7 @@ def check_export(path: Path) -> None:
         )
 
 
-def export(table: Table, path: Path) -> None:
+def export(table: SweepTable, path: Path) -> None:
     """Write all rows, whole or not at all."""
     check_export(path)
     try:
@@ -44,7 +44,7 @@ def export(table: Table, path: Path) -> None:
         raise OutputError(f"cannot write '{path}': {error.strerror or error}") from None
 
 
-def columns_of(table: Table) -> Iterator[tuple[str, NDArray[Any], Marks]]:
+def columns_of(table: SweepTable) -> Iterator[tuple[str, NDArray[Any], Marks]]:
     """Every column by name, and where it is known: number, key, status, axes (as written, and as
     numbers), figures."""
     everywhere = np.ones(len(table), np.bool_)
@@ -63,7 +63,7 @@ def columns_of(table: Table) -> Iterator[tuple[str, NDArray[Any], Marks]]:
         yield name, np.where(known, column, 0).astype(np.int64) if whole else column, known
 
 
-def _write_csv(table: Table, path: Path) -> None:
+def _write_csv(table: SweepTable, path: Path) -> None:
     names: list[str] = []
     columns: list[list[Any]] = []
     for name, column, known in columns_of(table):
@@ -78,7 +78,7 @@ def _write_csv(table: Table, path: Path) -> None:
         writer.writerows(zip(*columns, strict=True))
 
 
-def _write_parquet(table: Table, path: Path) -> None:
+def _write_parquet(table: SweepTable, path: Path) -> None:
     arrow: Any = import_module("pyarrow")
     parquet: Any = import_module("pyarrow.parquet")
     columns = {name: arrow.array(column, mask=~known) for name, column, known in columns_of(table)}

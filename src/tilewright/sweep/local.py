@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Iterator
 
 from tilewright.sweep.child import START, Child
-from tilewright.sweep.engine import Conditions, Job, finished, lost
+from tilewright.sweep.engine import Conditions, PointJob, finished, lost
 from tilewright.sweep.errors import EngineError
-from tilewright.sweep.store import Row
+from tilewright.sweep.store import StoredPoint
 
 AHEAD = 2  # jobs a worker holds, so that it does not wait while its answer is stored
 _TICK = 0.25  # seconds between looks at the time-outs
@@ -23,7 +23,7 @@ class LocalEngine:
         self._count = workers or len(os.sched_getaffinity(0))
         self._children: list[Child] = []
         self._selector = selectors.DefaultSelector()
-        self._again: deque[Job] = deque()
+        self._again: deque[PointJob] = deque()
         self._attempts: dict[str, int] = {}
         self._failed_starts = 0
         self._warm = False  # whether a worker was ready before
@@ -33,9 +33,9 @@ class LocalEngine:
         """Process ids of the workers."""
         return [child.pid for child in self._children]
 
-    def run(self, jobs: Iterator[Job]) -> Iterator[Row]:
+    def run(self, jobs: Iterator[PointJob]) -> Iterator[StoredPoint]:
         """Plan all jobs."""
-        source: Iterator[Job] | None = jobs
+        source: Iterator[PointJob] | None = jobs
         while True:
             source = self._feed(source)
             waiting = [child for child in self._children if child.waiting]
@@ -61,7 +61,7 @@ class LocalEngine:
             self._remove(child)
         self._selector.close()
 
-    def _feed(self, source: Iterator[Job] | None) -> Iterator[Job] | None:
+    def _feed(self, source: Iterator[PointJob] | None) -> Iterator[PointJob] | None:
         """Give every worker something to do; the source, or None once it is empty. The first starts
         alone: what it compiles, the others find."""
         self._warm = self._warm or any(child.ready for child in self._children)
@@ -91,7 +91,7 @@ class LocalEngine:
         self._children.remove(child)
         return child.stop(ended)
 
-    def _ended(self, child: Child) -> Iterator[Row]:
+    def _ended(self, child: Child) -> Iterator[StoredPoint]:
         """A worker died: the point it was at gets another attempt, the others are merely handed
         on."""
         how = self._remove(child, ended=True)
@@ -111,7 +111,7 @@ class LocalEngine:
             return
         yield lost(first, f"its worker ended with {how}, {attempts} times")
 
-    def _late(self, child: Child) -> Iterator[Row]:
+    def _late(self, child: Child) -> Iterator[StoredPoint]:
         """A worker takes too long: it is ended, and its point is given up."""
         self._remove(child)
         if not child.ready:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Hashable, Iterable
 
-from tilewright.sweep.engine import Job
+from tilewright.sweep.engine import PointJob
 
 
 class Pace:
@@ -21,7 +21,7 @@ class Pace:
         self._done, self._seconds = 0, 0.0
         self._began: float | None = None
 
-    def expect(self, jobs: Iterable[Job]) -> None:
+    def expect(self, jobs: Iterable[PointJob]) -> None:
         """These are due."""
         for job in jobs:
             kind = self._kinds[job.key] = kind_of(job)
@@ -74,13 +74,13 @@ class Pace:
         return total / count
 
 
-def kind_of(job: Job) -> Hashable:
+def kind_of(job: PointJob) -> Hashable:
     """Points that differ in the machine alone take about as long as each other."""
     point = job.point
     return point.model, point.shape, point.batch, point.objective, point.effort, point.verify
 
 
-def every_kind_first(jobs: Iterable[Job]) -> list[Job]:
+def every_kind_first(jobs: Iterable[PointJob]) -> list[PointJob]:
     """Jobs with one of each kind at the beginning, so that it is soon known how long all take."""
     waiting = list(jobs)
     first = {kind_of(job): job for job in reversed(waiting)}

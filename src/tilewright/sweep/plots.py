@@ -9,13 +9,13 @@ from matplotlib.figure import Figure
 from tilewright.report.plots import save_figure
 from tilewright.sweep.answers import Answers, Front, machines_of
 from tilewright.sweep.space import Space
-from tilewright.sweep.table import Table
+from tilewright.sweep.table import SweepTable
 
 _MOST_FRONTS = 6
 _COLOURS = ("#2b6cb0", "#dd6b20", "#2f855a", "#b83280", "#6b46c1", "#975a16")
 
 
-def plot_sweep(space: Space, table: Table, answers: Answers, path: Path) -> None:
+def plot_sweep(space: Space, table: SweepTable, answers: Answers, path: Path) -> None:
     """The first two columns of the front against each other, and elasticities, as a PNG."""
     figure = Figure(figsize=(13, 5))
     left, right = figure.subplots(1, 2, gridspec_kw={"width_ratios": (3, 2)})
@@ -27,7 +27,7 @@ def plot_sweep(space: Space, table: Table, answers: Answers, path: Path) -> None
     save_figure(figure, path)
 
 
-def _clouds(axes, table: Table, answers: Answers, across: str, vertical: str) -> None:
+def _clouds(axes, table: SweepTable, answers: Answers, across: str, vertical: str) -> None:
     if answers.together is not None:
         machines = machines_of(table)
         figures = machines.figures[across], machines.figures[vertical]
@@ -42,7 +42,7 @@ def _clouds(axes, table: Table, answers: Answers, across: str, vertical: str) ->
         axes.legend(fontsize=9, loc="upper right")
 
 
-def _line(axes, front: Front, label: str, colour: str, table: Table) -> None:
+def _line(axes, front: Front, label: str, colour: str, table: SweepTable) -> None:
     ys = np.array([figures[0] for figures in front.figures])
     xs = np.array([figures[1] for figures in front.figures])
     if not len(xs):
@@ -69,7 +69,7 @@ def _line(axes, front: Front, label: str, colour: str, table: Table) -> None:
         )
 
 
-def _varies(table: Table, name: str) -> bool:
+def _varies(table: SweepTable, name: str) -> bool:
     return any(axis.name == name and len(axis.values) > 1 for axis in table.axes)
 
 

@@ -21,7 +21,7 @@ _KINDS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Quantity:
+class UnitValue:
     """A number in base units (bytes, bytes per second, hertz, seconds) and its unit; `factor` is
     how many base units the written one is."""
 
@@ -31,21 +31,23 @@ class Quantity:
     factor: float = 1.0
 
 
-def quantity_of(value: object) -> Quantity | None:
+def quantity_of(value: object) -> UnitValue | None:
     """The number in what a person wrote; None where it is none."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int | float):
-        return Quantity(float(value), "") if isfinite(value) else None
+        return UnitValue(float(value), "") if isfinite(value) else None
     match = _AMOUNT.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         return None
     amount, unit = match.groups()
     if unit.lower() in _RATES:
-        return Quantity(float(amount), _RATES[unit.lower()], unit)
+        return UnitValue(float(amount), _RATES[unit.lower()], unit)
     for parse, base in _KINDS:
         try:
-            return Quantity(float(parse(f"{amount} {unit}")), base, unit, float(parse(f"1 {unit}")))
+            return UnitValue(
+                float(parse(f"{amount} {unit}")), base, unit, float(parse(f"1 {unit}"))
+            )
         except TilewrightError:
             continue
     return None
@@ -70,7 +72,11 @@ def written_as(number: float, example: object) -> Scalar:
 
 
 def spread_values(
-    first: Quantity, last: Quantity, step: Quantity | None, times: float | None, count: int | None
+    first: UnitValue,
+    last: UnitValue,
+    step: UnitValue | None,
+    times: float | None,
+    count: int | None,
 ) -> list[Scalar]:
     """The values of a range, both ends included, in the unit of its first: by a step, by a factor,
     or so many at equal distances."""

@@ -9,13 +9,13 @@ from typing import Literal
 import numpy as np
 
 from tilewright.sweep.answers import means
-from tilewright.sweep.engine import Engine, Job
+from tilewright.sweep.engine import PlanningEngine, PointJob
 from tilewright.sweep.errors import SpaceError
 from tilewright.sweep.guided import Breeder, Position, Scores
 from tilewright.sweep.pace import Pace, every_kind_first
 from tilewright.sweep.point import METRICS, Planner
-from tilewright.sweep.space import Candidate, Guided, Space
-from tilewright.sweep.store import Row, Status, Store
+from tilewright.sweep.space import Guided, Space, SpacePoint
+from tilewright.sweep.store import Status, Store, StoredPoint
 
 _CHUNK = 2000  # members entered in one transaction
 _MOST_BARREN = 1000  # generations in a row of which nothing meets the requirements
@@ -47,7 +47,7 @@ class Sweep:
     """One pass over a space: points that the store has are not planned again."""
 
     def __init__(
-        self, space: Space, store: Store, engine: Engine, watch: Watch = unwatched
+        self, space: Space, store: Store, engine: PlanningEngine, watch: Watch = unwatched
     ) -> None:
         self._space, self._store, self._engine, self._watch = space, store, engine, watch
         self._planner = Planner(space.folder)
@@ -63,7 +63,7 @@ class Sweep:
             budget = guided.budget or self._store.last_budget()
         self._store.begin(self._space, budget)
         if guided is None:
-            due: dict[str, Job] = {}
+            due: dict[str, PointJob] = {}
             for chunk in _chunks(islice(self._space.grid(self._planner), budget)):
                 due |= self._entered(chunk)
                 self._watch(self._progress())
@@ -78,20 +78,20 @@ class Sweep:
             )
         return self._progress()
 
-    def _entered(self, candidates: list[Candidate]) -> dict[str, Job]:
+    def _entered(self, candidates: list[SpacePoint]) -> dict[str, PointJob]:
         """Note points in the store; the jobs, by key, for those that it has no row of."""
         members = [(each, self._planner.key(each.point)) for each in candidates]
         self._store.enter(self._space, members)
         self._total += len(members)
-        fresh: dict[str, Job] = {}
+        fresh: dict[str, PointJob] = {}
         for each, key in members:
             if self._store.has(key):
                 self._done += 1
             else:
-                fresh.setdefault(key, Job(key, each.point))
+                fresh.setdefault(key, PointJob(key, each.point))
         return fresh
 
-    def _plan(self, jobs: dict[str, Job]) -> None:
+    def _plan(self, jobs: dict[str, PointJob]) -> None:
         """Plan jobs and keep every result at once."""
         self._done = self._total - len(jobs)  # some are planned as another of the same content
         self._pace.expect(jobs.values())
@@ -103,7 +103,7 @@ class Sweep:
             self._count(row)
             self._watch(self._progress())
 
-    def _due(self, jobs: Iterable[Job]) -> Iterator[Job]:
+    def _due(self, jobs: Iterable[PointJob]) -> Iterator[PointJob]:
         """Jobs that nobody else has done meanwhile."""
         for job in jobs:
             if self._store.has(job.key):
@@ -112,7 +112,7 @@ class Sweep:
             else:
                 yield job
 
-    def _count(self, row: Row) -> None:
+    def _count(self, row: StoredPoint) -> None:
         self._phase = "planning"
         self._done += 1
         self._planned += 1
@@ -151,7 +151,7 @@ class Sweep:
             asked = breeder.ask(min(guided.generation, left // len(every)))
             if not asked:
                 break
-            families: dict[Position, list[Candidate]] = {}
+            families: dict[Position, list[SpacePoint]] = {}
             for position in asked:
                 families[position] = []
                 for load in every:
@@ -172,7 +172,7 @@ class Sweep:
                 breeder.tell(position, self._scores(whole, guided.minimise))
         self._pace.unlisted = 0
 
-    def _scores(self, family: list[Candidate], names: tuple[str, ...]) -> Scores | None:
+    def _scores(self, family: list[SpacePoint], names: tuple[str, ...]) -> Scores | None:
         """What a machine comes to over all that it has to run: the geometric mean of a figure."""
         keys = [self._planner.key(each.point) for each in family]
         rows = self._store.figures(keys)
@@ -187,6 +187,6 @@ class Sweep:
         return tuple(scores)
 
 
-def _chunks(candidates: Iterator[Candidate]) -> Iterator[list[Candidate]]:
+def _chunks(candidates: Iterator[SpacePoint]) -> Iterator[list[SpacePoint]]:
     while chunk := list(islice(candidates, _CHUNK)):
         yield chunk

@@ -52,7 +52,7 @@ class Guided:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class SpacePoint:
     """A point of the space: the values of its axes, and the numbers that follow from them."""
 
     number: int
@@ -97,7 +97,7 @@ class Space:
         """Axes that say what is run, not on what."""
         return tuple(a.name for a in self.axes if a.fields and set(a.fields) <= set(WORKLOAD))
 
-    def grid(self, planner: Planner) -> Iterator[Candidate]:
+    def grid(self, planner: Planner) -> Iterator[SpacePoint]:
         """Every point that meets the requirements, the last axis fastest."""
         positions = product(*(range(len(axis.values)) for axis in self.leaders))
         number = 0
@@ -109,7 +109,7 @@ class Space:
 
     def candidate(
         self, position: tuple[int, ...], number: int, planner: Planner
-    ) -> Candidate | None:
+    ) -> SpacePoint | None:
         """The point at a position of the leading axes; None where a requirement is not met."""
         at = {axis.name: i for axis, i in zip(self.leaders, position, strict=True)}
         values = {axis.name: axis.values[at[axis.along or axis.name]] for axis in self.axes}
@@ -118,7 +118,7 @@ class Space:
         try:
             derived |= planner.facts(point)
         except TilewrightError:  # no such machine: the row will say why
-            return Candidate(number, values, point, derived)
+            return SpacePoint(number, values, point, derived)
 
         def look(name: str) -> float:
             return self._number(name, values, derived, point, planner)
@@ -130,7 +130,7 @@ class Space:
                 return None
         except SpaceError as error:
             raise SpaceError(f"{error}, where {_told(values)}") from None
-        return Candidate(number, values, point, derived)
+        return SpacePoint(number, values, point, derived)
 
     def _point(self, values: Mapping[str, Scalar], planner: Planner) -> Point:
         options: dict[str, Any] = dict(self.fixed)

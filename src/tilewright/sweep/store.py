@@ -14,9 +14,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tilewright.sweep.errors import StoreError
+from tilewright.sweep.errors import SweepStoreError
 from tilewright.sweep.point import METRICS
-from tilewright.sweep.space import Candidate, Space
+from tilewright.sweep.space import Space, SpacePoint
 from tilewright.version import __version__
 
 FILE = "sweep.sqlite"
@@ -75,7 +75,7 @@ class Status(StrEnum):
     LOST = "lost"
 
 
-class Row(NamedTuple):
+class StoredPoint(NamedTuple):
     """A point's row; the summary and the plan are there if it is `ok`."""
 
     key: str
@@ -95,7 +95,7 @@ class Store:
         self.path = folder / FILE
         there = os.path.lexists(self.path)
         if not there and not create:
-            raise StoreError(f"'{folder}' holds no sweep: there is no {FILE}")
+            raise SweepStoreError(f"'{folder}' holds no sweep: there is no {FILE}")
         with self._told():
             if create:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -122,10 +122,10 @@ class Store:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def damaged(self, what: object) -> StoreError:
+    def damaged(self, what: object) -> SweepStoreError:
         """The error for a file that does not hold what it should."""
         text = " ".join(str(what).split())[:_MOST_TOLD]
-        return StoreError(f"'{self.path}' is damaged ({text}); nothing was changed")
+        return SweepStoreError(f"'{self.path}' is damaged ({text}); nothing was changed")
 
     # ---- what there is
 
@@ -143,7 +143,7 @@ class Store:
             )
             return found.fetchone() is not None
 
-    def row(self, key: str) -> Row | None:
+    def row(self, key: str) -> StoredPoint | None:
         """A point by its key, or by the beginning of it if no other begins so."""
         with self._told():
             found = self._database.execute(
@@ -156,7 +156,7 @@ class Store:
         own, status, reason, point, summary, plan = found[0]
         (asked,) = self._read([point])
         (known,) = self._read(["null" if summary is None else summary])
-        return Row(own, Status(status), reason, asked, known, plan, 0.0)
+        return StoredPoint(own, Status(status), reason, asked, known, plan, 0.0)
 
     def member(self, space: str, number: int) -> str | None:
         """The key of a point by its number in a space."""
@@ -242,7 +242,7 @@ class Store:
             about += [("budget", str(budget))] if budget is not None else []
             database.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", about)
 
-    def enter(self, space: Space, members: Iterable[tuple[Candidate, str]]) -> None:
+    def enter(self, space: Space, members: Iterable[tuple[SpacePoint, str]]) -> None:
         """Note points of a space with their keys."""
         rows = [
             (space.id, each.number, key, json.dumps(each.values), json.dumps(each.derived))
@@ -251,7 +251,7 @@ class Store:
         with self._write() as database:
             database.executemany("INSERT OR REPLACE INTO members VALUES (?, ?, ?, ?, ?)", rows)
 
-    def keep(self, row: Row) -> None:
+    def keep(self, row: StoredPoint) -> None:
         """Keep a result. A row that is there stays, unless it was lost."""
         summary = row.summary
         figures = [None if summary is None else summary.get(name) for name in METRICS]
@@ -297,7 +297,7 @@ class Store:
             if fault != "ok":
                 raise self.damaged(fault)
             if not os.access(self.path, os.W_OK):
-                raise StoreError(f"cannot write '{self.path}': it is read-only")
+                raise SweepStoreError(f"cannot write '{self.path}': it is read-only")
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = NORMAL")  # whole after a kill; see docs/sweep.md
         with self._write():
@@ -313,9 +313,9 @@ class Store:
         version = ask("PRAGMA user_version").fetchone()[0]
         empty = ask("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
         if not empty and ours != APPLICATION:
-            raise StoreError(f"'{self.path}' is no store of a sweep; nothing was changed")
+            raise SweepStoreError(f"'{self.path}' is no store of a sweep; nothing was changed")
         if version > SCHEMA:
-            raise StoreError(
+            raise SweepStoreError(
                 f"'{self.path}' is of version {version}, written by a newer Tilewright; this one "
                 f"knows {SCHEMA}"
             )
@@ -339,11 +339,13 @@ class Store:
         try:
             yield
         except sqlite3.DatabaseError as error:
-            raise StoreError(self._complaint(error)) from None
+            raise SweepStoreError(self._complaint(error)) from None
         except UnicodeDecodeError:
             raise self.damaged("it holds text that is none") from None
         except OSError as error:
-            raise StoreError(f"cannot write '{self.path}': {error.strerror or error}") from None
+            raise SweepStoreError(
+                f"cannot write '{self.path}': {error.strerror or error}"
+            ) from None
 
     def _complaint(self, error: sqlite3.DatabaseError) -> str:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF  # no text

@@ -18,7 +18,7 @@ Marks = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Table:
+class SweepTable:
     """Rows by number. `codes` are the positions of a row's values on each axis, `figures` what was
     measured and derived (nan where it is not known)."""
 
@@ -64,7 +64,7 @@ class Table:
         return {axis.name: axis for axis in self.axes}
 
 
-def table_of(store: Store, space: Space) -> Table:
+def table_of(store: Store, space: Space) -> SweepTable:
     """The rows that a store has of a space."""
     at = {axis.name: {value: i for i, value in enumerate(axis.values)} for axis in space.axes}
     derived = [*FACTS, *(name for name, _ in space.defines)]
@@ -88,7 +88,7 @@ def table_of(store: Store, space: Space) -> Table:
                 figures[name] += [each.get(name) for each in known]
         except (KeyError, TypeError, AttributeError):
             raise store.damaged("a point has values that its space has not") from None
-    return Table(
+    return SweepTable(
         space.axes,
         space.workload,
         np.array(numbers, np.int64),

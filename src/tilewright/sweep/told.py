@@ -8,14 +8,14 @@ from rich.table import Table as RichTable
 from tilewright.sweep.answers import Answers, Front
 from tilewright.sweep.run import Progress
 from tilewright.sweep.space import Space
-from tilewright.sweep.table import Table
+from tilewright.sweep.table import SweepTable
 from tilewright.units import noun
 
 TOLD = 12  # rows of a front that the text tells
 REASONS = 3
 
 
-def answers_json(space: Space, table: Table, answers: Answers) -> dict[str, Any]:
+def answers_json(space: Space, table: SweepTable, answers: Answers) -> dict[str, Any]:
     """All answers for a program; points by number and key."""
     cheapest = answers.cheapest
 
@@ -106,7 +106,7 @@ def time_text(seconds: float) -> str:
     return f"{seconds:.1f} h"
 
 
-def failure_lines(table: Table) -> Iterator[str]:
+def failure_lines(table: SweepTable) -> Iterator[str]:
     """The most frequent reasons why points have no plan."""
     count: dict[str, list[int]] = {}
     for row in (~table.ok).nonzero()[0]:
@@ -122,7 +122,7 @@ def failure_lines(table: Table) -> Iterator[str]:
         yield f"and {len(ranked) - REASONS} more reasons in the table"
 
 
-def front_table(table: Table, front: Front, together: bool) -> RichTable:
+def front_table(table: SweepTable, front: Front, together: bool) -> RichTable:
     """The points of a front, the knee marked."""
     axes = table.hardware if together else tuple(axis.name for axis in table.axes)
     shown = RichTable(title=f"Front of {front.workload}", title_justify="left")
@@ -164,7 +164,7 @@ def sensitivity_table(answers: Answers) -> RichTable:
     return shown
 
 
-def cheapest_line(table: Table, answers: Answers) -> str:
+def cheapest_line(table: SweepTable, answers: Answers) -> str:
     """The cheapest machine in a sentence."""
     found = answers.cheapest
     if found is None:

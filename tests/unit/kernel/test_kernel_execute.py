@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tilewright.kernel.assess import Assessment, Model
+from tilewright.kernel.assess import Assessment, NestModel
 from tilewright.kernel.execute import (
     contiguous_run,
     count,
@@ -18,26 +18,28 @@ from tilewright.kernel.execute import (
 from tilewright.kernel.ladder import RUNGS, rung_names
 from tilewright.kernel.nest import Nest
 from tilewright.kernel.plan import prove
-from tilewright.kernel.problem import KernelError, Problem, matmul_problem
-from tilewright.kernel.target import Target, target_of
+from tilewright.kernel.problem import KernelError, KernelProblem, matmul_problem
+from tilewright.kernel.target import CoreTarget, target_of
 from tilewright.kernel.walk import Walk
 from tilewright.machine.load import load_machine
 
-PROBLEM = Problem(130, 13, 40, 140, pool=2, relu=True, pads=(1, 1, 1, 1), batch=2, dtype="fp16")
+PROBLEM = KernelProblem(
+    130, 13, 40, 140, pool=2, relu=True, pads=(1, 1, 1, 1), batch=2, dtype="fp16"
+)
 
 
 @pytest.fixture(scope="module")
-def target() -> Target:
+def target() -> CoreTarget:
     return target_of(load_machine("trn2"))
 
 
-def assessed(problem: Problem, nest: Nest, target: Target) -> Assessment:
-    return Model(problem, target).assess(nest)
+def assessed(problem: KernelProblem, nest: Nest, target: CoreTarget) -> Assessment:
+    return NestModel(problem, target).assess(nest)
 
 
 @pytest.mark.parametrize("dtype", ["fp32", "fp16", "bf16"])
 @pytest.mark.parametrize("rung", ["baseline", "weights flattened", "final"])
-def test_rungs_compute_the_convolution(rung: str, dtype: str, target: Target) -> None:
+def test_rungs_compute_the_convolution(rung: str, dtype: str, target: CoreTarget) -> None:
     problem = replace(PROBLEM, dtype=dtype)
     given = assessed(problem, RUNGS[rung](problem, target), target)
     done = execute(given)
@@ -47,13 +49,13 @@ def test_rungs_compute_the_convolution(rung: str, dtype: str, target: Target) ->
 
 @pytest.mark.parametrize("batch", [1, 4])
 @pytest.mark.parametrize("channels", [128, 256])
-def test_small_images_of_the_exercise(batch: int, channels: int, target: Target) -> None:
-    problem = Problem(channels, 32, 16, channels, batch=batch, pool=2, dtype="fp32")
+def test_small_images_of_the_exercise(batch: int, channels: int, target: CoreTarget) -> None:
+    problem = KernelProblem(channels, 32, 16, channels, batch=batch, pool=2, dtype="fp32")
     for rung in rung_names(problem, target):
         execute(assessed(problem, RUNGS[rung](problem, target), target))
 
 
-def test_matrix_products(target: Target) -> None:
+def test_matrix_products(target: CoreTarget) -> None:
     problem = matmul_problem(150, 200, 700, "fp32")
     tensors = seeded_tensors(problem)
     result = execute(assessed(problem, RUNGS["final"](problem, target), target), tensors).result
@@ -61,7 +63,7 @@ def test_matrix_products(target: Target) -> None:
     assert np.allclose(result[0, :, :, 0], expected, atol=1e-4)
 
 
-def test_sums_in_sbuf_are_counted_and_right(target: Target) -> None:
+def test_sums_in_sbuf_are_counted_and_right(target: CoreTarget) -> None:
     problem = replace(PROBLEM, dtype="fp32")
     nest = replace(RUNGS["final"](problem, target), flush_at="in")
     given = assessed(problem, nest, target)
@@ -85,8 +87,8 @@ def test_the_reference_knows_padding_relu_and_pool() -> None:
     assert reference(PROBLEM, tensors)[0, 5, 2, 4] == pytest.approx(expected, abs=1e-4)
 
 
-def test_large_problems_are_proved_by_their_first_rows(target: Target) -> None:
-    problem = Problem(256, 60, 224, 256)
+def test_large_problems_are_proved_by_their_first_rows(target: CoreTarget) -> None:
+    problem = KernelProblem(256, 60, 224, 256)
     given = assessed(problem, RUNGS["final"](problem, target), target)
     proof = prove(given)
     assert (proof.rows, proof.of_rows) == (4, 58)
@@ -94,15 +96,15 @@ def test_large_problems_are_proved_by_their_first_rows(target: Target) -> None:
     assert proof.counts.dma_count == given.dma_count
 
 
-def test_huge_problems_are_not_walked_through(target: Target) -> None:
-    problem = Problem(64, 60_000, 40_000, 64)
+def test_huge_problems_are_not_walked_through(target: CoreTarget) -> None:
+    problem = KernelProblem(64, 60_000, 40_000, 64)
     proof = prove(assessed(problem, RUNGS["final"](problem, target), target))
     assert proof.counts is None
     assert proof.executed.difference <= proof.executed.tolerance
 
 
 def test_a_wrong_window_gives_wrong_numbers(
-    target: Target, monkeypatch: pytest.MonkeyPatch
+    target: CoreTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = assessed(PROBLEM, RUNGS["final"](PROBLEM, target), target)
     right = Walk.extent
@@ -118,7 +120,7 @@ def test_a_wrong_window_gives_wrong_numbers(
         execute(given)
 
 
-def test_a_wrong_ledger_is_noticed(target: Target) -> None:
+def test_a_wrong_ledger_is_noticed(target: CoreTarget) -> None:
     nest = RUNGS["final"](PROBLEM, target)
     given = assessed(PROBLEM, nest, target)
     other = assessed(PROBLEM, replace(nest, x_at="fh"), target)

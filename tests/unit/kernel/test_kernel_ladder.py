@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.kernel.assess import Model, floor_check
+from tilewright.kernel.assess import NestModel, floor_check
 from tilewright.kernel.calibrate import FITTED, fit, fit_error
 from tilewright.kernel.execute import count, count_difference
-from tilewright.kernel.ladder import RUNGS, Row, ladder, last_rung, rung_names
-from tilewright.kernel.problem import KernelError, Problem
-from tilewright.kernel.target import Target, calibration, target_of
+from tilewright.kernel.ladder import RUNGS, LadderRow, ladder, last_rung, rung_names
+from tilewright.kernel.problem import KernelError, KernelProblem
+from tilewright.kernel.target import CoreTarget, calibration, target_of
 from tilewright.machine.load import load_machine
 from tilewright.report.kernel_text import ladder_markdown
 
-LARGE = Problem(256, 224, 224, 256, dtype="fp32")
+LARGE = KernelProblem(256, 224, 224, 256, dtype="fp32")
 # rung: DMAs of weights (run bytes), of the input (run bytes), of all, MB
 PUBLISHED = {
     "baseline": ((3996, 4), (3996, 888), 8216, 1221),
@@ -25,19 +25,19 @@ PUBLISHED = {
 
 
 @pytest.fixture(scope="module")
-def target() -> Target:
+def target() -> CoreTarget:
     return target_of(load_machine("trn2"))
 
 
 @pytest.fixture(scope="module")
-def rows(target: Target) -> tuple[Row, ...]:
+def rows(target: CoreTarget) -> tuple[LadderRow, ...]:
     return ladder(LARGE, target)
 
 
 @pytest.mark.quick
 @pytest.mark.parametrize("rung", PUBLISHED)
-def test_transfers_of_the_fp32_rungs_are_the_published_ones(rung: str, target: Target) -> None:
-    given = Model(LARGE, target).assess(RUNGS[rung](LARGE, target))
+def test_transfers_of_the_fp32_rungs_are_the_published_ones(rung: str, target: CoreTarget) -> None:
+    given = NestModel(LARGE, target).assess(RUNGS[rung](LARGE, target))
     weights, inputs, total, megabytes = PUBLISHED[rung]
     moved = {each.operand: (each.count, each.run_bytes) for each in given.transfers}
     assert (moved["w"], moved["x"], given.dma_count) == (weights, inputs, total)
@@ -45,7 +45,7 @@ def test_transfers_of_the_fp32_rungs_are_the_published_ones(rung: str, target: T
     assert given.legal
 
 
-def test_counts_of_all_rungs_are_those_of_execution(rows: tuple[Row, ...]) -> None:
+def test_counts_of_all_rungs_are_those_of_execution(rows: tuple[LadderRow, ...]) -> None:
     for row in rows:
         given = row.assessment
         seen = count(given.problem, given.nest)
@@ -54,7 +54,7 @@ def test_counts_of_all_rungs_are_those_of_execution(rows: tuple[Row, ...]) -> No
 
 
 @pytest.mark.quick
-def test_rungs_get_faster_as_they_did(rows: tuple[Row, ...]) -> None:
+def test_rungs_get_faster_as_they_did(rows: tuple[LadderRow, ...]) -> None:
     ladders: dict[tuple[str, str], list[float]] = {}
     for row in rows:
         problem = row.assessment.problem
@@ -76,14 +76,14 @@ def test_rungs_get_faster_as_they_did(rows: tuple[Row, ...]) -> None:
 
 
 @pytest.mark.quick
-def test_few_parameters_are_fitted_and_on_large_fp32_rows_only(rows: tuple[Row, ...]) -> None:
+def test_few_parameters_are_fitted_and_on_large_fp32_rows_only(rows: tuple[LadderRow, ...]) -> None:
     assert [p.name for p in calibration().parameters if p.kind == "fitted"] == list(FITTED)
     fitted = {r.assessment.problem for r in rows if r.measured is not None and r.measured.fit}
     assert fitted == {LARGE}
 
 
 @pytest.mark.quick
-def test_rows_that_were_not_fitted_are_within_ten_percent(rows: tuple[Row, ...]) -> None:
+def test_rows_that_were_not_fitted_are_within_ten_percent(rows: tuple[LadderRow, ...]) -> None:
     unfitted = [row for row in rows if row.measured is not None and not row.measured.fit]
     assert {row.measured.low for row in unfitted if row.measured} >= {930, 870, 35}
     assert len(unfitted) == 12
@@ -104,7 +104,7 @@ def test_the_calibration_is_the_least_squares_fit() -> None:
 
 
 @pytest.mark.quick
-def test_intervals_are_wide_where_a_compiler_removes_loads(rows: tuple[Row, ...]) -> None:
+def test_intervals_are_wide_where_a_compiler_removes_loads(rows: tuple[LadderRow, ...]) -> None:
     first = rows[0].assessment
     assert first.low < 13481e-6 < first.high
     assert first.high > 40e-3  # as written, the weights alone take some 42 ms
@@ -123,7 +123,9 @@ def test_floors_refuse_claims_that_cannot_be(machine: str, floor: int) -> None:
 
 
 @pytest.mark.quick
-def test_every_measured_rung_respects_the_floor_of_its_operands(rows: tuple[Row, ...]) -> None:
+def test_every_measured_rung_respects_the_floor_of_its_operands(
+    rows: tuple[LadderRow, ...],
+) -> None:
     for row in rows:
         assert row.measured is not None
         given = row.assessment
@@ -132,7 +134,7 @@ def test_every_measured_rung_respects_the_floor_of_its_operands(rows: tuple[Row,
 
 
 @pytest.mark.quick
-def test_other_problems_and_machines_have_no_measured_rows(target: Target) -> None:
+def test_other_problems_and_machines_have_no_measured_rows(target: CoreTarget) -> None:
     other = ladder(replace(LARGE, width=100), target)
     assert [row.rung for row in other] == list(rung_names(LARGE, target))
     assert all(row.measured is None for row in other)
@@ -141,12 +143,12 @@ def test_other_problems_and_machines_have_no_measured_rows(target: Target) -> No
 
 @pytest.mark.quick
 @pytest.mark.parametrize("width", [700, 1030])
-def test_rows_longer_than_a_product_are_cut(width: int, target: Target) -> None:
-    problem = Problem(8, 9, width, 8, pool=3)
-    assert Model(problem, target).assess(last_rung(problem, target)).legal
+def test_rows_longer_than_a_product_are_cut(width: int, target: CoreTarget) -> None:
+    problem = KernelProblem(8, 9, width, 8, pool=3)
+    assert NestModel(problem, target).assess(last_rung(problem, target)).legal
 
 
 @pytest.mark.quick
-def test_the_page_of_the_docs_is_the_model(rows: tuple[Row, ...]) -> None:
+def test_the_page_of_the_docs_is_the_model(rows: tuple[LadderRow, ...]) -> None:
     page = Path(__file__).parents[3] / "docs" / "ladder.md"
     assert ladder_markdown(rows) in page.read_text()

@@ -11,7 +11,7 @@ from support.refusals import assert_refused
 from tilewright.kernel.from_graph import problem_of
 from tilewright.kernel.ladder import RUNGS
 from tilewright.kernel.nest_file import nest_text, read_nest
-from tilewright.kernel.problem import KernelError, Problem
+from tilewright.kernel.problem import KernelError, KernelProblem
 from tilewright.kernel.target import target_of
 from tilewright.machine.load import load_machine
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.quick
 
 @pytest.mark.parametrize("rung", RUNGS)
 def test_nests_are_read_as_they_were_written(rung: str, tmp_path: Path) -> None:
-    nest = RUNGS[rung](Problem(256, 224, 224, 256, pool=2), target_of(load_machine("trn2")))
+    nest = RUNGS[rung](KernelProblem(256, 224, 224, 256, pool=2), target_of(load_machine("trn2")))
     path = tmp_path / "nest.yaml"
     path.write_text(nest_text(nest))
     assert read_nest(path) == nest
@@ -62,7 +62,7 @@ def network(**attributes: Any) -> Any:
 
 def test_what_follows_a_convolution_goes_with_it() -> None:
     found = problem_of(network(pads=[1, 1, 1, 1]), "Conv_conv", "fp16")
-    assert found == Problem(
+    assert found == KernelProblem(
         6, 20, 24, 8, (3, 3), 2, pool=2, dtype="fp16", relu=True, pads=(1, 1, 1, 1)
     )
 

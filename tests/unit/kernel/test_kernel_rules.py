@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from tilewright.kernel.assess import Model
+from tilewright.kernel.assess import NestModel
 from tilewright.kernel.execute import execute
 from tilewright.kernel.ladder import final
-from tilewright.kernel.problem import KernelError, Problem
+from tilewright.kernel.problem import KernelError, KernelProblem
 from tilewright.kernel.rules import RULES
-from tilewright.kernel.target import Target, target_of
+from tilewright.kernel.target import CoreTarget, target_of
 from tilewright.machine.load import load_machine
 
 pytestmark = pytest.mark.quick
-PROBLEM = Problem(200, 40, 60, 200, pool=2, dtype="fp16")
+PROBLEM = KernelProblem(200, 40, 60, 200, pool=2, dtype="fp16")
 HALF = {"compute": "fp16", "psum": "fp32", "bias": "tensor_scalar"}
 BROKEN: list[tuple[str, Mapping[str, Any]]] = [
     ("loop-order", {"order": ("image", "out", "block", "in", "fh", "fw")}),
@@ -44,7 +44,7 @@ BROKEN: list[tuple[str, Mapping[str, Any]]] = [
 
 
 @pytest.fixture(scope="module")
-def target() -> Target:
+def target() -> CoreTarget:
     return target_of(load_machine("trn2"))
 
 
@@ -53,10 +53,10 @@ def test_every_rule_has_a_nest_that_breaks_it() -> None:
 
 
 @pytest.mark.parametrize(("rule", "changes"), BROKEN)
-def test_a_broken_rule_is_named(rule: str, changes: Mapping[str, Any], target: Target) -> None:
+def test_a_broken_rule_is_named(rule: str, changes: Mapping[str, Any], target: CoreTarget) -> None:
     problem = replace(PROBLEM, height=220, width=220) if rule == "sbuf" else PROBLEM
     good = final(problem, target)
-    model = Model(problem, target)
+    model = NestModel(problem, target)
     assert model.violations(good) == ()
     broken = model.violations(replace(good, **changes))
     allowed = {rule, *({"stationary"} if rule == "partitions" else set())}
@@ -66,25 +66,27 @@ def test_a_broken_rule_is_named(rule: str, changes: Mapping[str, Any], target: T
     assert {each.rule for each in broken} <= allowed
 
 
-def test_a_tensor_scalar_bias_is_legal_where_types_agree(target: Target) -> None:
+def test_a_tensor_scalar_bias_is_legal_where_types_agree(target: CoreTarget) -> None:
     single = replace(PROBLEM, dtype="fp32")
     nest = replace(final(single, target), bias="tensor_scalar")
-    assert Model(single, target).violations(nest) == ()
+    assert NestModel(single, target).violations(nest) == ()
     half = replace(final(PROBLEM, target), bias="tensor_scalar", psum="fp16")
-    assert Model(PROBLEM, target).violations(half) == ()
+    assert NestModel(PROBLEM, target).violations(half) == ()
     unbiased = replace(PROBLEM, bias=False)
-    assert Model(unbiased, target).violations(replace(final(unbiased, target), **HALF)) == ()
+    assert NestModel(unbiased, target).violations(replace(final(unbiased, target), **HALF)) == ()
 
 
-def test_an_illegal_nest_is_not_executed(target: Target) -> None:
-    given = Model(PROBLEM, target).assess(replace(final(PROBLEM, target), psum_buffers=9))
+def test_an_illegal_nest_is_not_executed(target: CoreTarget) -> None:
+    given = NestModel(PROBLEM, target).assess(replace(final(PROBLEM, target), psum_buffers=9))
     with pytest.raises(KernelError, match="rule psum-banks: 9 banks are more than 8"):
         execute(given)
 
 
-def test_short_runs_are_remarked(target: Target) -> None:
+def test_short_runs_are_remarked(target: CoreTarget) -> None:
     nest = replace(final(PROBLEM, target), w_at="fw", w_transpose_at="fw")
-    (lint,) = (each for each in Model(PROBLEM, target).assess(nest).lints if each.operand == "w")
+    (lint,) = (
+        each for each in NestModel(PROBLEM, target).assess(nest).lints if each.operand == "w"
+    )
     assert "runs of 2 B" in lint.text
 
 

@@ -14,7 +14,7 @@ from support.networks import one_conv
 from tilewright.frontend import zoo
 from tilewright.graph.graph import Graph
 from tilewright.legalise import Legalised, legalise
-from tilewright.legalise.costs import Costs
+from tilewright.legalise.costs import LegalCosts
 from tilewright.machine import load_machine
 
 NPU = load_machine("npu-2.7")
@@ -35,7 +35,7 @@ def phased(graph: Graph) -> Legalised:
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Phases whatever they cost."""
-    monkeypatch.setattr(Costs, "whole", lambda self: float("inf"))
+    monkeypatch.setattr(LegalCosts, "whole", lambda self: float("inf"))
 
 
 def kinds(result: Legalised) -> list[str]:
@@ -137,7 +137,7 @@ def test_any_transposed_convolution(
     expected = runs_untiled(graph, feeds)
     assume(expected is not None)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Costs, "whole", lambda self: float("inf"))
+        patch.setattr(LegalCosts, "whole", lambda self: float("inf"))
         free = replace(NPU, limits=replace(NPU.limits, pad_half_kernel=False))
         result = legalise(graph, free, "fp16")
     pads, kernel = window["pads"], window["kernel"]

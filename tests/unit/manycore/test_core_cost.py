@@ -8,21 +8,21 @@ from random import Random
 import pytest
 
 from tilewright.manycore.core_cost import tile_cost
-from tilewright.manycore.hardware import CoreFile
+from tilewright.manycore.hardware import CoreKind
 from tilewright.manycore.read_hardware import read_core
-from tilewright.manycore.workload import Shape
+from tilewright.manycore.workload import LayerShape
 
 CORES = Path(__file__).parents[3] / "examples" / "manycore" / "cores"
 
 
-def example(name: str) -> CoreFile:
+def example(name: str) -> CoreKind:
     """A core of the example."""
     return read_core(CORES / f"{name}.yaml")[0]
 
 
-def shape(k: int = 16, ox: int = 32, c: int = 16, f: int = 3, oy: int = 1) -> Shape:
+def shape(k: int = 16, ox: int = 32, c: int = 16, f: int = 3, oy: int = 1) -> LayerShape:
     """A tile of a convolution."""
-    return Shape((1, k, 1, ox, oy, c, f, f))
+    return LayerShape((1, k, 1, ox, oy, c, f, f))
 
 
 def test_weights_that_stay_by_hand() -> None:
@@ -38,7 +38,7 @@ def test_one_memory_without_registers_by_hand() -> None:
     """Eight channels by four columns, six products each: in every one of six cycles 4 inputs, 8
     weights and 32 sums of 16 bits are read over one port. That is three accesses, two of which find
     the port taken: 6 cycles, and about two more for each but the first."""
-    found = tile_cost(example("small"), Shape((1, 8, 1, 4, 1, 6, 1, 1)))
+    found = tile_cost(example("small"), LayerShape((1, 8, 1, 4, 1, 6, 1, 1)))
     assert found is not None
     assert 6 + 8 <= found.cycles <= 6 + 10
 
@@ -76,7 +76,7 @@ def test_costs_are_kept_by_shape() -> None:
 
 def test_all_eight_loops_at_once() -> None:
     """More loops than are permuted: images and groups stay outside, and nothing is lost."""
-    tile = Shape((2, 6, 3, 10, 10, 10, 3, 3))
+    tile = LayerShape((2, 6, 3, 10, 10, 10, 3, 3))
     found = tile_cost(example("small"), tile)
     assert found is not None and len(found.order) > 6
     steps = prod(factor for _, factor in found.order)
@@ -105,14 +105,14 @@ def test_random_tiles_on_random_cores_are_sane(name: str, seed: int) -> None:
     )
     extents = [random.choice((1, 2, 3, 8, 12, 16)) for _ in range(8)]
     extents[2] = 1
-    tile = Shape(tuple(extents))
+    tile = LayerShape(tuple(extents))
     found, slower = tile_cost(core, tile), tile_cost(slow, tile)
     assert found is not None and slower is not None
     assert found.cycles >= tile.macs / core.units
     assert found.energy >= core.unit_pj * tile.macs and found.cycles <= slower.cycles
     for loop in range(8):
         if extents[loop] > 1:
-            twice = Shape(tuple(2 * e if k == loop else e for k, e in enumerate(extents)))
+            twice = LayerShape(tuple(2 * e if k == loop else e for k, e in enumerate(extents)))
             more = tile_cost(core, twice)
             assert more is not None and more.cycles >= found.cycles
 
@@ -122,5 +122,5 @@ def test_a_core_without_a_memory_for_weights_runs_pools_only() -> None:
     (level,) = core.levels
     core = replace(core, levels=(replace(level, operands=("I1", "O")),), dataflow=None)
     assert tile_cost(core, shape()) is None
-    pool = Shape((1, 1, 8, 4, 4, 1, 3, 3), weights=False)
+    pool = LayerShape((1, 1, 8, 4, 4, 1, 3, 3), weights=False)
     assert tile_cost(core, pool) is not None

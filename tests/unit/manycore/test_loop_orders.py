@@ -12,7 +12,7 @@ from tilewright.manycore import core_cost
 from tilewright.manycore.core_cost import tile_cost
 from tilewright.manycore.nest import best_order
 from tilewright.manycore.read_hardware import read_core
-from tilewright.manycore.workload import Shape
+from tilewright.manycore.workload import LayerShape
 
 CORES = Path(__file__).parents[3] / "examples" / "manycore" / "cores"
 
@@ -47,7 +47,7 @@ def test_no_order_is_better(name: str, seed: int, monkeypatch: pytest.MonkeyPatc
     extents = [random.choice((1, 2, 3, 6, 8, 20, 28)) for _ in range(8)]
     extents[0], extents[2] = random.choice((1, 2)), random.choice((1, 1, 6))
     stride = random.choice(((1, 1), (2, 2)))
-    tile = Shape(tuple(extents), stride)
+    tile = LayerShape(tuple(extents), stride)
     tile_cost.cache_clear()
     found = tile_cost(core, tile)
     tile_cost.cache_clear()

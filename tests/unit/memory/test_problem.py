@@ -2,7 +2,15 @@
 
 import pytest
 
-from tilewright.memory import Allocation, Buffer, Misfit, Problem, Reason, allocate, lower_bound
+from tilewright.memory import (
+    Allocation,
+    Buffer,
+    Misfit,
+    MisfitReason,
+    Problem,
+    allocate,
+    lower_bound,
+)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +55,7 @@ def test_too_many_bytes_at_once_is_a_lack_of_capacity() -> None:
         capacity=100,
         live_bytes=110,
         short_by=10,
-        reason=Reason.CAPACITY,
+        reason=MisfitReason.CAPACITY,
         buffers=(0, 1),
         proven=True,
         nodes=0,
@@ -64,7 +72,7 @@ def test_enough_bytes_in_pieces_is_fragmentation() -> None:
     )
     result = allocate(Problem(buffers, 80))
     assert isinstance(result, Misfit)
-    assert result.reason is Reason.FRAGMENTATION
+    assert result.reason is MisfitReason.FRAGMENTATION
     assert result.proven
     assert (result.start, result.stop) == (3, 5)
     assert (result.live_bytes, result.short_by) == (60, 40)

@@ -4,11 +4,11 @@ import pytest
 
 from tilewright import api
 from tilewright.frontend.builder import Builder
-from tilewright.partition.partition import Level, Partition, partition_graph
+from tilewright.partition.partition import FusionLevel, Partition, partition_graph
 
 
 def blocks(name: str) -> Partition:
-    return partition_graph(api.load(name).graph, Level.BLOCK)
+    return partition_graph(api.load(name).graph, FusionLevel.BLOCK)
 
 
 @pytest.mark.quick
@@ -43,7 +43,7 @@ def test_squeeze_and_excite_joins_its_depthwise_convolution() -> None:
     gate = b.op("Sigmoid", b.conv(gate, 16, 1, name="up"), name="sigmoid")
     y = b.op("Mul", y, gate, name="mul")
     graph = b.finish(b.conv(y, 24, 1, name="project"))
-    (kernel,) = partition_graph(graph, Level.BLOCK).kernels
+    (kernel,) = partition_graph(graph, FusionLevel.BLOCK).kernels
     assert len(kernel.operators) == len(graph.nodes)
 
 
@@ -53,7 +53,7 @@ def test_a_value_that_leaves_the_block_keeps_it_apart() -> None:
     y = b.op("Relu", b.conv(x, 8, 3, pads=1, name="conv1"), name="relu1")
     z = b.conv(y, 8, 3, pads=1, name="conv2")
     graph = b.finish(b.op("Add", z, x, name="add"), y)
-    found = partition_graph(graph, Level.BLOCK)
+    found = partition_graph(graph, FusionLevel.BLOCK)
     assert all(kernel.pattern != "ResidualBlock" for kernel in found.kernels)
 
 
@@ -67,5 +67,5 @@ def test_the_same_block_with_a_side_input() -> None:
             y = b.op("Add", b.conv(x, 8, 3, pads=1, name="conv1"), shift, name="shifted")
             y = b.conv(b.op("Relu", y, name="relu"), 8, 3, pads=1, name="conv2")
             x = b.op("Add", x, y, name="add")
-    found = partition_graph(b.finish(x), Level.BLOCK)
+    found = partition_graph(b.finish(x), FusionLevel.BLOCK)
     assert found.patterns.get("ResidualBlock") == 2

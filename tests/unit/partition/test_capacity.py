@@ -10,24 +10,24 @@ from tilewright.frontend.normalize import normalize
 from tilewright.graph.graph import Graph
 from tilewright.legalise import legalise
 from tilewright.machine.load import load_machine
-from tilewright.partition.partition import Kernel, Level, Partition, partition_graph
-from tilewright.partition.target import Target, load_target
+from tilewright.partition.partition import FusedKernel, FusionLevel, Partition, partition_graph
+from tilewright.partition.target import MappingTarget, load_target
 from tilewright.planning import plan_model
 from tilewright.report.plan_summary import summary_json
 from tilewright.tiling.cutting import cut_group
 from tilewright.tiling.grid import Split, axis_of
 
 
-def groups(graph: Graph, machine: str) -> tuple[Partition, Target]:
+def groups(graph: Graph, machine: str) -> tuple[Partition, MappingTarget]:
     target = load_target(machine, "float32")
-    return partition_graph(graph, Level.CAPACITY, target=target), target
+    return partition_graph(graph, FusionLevel.CAPACITY, target=target), target
 
 
-def nodes_of(found: Partition, kernel: Kernel) -> list[int]:
+def nodes_of(found: Partition, kernel: FusedKernel) -> list[int]:
     return sorted(n for o in kernel.operators for n in found.operators[o].nodes)
 
 
-def naive_working_set(found: Partition, kernel: Kernel, element: float) -> float:
+def naive_working_set(found: Partition, kernel: FusedKernel, element: float) -> float:
     """Bytes of the largest tile, tile by tile and box by box."""
     graph = found.graph
     assert kernel.tiling is not None

@@ -11,10 +11,10 @@ from tilewright import api
 from tilewright.accounting import AccountingError, Ledger, Traffic, operators_of
 from tilewright.frontend.builder import Builder
 from tilewright.graph.graph import Graph
-from tilewright.partition.partition import Kernel, Level, partition_graph
+from tilewright.partition.partition import FusedKernel, FusionLevel, partition_graph
 
 
-def kernel_of(graph: Graph, name: str) -> Kernel:
+def kernel_of(graph: Graph, name: str) -> FusedKernel:
     return next(k for k in partition_graph(graph).kernels if k.name == name)
 
 
@@ -156,11 +156,11 @@ def test_any_grouping_keeps_flops_and_bytes(data: st.DataObject) -> None:
     ledger.check(groups, whole)
 
 
-@pytest.mark.parametrize("level", [Level.PATTERN, Level.BLOCK])
+@pytest.mark.parametrize("level", [FusionLevel.PATTERN, FusionLevel.BLOCK])
 @pytest.mark.parametrize(
     "name", ["vit_b16@64x64", "bert_base@16", "sd15_down_block@16x16", "unet@32x32"]
 )
-def test_kernels_of_a_level_hold_every_operator_once(name: str, level: Level) -> None:
+def test_kernels_of_a_level_hold_every_operator_once(name: str, level: FusionLevel) -> None:
     found = partition_graph(api.load(name).graph, level)
     held = sorted(o for kernel in found.kernels for o in kernel.operators)
     assert held == list(range(len(found.operators)))

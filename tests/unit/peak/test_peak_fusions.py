@@ -10,9 +10,12 @@ from tilewright.peak.predict import lower
 pytestmark = pytest.mark.quick
 
 
-def kinds(graph: Graph, block: int = 1, extended: bool = True) -> list[str]:
+def kinds(
+    graph: Graph, block: int = 1, extended: bool = True, signed_kernels: bool = False
+) -> list[str]:
     """Kinds of the kernels in execution order."""
-    return [kernel.kind for kernel in lower(graph, Runtime(block, extended)).in_order()]
+    runtime = Runtime(block, extended, signed_kernels)
+    return [kernel.kind for kernel in lower(graph, runtime).in_order()]
 
 
 def conv(b: GraphBuilder, x: str, channels: int = 8) -> str:
@@ -100,6 +103,18 @@ def test_gelu_is_one_kernel(half_first: bool) -> None:
     assert kinds(b.graph()) == ["Abs", "Gelu"]
 
 
+@pytest.mark.parametrize(
+    ("scale", "number", "half"), [("Mul", 0.5**0.5, 0.5), ("Div", 1.41, 0.5), ("Div", 2**0.5, 0.49)]
+)
+def test_other_ways_to_write_gelu_stay_as_they_are(scale: str, number: float, half: float) -> None:
+    b = GraphBuilder()
+    x = b.add("Abs", b.input(1, 8, 16))
+    root = b.add("Erf", b.add(scale, x, b.constant(number, "float32")))
+    plus = b.add("Add", root, b.constant(1.0, "float32"))
+    b.add("Mul", b.add("Mul", x, plus), b.constant(half, "float32"))
+    assert kinds(b.graph()) == ["Abs", scale, "Erf", "Add", "Mul", "Mul"]
+
+
 def test_layer_norm_is_one_kernel_with_the_sum_before_it() -> None:
     b = GraphBuilder()
     x = b.add("Add", b.input(1, 4, 8), b.input(1, 4, 8))
@@ -177,6 +192,40 @@ def test_bytes_stay_bytes_between_quantised_operators() -> None:
     assert [kind for kind in found if kind != "DequantizeLinear"] == ["QLinearConv", "QLinearAdd"]
     last = kinds(b.graph(), block=8)
     assert last.count("Transpose") == 2  # channels-last in between
+
+
+@pytest.mark.parametrize(
+    ("signed", "skip", "found"),
+    [
+        (False, False, ["QLinearConv", "QLinearConv"]),
+        (False, True, [*("Conv", "QuantizeLinear") * 2, "Add", "QuantizeLinear"]),
+        (True, True, ["QLinearConv", "QLinearConv", "QLinearAdd"]),
+    ],
+)
+def test_signed_bytes_have_kernels_where_one_operator_reads_them(
+    signed: bool, skip: bool, found: list[str]
+) -> None:
+    """On processors without kernels of signed bytes they become unsigned; what several read stays
+    signed, and convolutions before and behind it compute with real numbers."""
+    b = GraphBuilder()
+    scale, zero = b.constant(0.1, "float32"), b.constant(0, "int8")
+
+    def real(x: str) -> str:
+        return b.add("DequantizeLinear", x, scale, zero)
+
+    def conv(x: str) -> str:
+        weight = real(b.constant(b.random.integers(-2, 3, (8, 8, 3, 3)), "int8"))
+        made = b.add("Conv", x, weight, pads=[1, 1, 1, 1])
+        return b.add("QuantizeLinear", made, scale, zero)
+
+    x = b.add("QuantizeLinear", b.input(1, 8, 16, 16), scale, zero)
+    first = real(conv(real(x)))
+    y = conv(first)
+    if skip:
+        y = b.add("QuantizeLinear", b.add("Add", first, real(y)), scale, zero)
+    graph = b.graph(b.add("DequantizeLinear", y, scale, zero))
+    made = kinds(graph, block=1, signed_kernels=signed)
+    assert [kind for kind in made if kind != "DequantizeLinear"][1:] == found
 
 
 def test_a_sum_goes_into_a_plain_convolution_with_its_activation() -> None:

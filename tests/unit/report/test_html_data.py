@@ -18,7 +18,7 @@ from tilewright.frontend.weights import seeded
 from tilewright.graph.graph import Graph
 from tilewright.machine.load import load_machine
 from tilewright.planning import Planned, plan_model
-from tilewright.report.html import Bound, GroupNote, Reason, Rival, Story, write_report
+from tilewright.report.html import Bound, BoundaryReason, GroupNote, Rival, Story, write_report
 from tilewright.report.html.data import report_data
 from tilewright.report.html.page import page_text
 
@@ -223,7 +223,7 @@ def test_story_is_told() -> None:
     story = Story(
         rivals=(Rival("layer by layer", 10_000, 900), Rival("fused", 8_000, 500)),
         bounds=(Bound("traffic", 4_000),),
-        reasons=(Reason("relu1", "g0", "g1", "short of 12 bytes", "memory", None),),
+        reasons=(BoundaryReason("relu1", "g0", "g1", "short of 12 bytes", "memory", None),),
         notes=(GroupNote(1, "streams", 0.25, "dma0"),),
     )
     data = report_data(planned("residual")[0], story)

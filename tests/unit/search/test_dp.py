@@ -2,7 +2,7 @@ import pytest
 
 from tilewright.errors import TilewrightError
 from tilewright.search.grouping.downsets import Units, bits
-from tilewright.search.grouping.dp import ImpossibleUnitError, best_groupings, greedy_merge
+from tilewright.search.grouping.dp import ImpossibleUnitError, best_grouping, greedy_merge
 
 
 def graph(*edges: str) -> list[int]:
@@ -95,64 +95,63 @@ def check(predecessors: list[int], groups: tuple[int, ...]) -> None:
 
 
 def test_a_chain_becomes_one_group() -> None:
-    found = best_groupings(chain(5), fewest)
-    assert found.groupings[0].groups == (0b11111,)
-    assert found.groupings[0].cost == 1.0
+    found = best_grouping(chain(5), fewest)
+    assert found.grouping.groups == (0b11111,)
+    assert found.grouping.cost == 1.0
     assert (found.exact, found.downsets, found.evaluations) == (True, 6, 15)
 
 
 def test_no_units() -> None:
-    found = best_groupings([], fewest)
-    assert found.groupings[0].groups == ()
-    assert found.groupings[0].cost == 0.0
+    found = best_grouping([], fewest)
+    assert found.grouping.groups == ()
+    assert found.grouping.cost == 0.0
 
 
 def test_groups_that_need_each_other_are_not_chosen() -> None:
     # {0, 3, 4} and {1, 2, 5} are convex and connected, and 0 -> 1, 2 -> 3 make a circle of them.
     predecessors = graph("0 4", "3 4", "1 5", "2 5", "0 1", "2 3")
     cheap = {0b011001: 1.0, 0b100110: 1.0}
-    found = best_groupings(predecessors, lambda g: cheap.get(g, 10.0 * g.bit_count()))
-    check(predecessors, found.groupings[0].groups)
-    assert found.groupings[0].cost == 31.0
+    found = best_grouping(predecessors, lambda g: cheap.get(g, 10.0 * g.bit_count()))
+    check(predecessors, found.grouping.groups)
+    assert found.grouping.cost == 31.0
     greedy = greedy_merge(predecessors, lambda g: cheap.get(g, 10.0 * g.bit_count()))
     check(predecessors, greedy.groups)
 
 
 def test_parts_that_are_not_linked_do_not_multiply() -> None:
     predecessors = [1 << unit - 1 if unit % 10 else 0 for unit in range(60)]
-    found = best_groupings(predecessors, fewest, keep=3)
+    found = best_grouping(predecessors, fewest)
     assert found.exact
     assert found.downsets == 6 * 11
-    assert [grouping.cost for grouping in found.groupings] == [6.0, 7.0, 7.0]
-    assert len({grouping.groups for grouping in found.groupings}) == 3
-    for grouping in found.groupings:
-        check(predecessors, grouping.groups)
+    assert found.grouping.cost == 6.0
+    check(predecessors, found.grouping.groups)
 
 
 def test_ties_go_to_fewer_groups_then_lower_masks() -> None:
-    found = best_groupings(chain(3), lambda g: float(g.bit_count()), keep=9)
-    assert [grouping.groups for grouping in found.groupings] == [
-        (0b111,),
-        (0b001, 0b110),
-        (0b011, 0b100),
-        (0b001, 0b010, 0b100),
-    ]
+    def best(*impossible: int) -> tuple[int, ...]:
+        costs = dict.fromkeys(impossible)
+        found = best_grouping(chain(3), lambda g: costs.get(g, float(g.bit_count())))
+        return found.grouping.groups
+
+    assert best() == (0b111,)
+    assert best(0b111) == (0b001, 0b110)
+    assert best(0b111, 0b110) == (0b011, 0b100)
 
 
 def test_a_unit_that_cannot_run_is_named() -> None:
     with pytest.raises(ImpossibleUnitError, match="unit 2 cannot run") as caught:
-        best_groupings(chain(4), lambda g: None if g == 0b100 else 1.0)
+        best_grouping(chain(4), lambda g: None if g == 0b100 else 1.0)
     assert isinstance(caught.value, TilewrightError)
 
 
 def test_units_out_of_order_are_refused() -> None:
     with pytest.raises(ValueError, match="unit 0"):
-        best_groupings([0b10, 0], fewest)
+        best_grouping([0b10, 0], fewest)
 
 
 def test_progress_rises_to_one() -> None:
     shares: list[float] = []
-    best_groupings([*chain(6), 0, 1 << 6], fewest, progress=shares.append)
+    best_grouping([*chain(6), 0, 1 << 6], fewest, progress=shares.append)
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
 
@@ -160,27 +159,27 @@ def test_progress_rises_to_one() -> None:
 def test_greedy_cannot_see_past_a_bad_step() -> None:
     costs = {0b011: 3.0, 0b110: 3.0, 0b111: 0.5}
     assert greedy_merge(chain(3), lambda g: costs.get(g, 1.0)).cost == 3.0
-    assert best_groupings(chain(3), lambda g: costs.get(g, 1.0)).groupings[0].cost == 0.5
+    assert best_grouping(chain(3), lambda g: costs.get(g, 1.0)).grouping.cost == 0.5
 
 
 def test_what_cannot_be_counted_within_a_budget_is_merged_greedily() -> None:
-    free = best_groupings(chain(60), fewest)
+    free = best_grouping(chain(60), fewest)
     assert free.exact
     assert free.evaluations == 60 * 61 // 2
-    long = best_groupings(chain(60), fewest, evaluations=600)
+    long = best_grouping(chain(60), fewest, evaluations=600)
     assert not long.exact
     assert long.evaluations <= 600
-    assert long.groupings[0] == greedy_merge(chain(60), fewest)
-    short = best_groupings(chain(15), fewest, evaluations=150)
+    assert long.grouping == greedy_merge(chain(60), fewest)
+    short = best_grouping(chain(15), fewest, evaluations=150)
     assert short.exact
-    assert short.groupings == best_groupings(chain(15), fewest).groupings
+    assert short.grouping == best_grouping(chain(15), fewest).grouping
 
 
 def test_seven_hundred_units_with_long_skips() -> None:
     predecessors = diffusion_unet(6)
     assert 640 <= len(predecessors) <= 760
     traffic = Traffic(predecessors, 12)
-    found = best_groupings(predecessors, traffic.cost, may_grow=traffic.fits)
-    check(predecessors, found.groupings[0].groups)
+    found = best_grouping(predecessors, traffic.cost, may_grow=traffic.fits)
+    check(predecessors, found.grouping.groups)
     assert not found.exact
-    assert found.groupings[0] == greedy_merge(predecessors, traffic.cost)
+    assert found.grouping == greedy_merge(predecessors, traffic.cost)

@@ -23,7 +23,7 @@ from tilewright.search.candidates.tile_costs import Dims
 from tilewright.search.candidates.tiles import USABLE_SHARE, Tiler
 from tilewright.tiling.cutting import cut_ops
 from tilewright.tiling.grid import Cut, Split
-from tilewright.tiling.group import GroupTiles, TiledOp
+from tilewright.tiling.group import GroupTiles, TiledOp, whole_tile
 
 FIELDS = ("compute", "dma", "fill", "bytes", "least", "traffic", "energy", "halo")
 
@@ -58,7 +58,10 @@ class Reference:
             if tile is None:
                 continue
             work = workload_of(tiled.spec, tiled.op, tile, self.network.dtype)
-            kind, cycles, spent = self.costs.cost(work)
+            whole = workload_of(tiled.spec, tiled.op, whole_tile(tiled), self.network.dtype)
+            models = self.network.models
+            either = tuple(models.either(core, whole) for core in self.costs.cores)
+            kind, cycles, spent = self.costs.cost(work, either)
             if tiled.spec.folded(tiled.op) and busy["matrix"]:
                 cycles = 0
             once = all(not driven(group.values[n].compute) for n in tiled.node.writes)
@@ -256,3 +259,24 @@ def test_which_core_comes_first_does_not_decide_what_folds() -> None:
         for each in (machine, turned)
     ]
     assert units[0] == units[1]
+
+
+def test_a_cut_is_estimated_for_the_cores_that_it_is_for() -> None:
+    """Divided evenly, the slowest core takes longest; on those of one kind only these count."""
+    machine = load_machine("mixed-cores")
+    graph = prepared(api.load("four_convs").graph, machine, machine.dtype).graph
+    network = Network(graph, machine, machine.dtype)
+    tiler, conv = Tiler(network), network.ops(0)
+    exported = tiler.exported(network.units[0].nodes)
+    alone: list[float] = []
+    for alike in network.models.core_classes:
+        names = tuple(core.name for core in alike)
+        some = tiler.on(names)
+        own = some.estimate(conv, exported, (Split(2, 4),), None)
+        assert own is not None and own.plan(("conv",)).cores == names
+        assert some.usable == alike[0].memory.usable and some.cores == len(alike)
+        alone.append(own.compute)
+    whole = tiler.estimate(conv, exported, (Split(2, 4),), None)
+    assert whole is not None and whole.plan(("conv",)).cores == ()
+    assert whole.compute == max(alone) > min(alone)
+    assert tiler.on(()) is tiler

@@ -253,15 +253,33 @@ def test_a_plan_that_cannot_be_lowered_is_no_trial() -> None:
     assert found.evaluate(replace(plan, groups=(split, *plan.groups[1:]))) is None
 
 
+@pytest.mark.parametrize("effort", [Effort.LOW, Effort.NORMAL])
 def test_cores_that_differ_are_no_worse_than_those_of_one_kind(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, effort: Effort
 ) -> None:
     machine = load_machine("mixed-cores")
     graph = prepared(residual(), machine, machine.dtype).graph
     monkeypatch.setattr(fusion, "EVALUATIONS", {Effort.LOW: 20, Effort.NORMAL: 40})
-    reached = Fusion(graph, machine, machine.dtype, "net").run(Effort.NORMAL).best.cycles
+    reached = Fusion(graph, machine, machine.dtype, "net").run(effort).best.cycles
     kinds = Fusion(graph, machine, machine.dtype, "net").network.models.core_classes
     assert len(kinds) > 1
     for alike in kinds:
         alone = machine.with_cores([core.name for core in alike])
         assert reached <= Fusion(graph, alone, machine.dtype, "net").run(Effort.LOW).best.cycles
+
+
+def test_groups_that_would_copy_within_a_core_are_not_proposed_where_no_link_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What stays for a later group and is read with its halo in its own has to be copied."""
+    monkeypatch.setattr(fusion, "SMALL_GROUP", 0)  # nothing is taken apart to make it fit
+    machine = load_machine("tpu-like")
+    links = (
+        replace(link, routes=tuple(r for r in link.routes if r.source != r.destination))
+        for link in machine.links
+    )
+    without = replace(machine, links=tuple(link for link in links if link.routes))
+    graph = prepared(api.load("mobilenet_v2@64x64").graph, without, machine.dtype).graph
+    search = Fusion(graph, without, machine.dtype, "net")
+    search._propose()  # pyright: ignore[reportPrivateUsage]
+    assert search.best().name != "layer by layer"

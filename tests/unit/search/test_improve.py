@@ -201,24 +201,26 @@ def test_of_cuts_that_are_not_expected_to_fit_the_smallest_comes_last() -> None:
     case = case_of(residual(64, 32), "npu-2.7")
     cuts, graph = case.moves.cuts, case.search.graph
     conv = next(n for n, node in enumerate(graph.nodes) if node.kind == "Conv")
-    plenty = cuts.ways((conv,), frozenset(), 1 << 30)
-    tight = cuts.ways((conv,), frozenset(), 40_000)
+    full = cuts.tiler.usable * cuts.tiler.cores
+    much = full - 40_000 * cuts.tiler.cores  # beside it: 40 kB of each core are left
+    plenty = cuts.ways((conv,), frozenset(), 0)
+    tight = cuts.ways((conv,), frozenset(), much)
     assert plenty and tight and plenty[0] != tight[0]
     both = [plenty[0], tight[0]]
-    assert list(cuts.there_are((conv,), frozenset(), 1 << 30, inf, both)) == both
-    assert list(cuts.there_are((conv,), frozenset(), 40_000, inf, both)) == both[::-1]
-    assert list(cuts.there_are((conv,), frozenset(), 0, inf, both)) == tight[:1]
+    assert list(cuts.there_are((conv,), frozenset(), 0, inf, both)) == both
+    assert list(cuts.there_are((conv,), frozenset(), much, inf, both)) == both[::-1]
+    assert list(cuts.there_are((conv,), frozenset(), full, inf, both)) == tight[:1]
 
 
 def test_cuts_that_are_expected_to_take_much_longer_are_not_simulated() -> None:
     case = case_of(residual(64, 32), "npu-2.7")
     cuts, graph = case.moves.cuts, case.search.graph
     conv = next(n for n, node in enumerate(graph.nodes) if node.kind == "Conv")
-    ways = cuts.ways((conv,), frozenset(), 1 << 30)
+    ways = cuts.ways((conv,), frozenset(), 0)
     cycles = [cuts.cycles((conv,), frozenset(), way) for way in ways]
     most = sorted(cycles)[len(ways) // 2]
     assert max(cycles) > most
-    kept = list(cuts.there_are((conv,), frozenset(), 1 << 30, most, ways))
+    kept = list(cuts.there_are((conv,), frozenset(), 0, most, ways))
     assert kept == [way for way, found in zip(ways, cycles, strict=True) if found <= most]
 
 

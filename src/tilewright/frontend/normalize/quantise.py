@@ -28,7 +28,7 @@ CARRIERS = frozenset(
 )
 
 
-class Step(NamedTuple):
+class QuantStep(NamedTuple):
     """How integers stand for numbers: constants with the scale and the zero point."""
 
     scale: str
@@ -42,7 +42,7 @@ class _Source:
     their own (None: one for all)."""
 
     value: str
-    step: Step
+    step: QuantStep
     axis: int | None
 
 
@@ -52,7 +52,7 @@ class _Target:
 
     nodes: tuple[int, ...]
     value: str
-    step: Step
+    step: QuantStep
     bounds: int | None
 
 
@@ -127,7 +127,7 @@ class _Fold:
         found = self.source(value)
         return found if found and found.axis is None and found.step.dtype in QUANTISED else None
 
-    def _step(self, node: Node) -> Step | None:
+    def _step(self, node: Node) -> QuantStep | None:
         """Scale and zero point of a (de)quantisation, where they are constant and known."""
         name, zero = (*node.inputs, "")[1:3]
         scale = self.graph.constants.get(name)
@@ -135,12 +135,12 @@ class _Fold:
             return None
         if zero:
             known = self.graph.constants.get(zero)
-            return None if known is None else Step(name, zero, known.type.dtype)
+            return None if known is None else QuantStep(name, zero, known.type.dtype)
         integers = node.outputs[0] if node.kind == "QuantizeLinear" else node.inputs[0]
         kind = self.graph.types.get(integers)
         if kind is None:
             return None
-        return Step(name, self.zero(node.name, kind.dtype), kind.dtype)
+        return QuantStep(name, self.zero(node.name, kind.dtype), kind.dtype)
 
     def zero(self, label: str, dtype: str) -> str:
         """A zero point of zero."""
@@ -158,7 +158,7 @@ class _Fold:
         assert data is not None
         return data
 
-    def same(self, one: Step, other: Step) -> bool:
+    def same(self, one: QuantStep, other: QuantStep) -> bool:
         """Whether integers of both stand for the same numbers."""
         return one.dtype == other.dtype and all(
             np.array_equal(self.number(a).reshape(-1), self.number(b).reshape(-1))
@@ -219,7 +219,7 @@ class _Fold:
 
     # Parameters as integer operators want them.
 
-    def plain_zero(self, node: str, step: Step) -> str:
+    def plain_zero(self, node: str, step: QuantStep) -> str:
         """A zero point; one for all where all of them are zero."""
         zeros = self.number(step.zero)
         return step.zero if zeros.size == 1 or zeros.any() else self.zero(node, step.dtype)

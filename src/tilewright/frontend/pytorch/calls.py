@@ -16,7 +16,7 @@ class Ref:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class AtenCall:
     """One call of an ATen operator.
 
     `target` is its name without the overload (`conv2d`), in-place forms named as plain ones.
@@ -41,4 +41,4 @@ class Captured:
     outputs: list[str] = field(default_factory=list[str])
     constants: dict[str, Constant] = field(default_factory=dict[str, Constant])
     types: dict[str, TensorType] = field(default_factory=dict[str, TensorType])
-    calls: list[Call] = field(default_factory=list[Call])
+    calls: list[AtenCall] = field(default_factory=list[AtenCall])

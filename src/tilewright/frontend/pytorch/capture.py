@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from tilewright.errors import ModelError
-from tilewright.frontend.pytorch.calls import Call, Captured, Ref
+from tilewright.frontend.pytorch.calls import AtenCall, Captured, Ref
 from tilewright.frontend.pytorch.reasons import why_not
 from tilewright.graph.edit import Names
 from tilewright.graph.graph import Constant
@@ -122,7 +122,7 @@ class Recorder:
                 raise ModelError(f"a result of '{operator}' ({name}): {error}") from None
             self._bind(tensor, made)
             names.append(made)
-        self.captured.calls.append(Call(name, plain, tuple(names), operator, listed))
+        self.captured.calls.append(AtenCall(name, plain, tuple(names), operator, listed))
 
     def identity(self, tensor: torch.Tensor, operator: str) -> None:
         """An operator that gives its input back: dropout in inference."""

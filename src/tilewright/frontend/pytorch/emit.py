@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import ModelError
-from tilewright.frontend.pytorch.calls import Call, Captured, Ref
+from tilewright.frontend.pytorch.calls import AtenCall, Captured, Ref
 from tilewright.graph.edit import Names
 from tilewright.graph.graph import Array, Attribute, Constant, Graph, Node, constant_of
 from tilewright.graph.types import FLOATS, TensorType
@@ -155,7 +155,7 @@ class Emitter:
             return self.cast(value.name, dtype)
         return self.number(value, dtype)
 
-    def whole(self, call: Call) -> None:
+    def whole(self, call: AtenCall) -> None:
         """A call that has no translation: a node of its own, in torch's domain."""
         refs = [name for value in call.arguments.values() for name in refs_of(value)]
         results = [(name or "", self.type(name)) for name in call.results if name is not None]

@@ -5,18 +5,18 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.pytorch.calls import Call, Ref
+from tilewright.frontend.pytorch.calls import AtenCall, Ref
 from tilewright.frontend.pytorch.emit import Emitter
 from tilewright.frontend.pytorch.products import Translation
 
 _PADDING = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
 
-def _source(c: Call) -> str:
+def _source(c: AtenCall) -> str:
     return next(iter(c.arguments.values())).name
 
 
-def _reshape(e: Emitter, c: Call) -> None:
+def _reshape(e: Emitter, c: AtenCall) -> None:
     """view, reshape, flatten, squeeze, unsqueeze: the shape is known already."""
     kind = e.type(c.results[0] or "")
     if e.type(_source(c)).dtype != kind.dtype:  # a view of the bits as another type
@@ -25,7 +25,7 @@ def _reshape(e: Emitter, c: Call) -> None:
     e.reshape(_source(c), kind.shape, c.results[0])
 
 
-def _transpose(e: Emitter, c: Call) -> None:
+def _transpose(e: Emitter, c: AtenCall) -> None:
     """Two axes exchanged (transpose, t), or all of them put in order (permute)."""
     x, a = _source(c), c.arguments
     rank = len(e.type(x).shape)
@@ -40,7 +40,7 @@ def _transpose(e: Emitter, c: Call) -> None:
     e.transpose(x, order, c.results[0])
 
 
-def _copy(e: Emitter, c: Call) -> None:
+def _copy(e: Emitter, c: AtenCall) -> None:
     """contiguous, clone, dropout in inference; a cast where the type changes."""
     x, kind = _source(c), e.type(c.results[0] or "")
     if e.type(x).dtype != kind.dtype:
@@ -50,17 +50,17 @@ def _copy(e: Emitter, c: Call) -> None:
     e.op(name, (x,), kind.shape, kind.dtype, result=c.results[0])
 
 
-def _alias(e: Emitter, c: Call) -> None:
+def _alias(e: Emitter, c: AtenCall) -> None:
     """Nothing at all: another name."""
     e.same(c.results[0], _source(c))
 
 
-def _expand(e: Emitter, c: Call) -> None:
+def _expand(e: Emitter, c: AtenCall) -> None:
     x, kind = _source(c), e.type(c.results[0] or "")
     e.op("Expand", (x, e.ints(kind.shape)), kind.shape, kind.dtype, result=c.results[0])
 
 
-def _repeat(e: Emitter, c: Call) -> None:
+def _repeat(e: Emitter, c: AtenCall) -> None:
     x, kind = _source(c), e.type(c.results[0] or "")
     times = [int(n) for n in c.arguments["repeats"]]
     missing = len(times) - len(e.type(x).shape)
@@ -69,7 +69,7 @@ def _repeat(e: Emitter, c: Call) -> None:
     e.op("Tile", (x, e.ints(times)), kind.shape, kind.dtype, result=c.results[0])
 
 
-def _cat(e: Emitter, c: Call) -> None:
+def _cat(e: Emitter, c: AtenCall) -> None:
     kind, a = e.type(c.results[0] or ""), c.arguments
     names = [ref.name for ref in a["tensors"]]
     kept = [e.cast(n, kind.dtype) for n in names if e.type(n).size or len(names) == 1]
@@ -77,7 +77,7 @@ def _cat(e: Emitter, c: Call) -> None:
     e.op("Concat", kept, kind.shape, kind.dtype, result=c.results[0], axis=axis)
 
 
-def _stack(e: Emitter, c: Call) -> None:
+def _stack(e: Emitter, c: AtenCall) -> None:
     kind, a = e.type(c.results[0] or ""), c.arguments
     axis = int(a.get("dim", 0)) % len(kind.shape)
     single = (*kind.shape[:axis], 1, *kind.shape[axis + 1 :])
@@ -85,7 +85,7 @@ def _stack(e: Emitter, c: Call) -> None:
     e.op("Concat", parts, kind.shape, kind.dtype, result=c.results[0], axis=axis)
 
 
-def _split(e: Emitter, c: Call) -> None:
+def _split(e: Emitter, c: AtenCall) -> None:
     """split, split_with_sizes, chunk: the sizes are known already."""
     x = _source(c)
     rank = len(e.type(x).shape)
@@ -95,7 +95,7 @@ def _split(e: Emitter, c: Call) -> None:
     e.several("Split", (x, sizes), results, axis=axis)
 
 
-def _unbind(e: Emitter, c: Call) -> None:
+def _unbind(e: Emitter, c: AtenCall) -> None:
     x = _source(c)
     axis = int(c.arguments.get("dim", 0)) % len(e.type(x).shape)
     for position, name in enumerate(c.results):
@@ -103,7 +103,7 @@ def _unbind(e: Emitter, c: Call) -> None:
             _taken(e, x, axis, position, name)
 
 
-def _select(e: Emitter, c: Call) -> None:
+def _select(e: Emitter, c: AtenCall) -> None:
     x, a = _source(c), c.arguments
     shape = e.type(x).shape
     axis = int(a["dim"]) % len(shape)
@@ -117,7 +117,7 @@ def _taken(e: Emitter, x: str, axis: int, position: int, result: str | None) -> 
     e.op("Gather", (x, index), kind.shape, kind.dtype, result=result, axis=axis)
 
 
-def _slice(e: Emitter, c: Call) -> None:
+def _slice(e: Emitter, c: AtenCall) -> None:
     x, a = _source(c), c.arguments
     shape = e.type(x).shape
     axis, step = int(a.get("dim", 0)) % len(shape), int(a.get("step", 1) or 1)
@@ -146,7 +146,7 @@ def _sliced(
     return e.op("Slice", inputs, shape, e.type(x).dtype, result=result)
 
 
-def _roll(e: Emitter, c: Call) -> None:
+def _roll(e: Emitter, c: AtenCall) -> None:
     """Each axis parted and joined the other way round."""
     x, a = _source(c), c.arguments
     axes = [int(d) for d in a["dims"]]
@@ -171,27 +171,27 @@ def _roll(e: Emitter, c: Call) -> None:
     e.op("Identity", (value,), kind.shape, kind.dtype, result=c.results[0])
 
 
-def _embedding(e: Emitter, c: Call) -> None:
+def _embedding(e: Emitter, c: AtenCall) -> None:
     a, kind = c.arguments, e.type(c.results[0] or "")
     inputs = (a["weight"].name, a["indices"].name)
     e.op("Gather", inputs, kind.shape, kind.dtype, result=c.results[0], axis=0)
 
 
-def _index_select(e: Emitter, c: Call) -> None:
+def _index_select(e: Emitter, c: AtenCall) -> None:
     a, kind = c.arguments, e.type(c.results[0] or "")
     axis = int(a["dim"]) % len(e.type(_source(c)).shape)
     inputs = (_source(c), a["index"].name)
     e.op("Gather", inputs, kind.shape, kind.dtype, result=c.results[0], axis=axis)
 
 
-def _gather(e: Emitter, c: Call) -> None:
+def _gather(e: Emitter, c: AtenCall) -> None:
     a, kind = c.arguments, e.type(c.results[0] or "")
     axis = int(a["dim"]) % max(1, len(e.type(_source(c)).shape))
     inputs = (_source(c), a["index"].name)
     e.op("GatherElements", inputs, kind.shape, kind.dtype, result=c.results[0], axis=axis)
 
 
-def _index(e: Emitter, c: Call) -> None:
+def _index(e: Emitter, c: AtenCall) -> None:
     """x[i] with one list of positions; several at once run whole."""
     indices: list[Any] = list(c.arguments["indices"])
     given = [(axis, ref) for axis, ref in enumerate(indices) if isinstance(ref, Ref)]
@@ -203,7 +203,7 @@ def _index(e: Emitter, c: Call) -> None:
     e.op("Gather", (_source(c), ref.name), kind.shape, kind.dtype, result=c.results[0], axis=axis)
 
 
-def _pad(e: Emitter, c: Call) -> None:
+def _pad(e: Emitter, c: AtenCall) -> None:
     x, a = _source(c), c.arguments
     given = [int(p) for p in a.get("pad", a.get("padding", ()))]
     mode = str(a.get("mode", "constant"))
@@ -220,7 +220,7 @@ def _pad(e: Emitter, c: Call) -> None:
     e.op("Pad", inputs, kind.shape, kind.dtype, result=c.results[0], mode=_PADDING[mode])
 
 
-def _pixel_shuffle(e: Emitter, c: Call) -> None:
+def _pixel_shuffle(e: Emitter, c: AtenCall) -> None:
     x, kind = _source(c), e.type(c.results[0] or "")
     shape = e.type(x).shape
     if len(shape) != 4:
@@ -235,7 +235,7 @@ def _pixel_shuffle(e: Emitter, c: Call) -> None:
     e.op(name, (x,), kind.shape, kind.dtype, result=c.results[0], blocksize=factor, mode="CRD")
 
 
-def _upsample(e: Emitter, c: Call) -> None:
+def _upsample(e: Emitter, c: AtenCall) -> None:
     """Nearest and linear resizing to a size that is known already."""
     x, kind, a = _source(c), e.type(c.results[0] or ""), c.arguments
     modes = {"nearest": "nearest", "bilinear": "linear", "linear": "linear", "trilinear": "linear"}
@@ -257,7 +257,7 @@ def _upsample(e: Emitter, c: Call) -> None:
     e.op("Resize", inputs, kind.shape, kind.dtype, result=c.results[0], **extra)
 
 
-def _filled(e: Emitter, c: Call) -> None:
+def _filled(e: Emitter, c: AtenCall) -> None:
     """A tensor of one number, as large as another one."""
     a, kind = c.arguments, e.type(c.results[0] or "")
     value = a.get("fill_value", 1 if "ones" in c.target else 0)

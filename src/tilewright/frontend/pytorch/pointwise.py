@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.pytorch.calls import Call, Ref
+from tilewright.frontend.pytorch.calls import AtenCall, Ref
 from tilewright.frontend.pytorch.emit import Emitter, promoted
 from tilewright.frontend.pytorch.products import Translation
 from tilewright.graph.types import FLOATS
@@ -60,11 +60,11 @@ _UNARY = {
 }
 
 
-def _first(c: Call) -> Any:
+def _first(c: AtenCall) -> Any:
     return next(iter(c.arguments.values()))
 
 
-def _binary(e: Emitter, c: Call) -> None:
+def _binary(e: Emitter, c: AtenCall) -> None:
     """Two operands, tensors or numbers, in the result's element type."""
     a = c.arguments
     kind = e.type(c.results[0] or "")
@@ -80,7 +80,7 @@ def _binary(e: Emitter, c: Call) -> None:
     e.op(_BINARY[c.target], (first, second), kind.shape, kind.dtype, result=c.results[0])
 
 
-def _rsub(e: Emitter, c: Call) -> None:
+def _rsub(e: Emitter, c: AtenCall) -> None:
     """other - self, the operands exchanged."""
     kind, a = e.type(c.results[0] or ""), c.arguments
     if a.get("alpha", 1) != 1:
@@ -90,7 +90,7 @@ def _rsub(e: Emitter, c: Call) -> None:
     e.op("Sub", operands, kind.shape, kind.dtype, result=c.results[0])
 
 
-def _compare(e: Emitter, c: Call) -> None:
+def _compare(e: Emitter, c: AtenCall) -> None:
     """A comparison, in the operands' common type."""
     left, right = c.arguments["self"], c.arguments["other"]
     kinds = [e.type(v.name).dtype for v in (left, right) if isinstance(v, Ref)]
@@ -105,7 +105,7 @@ def _compare(e: Emitter, c: Call) -> None:
     e.op(_COMPARE[c.target], operands, shape, "bool", result=c.results[0])
 
 
-def _logical(e: Emitter, c: Call) -> None:
+def _logical(e: Emitter, c: AtenCall) -> None:
     kind = e.type(c.results[0] or "")
     if kind.dtype != "bool":
         e.whole(c)
@@ -114,7 +114,7 @@ def _logical(e: Emitter, c: Call) -> None:
     e.op(_LOGICAL[c.target], operands, kind.shape, "bool", result=c.results[0])
 
 
-def _not(e: Emitter, c: Call) -> None:
+def _not(e: Emitter, c: AtenCall) -> None:
     kind = e.type(c.results[0] or "")
     if kind.dtype != "bool":
         e.whole(c)
@@ -122,14 +122,14 @@ def _not(e: Emitter, c: Call) -> None:
     e.op("Not", (e.operand(_first(c), "bool"),), kind.shape, "bool", result=c.results[0])
 
 
-def _unary(e: Emitter, c: Call) -> None:
+def _unary(e: Emitter, c: AtenCall) -> None:
     kind, x = e.type(c.results[0] or ""), _first(c).name
     dtype = e.type(x).dtype if kind.dtype == "bool" else kind.dtype
     operand = e.cast(x, dtype)
     e.op(_UNARY[c.target], (operand,), kind.shape, kind.dtype, result=c.results[0])
 
 
-def _clip(e: Emitter, c: Call) -> None:
+def _clip(e: Emitter, c: AtenCall) -> None:
     """relu6, hardtanh, clamp with numbers."""
     a, x = c.arguments, _first(c).name
     low, high = {
@@ -148,20 +148,20 @@ def _clip(e: Emitter, c: Call) -> None:
     e.op("Clip", inputs, kind.shape, kind.dtype, result=c.results[0])
 
 
-def _gelu(e: Emitter, c: Call) -> None:
+def _gelu(e: Emitter, c: AtenCall) -> None:
     kind = e.type(c.results[0] or "")
     how = str(c.arguments.get("approximate", "none"))
     e.op("Gelu", (_first(c).name,), kind.shape, kind.dtype, result=c.results[0], approximate=how)
 
 
-def _silu(e: Emitter, c: Call) -> None:
+def _silu(e: Emitter, c: AtenCall) -> None:
     """x sigmoid(x), as exporters write it."""
     kind, x = e.type(c.results[0] or ""), _first(c).name
     gate = e.op("Sigmoid", (x,), kind.shape, kind.dtype)
     e.op("Mul", (x, gate), kind.shape, kind.dtype, result=c.results[0])
 
 
-def _hard_sigmoid(e: Emitter, c: Call) -> None:
+def _hard_sigmoid(e: Emitter, c: AtenCall) -> None:
     kind = e.type(c.results[0] or "")
     e.op(
         "HardSigmoid",
@@ -174,7 +174,7 @@ def _hard_sigmoid(e: Emitter, c: Call) -> None:
     )
 
 
-def _sloped(e: Emitter, c: Call) -> None:
+def _sloped(e: Emitter, c: AtenCall) -> None:
     """leaky_relu, elu: an activation with one number."""
     kind, a = e.type(c.results[0] or ""), c.arguments
     name, slope = (
@@ -195,7 +195,7 @@ def _sloped(e: Emitter, c: Call) -> None:
     )
 
 
-def _prelu(e: Emitter, c: Call) -> None:
+def _prelu(e: Emitter, c: AtenCall) -> None:
     """A slope for each channel, shaped to be broadcast."""
     kind, a = e.type(c.results[0] or ""), c.arguments
     slope = a["weight"].name
@@ -207,7 +207,7 @@ def _prelu(e: Emitter, c: Call) -> None:
     e.op("PRelu", (_first(c).name, slope), kind.shape, kind.dtype, result=c.results[0])
 
 
-def _softplus(e: Emitter, c: Call) -> None:
+def _softplus(e: Emitter, c: AtenCall) -> None:
     kind = e.type(c.results[0] or "")
     if c.arguments.get("beta", 1) != 1:
         e.whole(c)
@@ -215,20 +215,20 @@ def _softplus(e: Emitter, c: Call) -> None:
     e.op("Softplus", (_first(c).name,), kind.shape, kind.dtype, result=c.results[0])
 
 
-def _rsqrt(e: Emitter, c: Call) -> None:
+def _rsqrt(e: Emitter, c: AtenCall) -> None:
     kind = e.type(c.results[0] or "")
     root = e.op("Sqrt", (e.cast(_first(c).name, kind.dtype),), kind.shape, kind.dtype)
     e.op("Reciprocal", (root,), kind.shape, kind.dtype, result=c.results[0])
 
 
-def _softmax(e: Emitter, c: Call) -> None:
+def _softmax(e: Emitter, c: AtenCall) -> None:
     kind, a = e.type(c.results[0] or ""), c.arguments
     name = "LogSoftmax" if "log" in c.target else "Softmax"
     x = e.cast(_first(c).name, kind.dtype)
     e.op(name, (x,), kind.shape, kind.dtype, result=c.results[0], axis=int(a["dim"]))
 
 
-def _where(e: Emitter, c: Call) -> None:
+def _where(e: Emitter, c: AtenCall) -> None:
     kind, a = e.type(c.results[0] or ""), c.arguments
     if "self" not in a or "other" not in a:
         e.whole(c)
@@ -240,7 +240,7 @@ def _where(e: Emitter, c: Call) -> None:
     e.op("Where", operands, kind.shape, kind.dtype, result=c.results[0])
 
 
-def _masked_fill(e: Emitter, c: Call) -> None:
+def _masked_fill(e: Emitter, c: AtenCall) -> None:
     """The value where the mask is true. Infinities stay: torch's softmax knows them too."""
     kind, a = e.type(c.results[0] or ""), c.arguments
     value = a["value"]
@@ -250,7 +250,7 @@ def _masked_fill(e: Emitter, c: Call) -> None:
     e.op("Where", operands, kind.shape, kind.dtype, result=c.results[0])
 
 
-def _square(e: Emitter, c: Call) -> None:
+def _square(e: Emitter, c: AtenCall) -> None:
     kind, x = e.type(c.results[0] or ""), _first(c).name
     e.op("Mul", (x, x), kind.shape, kind.dtype, result=c.results[0])
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.pytorch.calls import Call, Ref
+from tilewright.frontend.pytorch.calls import AtenCall, Ref
 from tilewright.frontend.pytorch.emit import Emitter, elements
 
-Translation = Callable[[Emitter, Call], None]
+Translation = Callable[[Emitter, AtenCall], None]
 
 
 def per_axis(value: Any, rank: int) -> tuple[int, ...]:
@@ -18,7 +18,7 @@ def per_axis(value: Any, rank: int) -> tuple[int, ...]:
     return tuple(int(v) for v in (given * rank if len(given) == 1 else given))
 
 
-def _conv(e: Emitter, c: Call) -> None:
+def _conv(e: Emitter, c: AtenCall) -> None:
     """conv1d, conv2d, conv3d and convolution, transposed or not."""
     a = c.arguments
     x, weight, bias = a["input"].name, a["weight"].name, a["bias"]
@@ -51,7 +51,7 @@ def _named_padding(padding: str, attributes: Mapping[str, Any]) -> tuple[int, ..
     return (*(s // 2 for s in spans), *(s - s // 2 for s in spans))
 
 
-def _linear(e: Emitter, c: Call) -> None:
+def _linear(e: Emitter, c: AtenCall) -> None:
     a = c.arguments
     x, weight, bias = a["input"].name, a["weight"].name, a["bias"]
     kind = e.type(c.results[0] or "")
@@ -77,7 +77,7 @@ def _linear(e: Emitter, c: Call) -> None:
         e.op("Add", (product, *extra), kind.shape, kind.dtype, result=c.results[0])
 
 
-def _addmm(e: Emitter, c: Call) -> None:
+def _addmm(e: Emitter, c: AtenCall) -> None:
     """beta bias + alpha a b, also of a batch (baddbmm)."""
     a = c.arguments
     left, right = (a["mat1"], a["mat2"]) if "mat1" in a else (a["batch1"], a["batch2"])
@@ -107,14 +107,14 @@ def _addmm(e: Emitter, c: Call) -> None:
     e.op("Add", (product, bias), kind.shape, kind.dtype, result=c.results[0])
 
 
-def _matmul(e: Emitter, c: Call) -> None:
+def _matmul(e: Emitter, c: AtenCall) -> None:
     """matmul, mm, bmm, mv, dot."""
     names = [value.name for value in c.arguments.values() if isinstance(value, Ref)]
     kind = e.type(c.results[0] or "")
     e.op("MatMul", names[:2], kind.shape, kind.dtype, result=c.results[0])
 
 
-def _einsum(e: Emitter, c: Call) -> None:
+def _einsum(e: Emitter, c: AtenCall) -> None:
     """A sum of products of two tensors: batch axes, rows, reduced axes, columns; else whole."""
     equation = str(c.arguments["equation"]).replace(" ", "")
     operands = [ref.name for ref in c.arguments["tensors"]]
@@ -161,7 +161,7 @@ def _einsum(e: Emitter, c: Call) -> None:
         e.transpose(product, turned, c.results[0])
 
 
-def _attention(e: Emitter, c: Call) -> None:
+def _attention(e: Emitter, c: AtenCall) -> None:
     """Scaled dot-product attention in any of torch's names for it."""
     a = c.arguments
     query, key, value = a["query"].name, a["key"].name, a["value"].name

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilewright.frontend.pytorch.calls import Call, Ref
+from tilewright.frontend.pytorch.calls import AtenCall, Ref
 from tilewright.frontend.pytorch.emit import Emitter
 from tilewright.frontend.pytorch.products import Translation, per_axis
 
@@ -17,11 +17,11 @@ _REDUCE = {
 }
 
 
-def _source(c: Call) -> str:
+def _source(c: AtenCall) -> str:
     return next(iter(c.arguments.values())).name
 
 
-def _scale_and_shift(e: Emitter, c: Call) -> list[str]:
+def _scale_and_shift(e: Emitter, c: AtenCall) -> list[str]:
     """Weight and bias of a norm, one number for each channel; where absent, ones and zeros."""
     kind = e.type(c.results[0] or "")
     dtype = kind.dtype if kind.dtype != "bfloat16" else "float32"
@@ -32,7 +32,7 @@ def _scale_and_shift(e: Emitter, c: Call) -> list[str]:
     ]
 
 
-def _batch_norm(e: Emitter, c: Call) -> None:
+def _batch_norm(e: Emitter, c: AtenCall) -> None:
     a, x = c.arguments, _source(c)
     kind = e.type(c.results[0] or "")
     mean, variance = a.get("running_mean"), a.get("running_var")
@@ -51,7 +51,7 @@ def _batch_norm(e: Emitter, c: Call) -> None:
     )
 
 
-def _layer_norm(e: Emitter, c: Call) -> None:
+def _layer_norm(e: Emitter, c: AtenCall) -> None:
     a, x = c.arguments, _source(c)
     kind, normalised = e.type(c.results[0] or ""), list(a["normalized_shape"])
     weight = a.get("weight")
@@ -72,7 +72,7 @@ def _layer_norm(e: Emitter, c: Call) -> None:
     )
 
 
-def _group_norm(e: Emitter, c: Call) -> None:
+def _group_norm(e: Emitter, c: AtenCall) -> None:
     """Reshape, InstanceNormalization, Reshape, Mul, Add: as exporters write it."""
     a, x = c.arguments, _source(c)
     kind = e.type(c.results[0] or "")
@@ -105,7 +105,7 @@ def _shaped(e: Emitter, parameter: str, shape: tuple[int, ...]) -> str:
     return e.constant(known.data.reshape(shape), f"{name}/shaped")
 
 
-def _instance_norm(e: Emitter, c: Call) -> None:
+def _instance_norm(e: Emitter, c: AtenCall) -> None:
     a, x = c.arguments, _source(c)
     kind = e.type(c.results[0] or "")
     if not a.get("use_input_stats", True):
@@ -121,7 +121,7 @@ def _instance_norm(e: Emitter, c: Call) -> None:
     )
 
 
-def _rms_norm(e: Emitter, c: Call) -> None:
+def _rms_norm(e: Emitter, c: AtenCall) -> None:
     """x / sqrt(mean(x^2) + epsilon) * weight, written out."""
     a, x = c.arguments, _source(c)
     kind, axes = e.type(c.results[0] or ""), len(a["normalized_shape"])
@@ -140,7 +140,7 @@ def _rms_norm(e: Emitter, c: Call) -> None:
         e.op("Mul", (value, weight.name), kind.shape, kind.dtype, result=c.results[0])
 
 
-def _pool(e: Emitter, c: Call) -> None:
+def _pool(e: Emitter, c: AtenCall) -> None:
     """max_pool, avg_pool of one to three axes."""
     a, x = c.arguments, _source(c)
     kind = e.type(c.results[0] or "")
@@ -165,7 +165,7 @@ def _pool(e: Emitter, c: Call) -> None:
     e.op("MaxPool", (x,), kind.shape, kind.dtype, result=c.results[0], **attributes)
 
 
-def _adaptive_pool(e: Emitter, c: Call) -> None:
+def _adaptive_pool(e: Emitter, c: AtenCall) -> None:
     """Pools to a given size: global, or with equal windows where the sizes divide."""
     x, kind = _source(c), e.type(c.results[0] or "")
     shape = e.type(x).shape
@@ -191,7 +191,7 @@ def _adaptive_pool(e: Emitter, c: Call) -> None:
     )
 
 
-def _reduce(e: Emitter, c: Call) -> None:
+def _reduce(e: Emitter, c: AtenCall) -> None:
     a, x = c.arguments, _source(c)
     kind, shape = e.type(c.results[0] or ""), e.type(x).shape
     given: Sequence[int] | int | None = a.get("dim")
@@ -214,7 +214,7 @@ def _reduce(e: Emitter, c: Call) -> None:
     )
 
 
-def _arg(e: Emitter, c: Call) -> None:
+def _arg(e: Emitter, c: AtenCall) -> None:
     a, x = c.arguments, _source(c)
     kind = e.type(c.results[0] or "")
     if a.get("dim") is None:

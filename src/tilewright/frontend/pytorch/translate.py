@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tilewright.accounting import Operator, parameters_of
 from tilewright.frontend.pytorch import layouts, pointwise, products, statistics
-from tilewright.frontend.pytorch.calls import Call, Captured
+from tilewright.frontend.pytorch.calls import AtenCall, Captured
 from tilewright.frontend.pytorch.emit import Emitter
 from tilewright.frontend.pytorch.products import Translation
 from tilewright.graph.graph import Graph
@@ -49,7 +49,7 @@ def translate(captured: Captured) -> TorchNetwork:
     return TorchNetwork(graph, operators, tuple(foreign), captured.source)
 
 
-def _emit(e: Emitter, call: Call) -> None:
+def _emit(e: Emitter, call: AtenCall) -> None:
     if not any(call.results) or call.target in _NOTHING:
         return
     rule = TRANSLATIONS.get(call.target)

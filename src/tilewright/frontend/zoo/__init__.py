@@ -12,7 +12,7 @@ from tilewright.graph.graph import Graph
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ZooEntry:
     """A network of the zoo. Its size is HxW of the input, or the length of a sequence; each
     extent is a multiple of `step` from `smallest` on, up to `largest` if there is a limit."""
 
@@ -29,20 +29,20 @@ class Entry:
         return "x".join(map(str, self.size))
 
 
-MODELS: Mapping[str, Entry] = {
-    "resnet18": Entry("ResNet-18, image classifier", (224, 224), resnet18, 32),
-    "resnet50": Entry("ResNet-50 v1.5, image classifier", (224, 224), resnet50, 32),
-    "mobilenet_v2": Entry("MobileNet-V2, small image classifier", (224, 224), mobilenet_v2, 32),
-    "vgg16": Entry("VGG-16, image classifier", (224, 224), vgg16, 224),
-    "fsrcnn": Entry("FSRCNN x2, super-resolution", (540, 960), fsrcnn),
-    "unet": Entry("U-Net, segmentation with long skips", (256, 256), unet, 16, 16),
-    "vit_b16": Entry("ViT-B/16, transformer on patches", (224, 224), vit_b16, 16, 16),
-    "bert_base": Entry("BERT base, text encoder", (128,), bert_base, largest=512),
-    "sd15_down_block": Entry(
+MODELS: Mapping[str, ZooEntry] = {
+    "resnet18": ZooEntry("ResNet-18, image classifier", (224, 224), resnet18, 32),
+    "resnet50": ZooEntry("ResNet-50 v1.5, image classifier", (224, 224), resnet50, 32),
+    "mobilenet_v2": ZooEntry("MobileNet-V2, small image classifier", (224, 224), mobilenet_v2, 32),
+    "vgg16": ZooEntry("VGG-16, image classifier", (224, 224), vgg16, 224),
+    "fsrcnn": ZooEntry("FSRCNN x2, super-resolution", (540, 960), fsrcnn),
+    "unet": ZooEntry("U-Net, segmentation with long skips", (256, 256), unet, 16, 16),
+    "vit_b16": ZooEntry("ViT-B/16, transformer on patches", (224, 224), vit_b16, 16, 16),
+    "bert_base": ZooEntry("BERT base, text encoder", (128,), bert_base, largest=512),
+    "sd15_down_block": ZooEntry(
         "Stable Diffusion 1.5, first down block", (64, 64), sd15_down_block, 2, 2
     ),
-    "four_convs": Entry("four 3x3 convolutions in a row", (56, 56), four_convs),
-    "rn50_stem": Entry("ResNet-50 stem with pads 2/2/3/3", (224, 224), rn50_stem, 8),
+    "four_convs": ZooEntry("four 3x3 convolutions in a row", (56, 56), four_convs),
+    "rn50_stem": ZooEntry("ResNet-50 stem with pads 2/2/3/3", (224, 224), rn50_stem, 8),
 }
 
 
@@ -63,7 +63,7 @@ def build(text: str) -> Graph:
     return entry.function(*(_size(name, entry, size) if separator else entry.size))
 
 
-def _size(name: str, entry: Entry, text: str) -> tuple[int, ...]:
+def _size(name: str, entry: ZooEntry, text: str) -> tuple[int, ...]:
     parts = text.split("x")
     if len(parts) == len(entry.size) and all(map(_NUMBER.fullmatch, parts)):
         size = tuple(int(part) for part in parts)
@@ -78,7 +78,7 @@ def _size(name: str, entry: Entry, text: str) -> tuple[int, ...]:
     )
 
 
-def _allowed(entry: Entry, extent: int) -> bool:
+def _allowed(entry: ZooEntry, extent: int) -> bool:
     if entry.largest is not None and extent > entry.largest:
         return False
     return extent >= entry.smallest and extent % entry.step == 0

@@ -3,8 +3,8 @@
 from math import ceil, prod
 
 from tilewright.graph.ops.whole import Product
-from tilewright.partition.mapping.result import Job, Run
-from tilewright.partition.target import Target
+from tilewright.partition.mapping.result import MappedJob, MappedRun
+from tilewright.partition.target import MappingTarget
 from tilewright.processor.schema import BlockTile, Gpu
 
 
@@ -22,7 +22,7 @@ def occupancy(gpu: Gpu, threads: int, registers: int, shared: float, capacity: f
     return max(1, min(limits))
 
 
-def map_gpu(target: Target, gpu: Gpu, products: list[Product], job: Job) -> Run:
+def map_gpu(target: MappingTarget, gpu: Gpu, products: list[Product], job: MappedJob) -> MappedRun:
     """Products tile by tile, the rest element by element; caches and memory at their bandwidth."""
     shared = next(level for level in target.memories if level.name == gpu.shared)
     compute, inner_bytes, blocks = 0.0, 0.0, 0
@@ -57,7 +57,9 @@ def map_gpu(target: Target, gpu: Gpu, products: list[Product], job: Job) -> Run:
         "units_busy": min(target.units, blocks),
         "tile": chosen,
     }
-    return Run(compute, memory, target.launch * job.launches, job.launches, job.external, figures)
+    return MappedRun(
+        compute, memory, target.launch * job.launches, job.launches, job.external, figures
+    )
 
 
 def _blocks(product: Product, tile: BlockTile) -> int:
@@ -65,7 +67,7 @@ def _blocks(product: Product, tile: BlockTile) -> int:
     return product.batch * prod(grid)
 
 
-def _seconds(target: Target, product: Product, tile: BlockTile) -> float:
+def _seconds(target: MappingTarget, product: Product, tile: BlockTile) -> float:
     """The multiprocessor with the most blocks sets the time; a tile is computed whole."""
     most = ceil(_blocks(product, tile) / target.units)
     flops = 2 * tile.rows * tile.columns * product.inner

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tilewright.partition.target import Target
+from tilewright.partition.target import MappingTarget
 
 
-class Job(NamedTuple):
+class MappedJob(NamedTuple):
     """What is mapped: operators that run as one. Bytes are those of the machine's element type."""
 
     nodes: tuple[int, ...]
@@ -20,7 +20,7 @@ class Job(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class MappedRun:
     """One kernel on the machine. Computing and each memory take their time side by side; the
     launch comes on top. `figures` are the machine's own: waves, occupancy, tiles busy."""
 
@@ -71,7 +71,7 @@ class Run:
 class MappedKernel:
     """A kernel, and its operators one by one."""
 
-    fused: Run
+    fused: MappedRun
     unfused_seconds: float
     unfused_launches: int
 
@@ -94,7 +94,7 @@ class MappedKernel:
 class Mapped:
     """A partition on a machine."""
 
-    target: Target
+    target: MappingTarget
     kernels: tuple[MappedKernel, ...]
     totals: Mapping[str, Any]
 

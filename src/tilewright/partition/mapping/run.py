@@ -5,23 +5,23 @@ from typing import Any
 
 from tilewright.graph.types import BITS, FLOATS
 from tilewright.partition.mapping.gpu import map_gpu
-from tilewright.partition.mapping.result import Job, Mapped, MappedKernel, Run
+from tilewright.partition.mapping.result import Mapped, MappedJob, MappedKernel, MappedRun
 from tilewright.partition.mapping.systolic import map_systolic
 from tilewright.partition.mapping.tiles import map_tiles
 from tilewright.partition.partition import Partition
 from tilewright.partition.products import gemms
-from tilewright.partition.target import Target
+from tilewright.partition.target import MappingTarget
 
 _SUMMED = ("scheduling_operations", "dram_accesses")
 
 
-def map_partition(partition: Partition, target: Target) -> Mapped:
+def map_partition(partition: Partition, target: MappingTarget) -> Mapped:
     """Each kernel, and each operator alone: launches, time, what binds it."""
-    single: dict[int, Run] = {}
+    single: dict[int, MappedRun] = {}
     runs: list[MappedKernel] = []
     for kernel in partition.kernels:
         fused = _run(partition, target, kernel.operators)
-        apart: list[Run] = []
+        apart: list[MappedRun] = []
         for operator in kernel.operators:
             if len(kernel.operators) == 1:
                 single[operator] = fused
@@ -36,12 +36,12 @@ def map_partition(partition: Partition, target: Target) -> Mapped:
     )
 
 
-def _run(partition: Partition, target: Target, operators: Sequence[int]) -> Run:
+def _run(partition: Partition, target: MappingTarget, operators: Sequence[int]) -> MappedRun:
     """Operators as one kernel on the machine."""
     job = _job(partition, target, operators)
     processor = target.processor
     if not job.launches and (processor is None or processor.tiles is None):
-        return Run(0.0, {}, 0.0, 0, job.external)  # a view
+        return MappedRun(0.0, {}, 0.0, 0, job.external)  # a view
     if processor is not None and processor.tiles is not None:
         return map_tiles(target, processor, partition.graph, job)
     products = gemms(partition.graph, job.nodes)
@@ -51,10 +51,10 @@ def _run(partition: Partition, target: Target, operators: Sequence[int]) -> Run:
         return map_systolic(target, processor, products, job)
     compute = job.flops_matmul / target.matrix_rate
     memory = {target.main.name: job.external / target.main.bandwidth}
-    return Run(compute, memory, target.launch * job.launches, job.launches, job.external)
+    return MappedRun(compute, memory, target.launch * job.launches, job.launches, job.external)
 
 
-def _job(partition: Partition, target: Target, operators: Sequence[int]) -> Job:
+def _job(partition: Partition, target: MappingTarget, operators: Sequence[int]) -> MappedJob:
     ledger = partition.ledger
     work = ledger.work_of(operators)
     nodes = tuple(sorted(n for o in operators for n in ledger.operators[o].nodes))
@@ -66,10 +66,12 @@ def _job(partition: Partition, target: Target, operators: Sequence[int]) -> Job:
         reads += size if name in entering and name not in ledger.parameters else 0.0
     elements = sum(ledger.graph.types[n].size for n in leaving if n in ledger.graph.types)
     launches = max((partition.launching(o) for o in operators), default=0)
-    return Job(nodes, external, reads, work.flops_matmul, work.flops_total, launches, elements)
+    return MappedJob(
+        nodes, external, reads, work.flops_matmul, work.flops_total, launches, elements
+    )
 
 
-def _scaled(partition: Partition, target: Target, name: str, count: int) -> float:
+def _scaled(partition: Partition, target: MappingTarget, name: str, count: int) -> float:
     """Bytes of a value in the machine's element type."""
     kind = partition.graph.types.get(name)
     if kind is None or kind.dtype not in FLOATS:
@@ -77,7 +79,9 @@ def _scaled(partition: Partition, target: Target, name: str, count: int) -> floa
     return count * 8 * target.element_bytes / BITS[kind.dtype]
 
 
-def _totals(target: Target, fused: Sequence[Run], single: Sequence[Run]) -> dict[str, Any]:
+def _totals(
+    target: MappingTarget, fused: Sequence[MappedRun], single: Sequence[MappedRun]
+) -> dict[str, Any]:
     before, after = _sum(single), _sum(fused)
     return {
         "dtype": target.dtype,
@@ -92,8 +96,8 @@ def _totals(target: Target, fused: Sequence[Run], single: Sequence[Run]) -> dict
     }
 
 
-def _sum(runs: Sequence[Run]) -> dict[str, Any]:
-    def total(read: Callable[[Run], float]) -> float:
+def _sum(runs: Sequence[MappedRun]) -> dict[str, Any]:
+    def total(read: Callable[[MappedRun], float]) -> float:
         return sum(read(run) for run in runs)
 
     bound: dict[str, int] = {}

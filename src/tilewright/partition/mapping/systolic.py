@@ -3,8 +3,8 @@
 from math import ceil
 
 from tilewright.graph.ops.whole import Product
-from tilewright.partition.mapping.result import Job, Run
-from tilewright.partition.target import Target
+from tilewright.partition.mapping.result import MappedJob, MappedRun
+from tilewright.partition.target import MappingTarget
 from tilewright.processor.schema import Processor, Systolic
 
 
@@ -23,7 +23,9 @@ def array_cycles(array: Systolic, product: Product) -> int:
     return max(rows, array.rows) + array.rows + array.columns - 1
 
 
-def map_systolic(target: Target, processor: Processor, products: list[Product], job: Job) -> Run:
+def map_systolic(
+    target: MappingTarget, processor: Processor, products: list[Product], job: MappedJob
+) -> MappedRun:
     """Products on the arrays, the rest on the vector units, memories at their bandwidth."""
     array = processor.systolic
     assert array is not None
@@ -44,4 +46,6 @@ def map_systolic(target: Target, processor: Processor, products: list[Product], 
         if blocks
         else 0,
     }
-    return Run(compute, memory, target.launch * job.launches, job.launches, job.external, figures)
+    return MappedRun(
+        compute, memory, target.launch * job.launches, job.launches, job.external, figures
+    )

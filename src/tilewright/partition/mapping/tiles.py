@@ -3,8 +3,8 @@
 from math import ceil
 
 from tilewright.graph.graph import Graph
-from tilewright.partition.mapping.result import Job, Run
-from tilewright.partition.target import Target
+from tilewright.partition.mapping.result import MappedJob, MappedRun
+from tilewright.partition.target import MappingTarget
 from tilewright.partition.tilings import Tiling, best_tiling
 from tilewright.processor.schema import Processor
 
@@ -20,14 +20,16 @@ _IDLE: dict[str, float | int | bool | str] = {
 }
 
 
-def map_tiles(target: Target, processor: Processor, graph: Graph, job: Job) -> Run:
+def map_tiles(
+    target: MappingTarget, processor: Processor, graph: Graph, job: MappedJob
+) -> MappedRun:
     """The kernel in as many parts as there are tiles, if it can be cut so; each part in one."""
     tiles = processor.tiles
     assert tiles is not None
     local = next(level for level in target.memories if level.name == tiles.local)
     units = target.units
     if not job.launches:
-        return Run(0.0, {}, 0.0, 0, job.external, _IDLE)
+        return MappedRun(0.0, {}, 0.0, 0, job.external, _IDLE)
     cut = best_tiling(graph, job.nodes, local.capacity, target.element_bytes, least=units)
     parts = cut.tiles if cut is not None else 1
     busy = min(units, parts)
@@ -54,7 +56,7 @@ def map_tiles(target: Target, processor: Processor, graph: Graph, job: Job) -> R
         "dram_accesses": ceil(fetched / tiles.access),
     }
     overhead = tiles.schedule * parts * job.launches + target.launch * job.launches
-    return Run(compute, memory, overhead, job.launches, job.external, figures)
+    return MappedRun(compute, memory, overhead, job.launches, job.external, figures)
 
 
 def _text(cut: Tiling | None) -> str:

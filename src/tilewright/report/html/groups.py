@@ -6,7 +6,7 @@ from typing import Any
 from tilewright.planning import Planned
 from tilewright.program.account import added_cycles, counted
 from tilewright.program.program import Compute, Task, Transfer
-from tilewright.report.html.network import Network, Role
+from tilewright.report.html.network import BoxRole, Drawing
 from tilewright.report.html.story import Story
 from tilewright.tiling.grid import Halo
 
@@ -34,11 +34,11 @@ class GroupSums:
     work: dict[str, int] = field(default_factory=dict[str, int])
 
 
-def group_rows(planned: Planned, story: Story, network: Network) -> list[dict[str, Any]]:
+def group_rows(planned: Planned, story: Story, network: Drawing) -> list[dict[str, Any]]:
     """The rows, in the plan's order."""
     sums = group_sums(planned)
     notes = {note.group: note for note in story.notes}
-    kinds = {box.name: box.kind for box in network.boxes if box.role is not Role.INPUT}
+    kinds = {box.name: box.kind for box in network.boxes if box.role is not BoxRole.INPUT}
     peaks = _peaks(planned)
     rows: list[dict[str, Any]] = []
     added = added_cycles(total.end for total in sums)

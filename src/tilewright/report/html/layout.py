@@ -9,7 +9,7 @@ from itertools import pairwise
 from math import ceil, sqrt
 from typing import Any
 
-from tilewright.report.html.network import Network
+from tilewright.report.html.network import Drawing
 
 WIDTH, HEIGHT = 104, 30  # of a box
 COLUMN, LANE, LINE_GAP, MARGIN = 134, 40, 38, 44
@@ -30,7 +30,7 @@ class _Mesh:
     inner: set[tuple[int, int]]  # ways of tensors inside a group: no line should end there
 
 
-def drawing_of(network: Network) -> dict[str, Any]:
+def drawing_of(network: Drawing) -> dict[str, Any]:
     """Boxes with their places, edges with their paths."""
     mesh = _mesh(network)
     _order(mesh)
@@ -64,7 +64,7 @@ def drawing_of(network: Network) -> dict[str, Any]:
     }
 
 
-def _mesh(network: Network) -> _Mesh:
+def _mesh(network: Drawing) -> _Mesh:
     count = len(network.boxes)
     after: list[list[int]] = [[] for _ in range(count)]
     layer = [0] * count

@@ -10,7 +10,7 @@ from tilewright.planning import Planned
 from tilewright.program.program import Compute, Program, Transfer
 
 
-class Role(StrEnum):
+class BoxRole(StrEnum):
     """What a box of the drawing is."""
 
     INPUT = "input"
@@ -22,16 +22,16 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class DrawnBox:
     """A node, or an input or output of the network (then group is -1)."""
 
     name: str
     kind: str
     group: int
-    role: Role
+    role: BoxRole
 
 
-class Way(StrEnum):
+class EdgeWay(StrEnum):
     """How a tensor gets from who makes it to one of its readers."""
 
     INSIDE = "inside"  # tile by tile, within a group
@@ -42,46 +42,46 @@ class Way(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class DrawnEdge:
     """A tensor from one box to another, and how it gets there; None bytes are unknown."""
 
     source: int
     target: int
     tensor: str
     bytes: int | None
-    way: Way
+    way: EdgeWay
     memory: str = ""  # that it lies in, where the cores share one and it does
 
     @property
     def resident(self) -> bool:
         """Whether this reader finds it in the scratchpads."""
-        return self.way is Way.KEPT
+        return self.way is EdgeWay.KEPT
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class Drawing:
     """Boxes in an order in which they can run. `sizes` are elements of whole tensors, where known;
     not `exact` means that edges around views may be missing."""
 
-    boxes: tuple[Box, ...]
-    edges: tuple[Edge, ...]
+    boxes: tuple[DrawnBox, ...]
+    edges: tuple[DrawnEdge, ...]
     sizes: dict[str, int]
     exact: bool
 
 
-def network_of(planned: Planned, graph: Graph | None) -> Network:
+def network_of(planned: Planned, graph: Graph | None) -> Drawing:
     """The drawing's network: the graph's own, else what the tasks of the program show."""
     makers, readers, kinds = _from_graph(graph) if graph else _from_program(planned)
     program = planned.placed.program
     busy = {task.node for task in program.tasks if not isinstance(task.work, Transfer)}
     order = [node.name for node in graph.nodes] if graph else []
     home = {name: i for i, group in enumerate(planned.plan.groups) for name in group.nodes}
-    boxes = [Box(name, "input", -1, Role.INPUT) for name, _ in program.inputs]
+    boxes = [DrawnBox(name, "input", -1, BoxRole.INPUT) for name, _ in program.inputs]
     for name in order or home:
         if name in home:
             role = _role(planned.plan.groups[home[name]].place, name in busy)
-            boxes.append(Box(name, kinds.get(name, ""), home[name], role))
-    number = {box.name: i for i, box in enumerate(boxes) if box.role is not Role.INPUT}
+            boxes.append(DrawnBox(name, kinds.get(name, ""), home[name], role))
+    number = {box.name: i for i, box in enumerate(boxes) if box.role is not BoxRole.INPUT}
     source = {value: number[node] for value, node in makers.items() if node in number}
     source |= {name: i for i, (name, _) in enumerate(program.inputs)}
     pairs: dict[tuple[int, int, str], None] = {}
@@ -90,14 +90,14 @@ def network_of(planned: Planned, graph: Graph | None) -> Network:
             if value in source and node in number and source[value] < number[node]:
                 pairs[source[value], number[node], value] = None
     for name, _ in program.outputs:
-        boxes.append(Box(name, "output", -1, Role.OUTPUT))
+        boxes.append(DrawnBox(name, "output", -1, BoxRole.OUTPUT))
         if name in source:
             pairs[source[name], len(boxes) - 1, name] = None
     sizes = {name: kind.size for name, kind in graph.types.items()} if graph else {}
     held = _main_bytes(planned)
     each = element_bytes(planned.plan.dtype)
     edges = tuple(
-        Edge(
+        DrawnEdge(
             a,
             b,
             value,
@@ -106,30 +106,30 @@ def network_of(planned: Planned, graph: Graph | None) -> Network:
         )
         for a, b, value in pairs
     )
-    return Network(tuple(boxes), edges, sizes, graph is not None)
+    return Drawing(tuple(boxes), edges, sizes, graph is not None)
 
 
-def _way(planned: Planned, value: str, maker: Box, reader: Box) -> tuple[Way, str]:
+def _way(planned: Planned, value: str, maker: DrawnBox, reader: DrawnBox) -> tuple[EdgeWay, str]:
     """How one reader of a tensor gets it: each may get it in another way; and the memory that the
     cores share, if it is through that."""
     plan = planned.plan
     if maker.group == reader.group and maker.group >= 0:
-        return Way.INSIDE, ""
+        return EdgeWay.INSIDE, ""
     memory = next((memory for memory, names in plan.shared if value in names), "")
     again = dict(plan.reloaded).get(value, ())
     if value in plan.resident and reader.group >= 0 and reader.name not in again:
-        return Way.KEPT, ""
+        return EdgeWay.KEPT, ""
     if memory:
-        return Way.SHARED, memory
-    return (Way.RELOADED if value in plan.resident and reader.group >= 0 else Way.MAIN), ""
+        return EdgeWay.SHARED, memory
+    return (EdgeWay.RELOADED if value in plan.resident and reader.group >= 0 else EdgeWay.MAIN), ""
 
 
-def _role(place: Place, busy: bool) -> Role:
+def _role(place: Place, busy: bool) -> BoxRole:
     if place is Place.VIEW:
-        return Role.VIEW
+        return BoxRole.VIEW
     if place is Place.MAIN:
-        return Role.MOVE
-    return Role.NODE if busy else Role.FOLDED
+        return BoxRole.MOVE
+    return BoxRole.NODE if busy else BoxRole.FOLDED
 
 
 _Links = tuple[dict[str, str], dict[str, list[str]], dict[str, str]]

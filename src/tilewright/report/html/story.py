@@ -20,7 +20,7 @@ class Bound(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class BoundaryReason:
     """Why two groups are not one. `boundary` is the tensor between them, `before` and `after` are
     group labels; `kind` is 'memory', 'halo', 'not tileable', 'limit', 'no gain', ...; the cycles
     are those of the trial that joined them."""
@@ -49,7 +49,7 @@ class Story:
 
     rivals: tuple[Rival, ...] = ()
     bounds: tuple[Bound, ...] = ()
-    reasons: tuple[Reason, ...] = ()
+    reasons: tuple[BoundaryReason, ...] = ()
     tried: str = ""  # what was not tried for the reasons
     notes: tuple[GroupNote, ...] = ()
     ablation: tuple[Rival, ...] = ()

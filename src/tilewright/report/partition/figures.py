@@ -3,7 +3,7 @@
 from typing import Any
 
 from tilewright.partition.mapping import Mapped, MappedKernel
-from tilewright.partition.partition import Kernel, Partition
+from tilewright.partition.partition import FusedKernel, Partition
 
 TOP = 10
 
@@ -90,7 +90,7 @@ def kernel_json(
     return found
 
 
-def flops_share(partition: Partition, kernel: Kernel) -> float:
+def flops_share(partition: Partition, kernel: FusedKernel) -> float:
     """The kernel's part of all FLOPs."""
     total = partition.work.flops_total
     return kernel.work.flops_total / total if total else 0.0

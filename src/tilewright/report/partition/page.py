@@ -7,8 +7,7 @@ from tilewright.graph.ops.roles import Role
 from tilewright.partition.mapping import Mapped
 from tilewright.partition.partition import Partition
 from tilewright.report.html.layout import drawing_of
-from tilewright.report.html.network import Box, Edge, Network, Way
-from tilewright.report.html.network import Role as BoxRole
+from tilewright.report.html.network import BoxRole, Drawing, DrawnBox, DrawnEdge, EdgeWay
 from tilewright.report.html.page import filled_page, shared_parts
 from tilewright.report.partition.figures import partition_json
 
@@ -47,11 +46,11 @@ def _capacity(mapped: Mapped | None) -> dict[str, Any] | None:
     return {"name": level.name, "bytes": level.capacity}
 
 
-def _network(partition: Partition) -> Network:
+def _network(partition: Partition) -> Drawing:
     """Operators as boxes, a kernel as a group."""
     ledger, graph = partition.ledger, partition.graph
     home = {o: i for i, kernel in enumerate(partition.kernels) for o in kernel.operators}
-    boxes = [Box(name, "input", -1, BoxRole.INPUT) for name in graph.inputs]
+    boxes = [DrawnBox(name, "input", -1, BoxRole.INPUT) for name in graph.inputs]
     source = {name: i for i, name in enumerate(graph.inputs)}
     pairs: dict[tuple[int, int, str], None] = {}
     for index, operator in enumerate(partition.operators):
@@ -59,20 +58,22 @@ def _network(partition: Partition) -> Network:
         role = BoxRole.VIEW if item.role in _VIEWS else BoxRole.NODE
         kind = graph.nodes[operator.nodes[-1]].kind if len(item.operators) > 1 else item.label
         here = len(boxes)
-        boxes.append(Box(operator.name, kind, home[index], role))
+        boxes.append(DrawnBox(operator.name, kind, home[index], role))
         for name in ledger.reads[index]:
             if name in source:
                 pairs[source[name], here, name] = None
         source.update(dict.fromkeys(ledger.writes[index], here))
     for name in graph.outputs:
         if name in source:
-            boxes.append(Box(name, "output", -1, BoxRole.OUTPUT))
+            boxes.append(DrawnBox(name, "output", -1, BoxRole.OUTPUT))
             pairs[source[name], len(boxes) - 1, name] = None
     edges = tuple(
-        Edge(a, b, name, graph.types[name].bytes if name in graph.types else None, Way.MAIN)
+        DrawnEdge(
+            a, b, name, graph.types[name].bytes if name in graph.types else None, EdgeWay.MAIN
+        )
         for a, b, name in pairs
     )
-    return Network(tuple(boxes), edges, {}, True)
+    return Drawing(tuple(boxes), edges, {}, True)
 
 
 def _resource(package: str, name: str) -> str:

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from tilewright.partition.mapping import Mapped
-from tilewright.partition.partition import SINGLE, Kernel, Partition
+from tilewright.partition.partition import SINGLE, FusedKernel, Partition
 from tilewright.report.partition.figures import flops_share, intermediates, top_savings
 from tilewright.units import format_bytes, format_time, noun
 
 
-def _operators(partition: Partition, kernel: Kernel) -> str:
+def _operators(partition: Partition, kernel: FusedKernel) -> str:
     names = [partition.operators[o].name for o in kernel.operators]
     if len(names) <= 3:
         return ", ".join(names)

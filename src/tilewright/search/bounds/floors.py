@@ -8,6 +8,7 @@ from tilewright.cost.array import ArrayModel
 from tilewright.cost.base import CostModel, WorkKind, Workload
 from tilewright.cost.from_graph import workload_of
 from tilewright.cost.models import models_of
+from tilewright.errors import TilingError
 from tilewright.geometry.access import AxisRule, Reach, Whole
 from tilewright.geometry.box import Box
 from tilewright.geometry.interval import Interval
@@ -16,6 +17,7 @@ from tilewright.graph.ops.spec import Engine, Op, OpSpec, Tile
 from tilewright.machine.machine import EngineKind, Machine
 from tilewright.machine.parameters import TableParameters
 from tilewright.search.bounds.needs import Needs, counts_of
+from tilewright.tiling.group import typed_group, whole_tile
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class Floors:
     def __init__(self, graph: Graph, machine: Machine, dtype: str, needs: Needs) -> None:
         self.graph, self.machine, self.dtype, self.needs = graph, machine, dtype, needs
         self.models = models_of(machine)
-        self._known: dict[tuple[tuple[Workload, int], ...], Floor] = {}
+        self._known: dict[tuple[tuple[tuple[Workload, int], ...], Workload], Floor] = {}
         self._tasks: dict[Workload, float] = {}
 
     def of(self, index: int) -> Floor:
@@ -52,10 +54,11 @@ class Floors:
         if len(written) != 1 or spec.access(op, node.outputs.index(written[0])) is None:
             return NOTHING
         works = self._works(index, node, spec, op, written[0])
-        found = self._known.get(works)
+        whole = self._whole(index) or works[0][0]
+        found = self._known.get((works, whole))
         if found is None:
-            rows = [self._engines(work, pieces) for work, pieces in works]
-            found = self._known[works] = Floor(
+            rows = [self._engines(work, pieces, whole) for work, pieces in works]
+            found = self._known[works, whole] = Floor(
                 *(min(getattr(row, name) for row in rows) for name in Floor.__slots__)
             )
         return found
@@ -105,13 +108,17 @@ class Floors:
                 found.append(model.cost(work).cycles)
         return min(found, default=0.0)
 
-    def _engines(self, work: Workload, pieces: int) -> Floor:
-        """The floor of so many equal pieces of work, none of which two tiles share."""
+    def _engines(self, work: Workload, pieces: int, whole: Workload) -> Floor:
+        """The floor of so many equal pieces of work, none of which two tiles share; `whole` is the
+        operator, of which not everything may be needed."""
         least: dict[EngineKind, float] = {"matrix": inf, "vector": inf}
         energy, even = inf, 1.0
         # A tile of work that is legal on arrays is legal too: where every core has one, no other
         # engine gets any of it.
-        rows = [{e.kind for e in self.models.able(core, work)} for core in self.machine.cores]
+        rows = [
+            {e.kind for e in self.models.able(core, work, self.models.either(core, whole))}
+            for core in self.machine.cores
+        ]
         able = {e.kind for e in self.machine.engines if self.models.model(e).supports(work)}
         if all(row == {"matrix"} for row in rows):
             able = {"matrix"}
@@ -144,6 +151,14 @@ class Floors:
         if not shared and pieces == 1 and all(model is used[0] for model in used):
             makespan = used[0].makespan(work, len(used)) if used else 0.0
         return Floor(least["matrix"], least["vector"], makespan, pieces * energy)
+
+    def _whole(self, index: int) -> Workload | None:
+        """The operator as it is planned, whatever of it is needed; None where it cannot be cut."""
+        try:
+            (tiled,) = typed_group(self.graph, [index])
+        except TilingError:
+            return None
+        return workload_of(tiled.spec, tiled.op, whole_tile(tiled), self.dtype)
 
     def _works(
         self, index: int, node: Node, spec: OpSpec, op: Op, written: str

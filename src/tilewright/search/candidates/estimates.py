@@ -31,6 +31,7 @@ class Estimate:
     traffic: int
     energy: float
     halo: float  # share of the compute time that computes what another tile has
+    cores: tuple[str, ...] = ()  # that it is for; none: all of them
 
     @property
     def cycles(self) -> float:
@@ -57,7 +58,8 @@ class Estimate:
 
     def plan(self, nodes: tuple[str, ...]) -> GroupPlan:
         """As a decision for these nodes."""
-        return GroupPlan(nodes, self.splits, self.core_split, replicated=self.replicated)
+        replicated, cores = self.replicated, self.cores
+        return GroupPlan(nodes, self.splits, self.core_split, replicated=replicated, cores=cores)
 
 
 class Slow(NamedTuple):

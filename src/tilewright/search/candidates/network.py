@@ -4,7 +4,8 @@ A unit is an operator with the activations that fold into it, or a piece of data
 a unit's result (reshape, transpose, slice) belong to it: they cost nothing and follow it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -49,6 +50,13 @@ class Network:
         self._parts: set[str] = set()
         self._ops: dict[int, tuple[TiledOp, ...]] = {}
         self._keepable: dict[str, bool] = {}
+
+    def on(self, cores: Collection[str]) -> "Network":
+        """The same with some cores only."""
+        other = copy(self)
+        other.machine = self.machine.with_cores(cores)
+        other.models = models_of(other.machine)
+        return other
 
     @cached_property
     def units(self) -> tuple[Unit, ...]:
@@ -202,7 +210,8 @@ class Network:
         except TilingError:
             return
         work = workload_of(tiled.spec, tiled.op, whole_tile(tiled), self.dtype)
-        engines = [self.models.best(alike[0], work)[0] for alike in self.models.core_classes]
+        cores = [alike[0] for alike in self.models.core_classes]
+        engines = [self.models.best(c, work, self.models.either(c, work))[0] for c in cores]
         if all(engine.kind != "matrix" for engine in engines):
             return
         while True:

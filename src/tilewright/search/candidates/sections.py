@@ -105,6 +105,8 @@ class Sections:
         self.pass_rate = self.pass_latency = 0.0
         self.pass_once = False  # whether what all cores need is sent to all of them at once
         self._count_passes()
+        machine, places = network.machine, (core.memory.name for core in network.machine.cores)
+        self.copies_within = all(any(machine.routes(name, name)) for name in places)
 
     def _count_passes(self) -> None:
         """What passing on takes between the two cores for which it takes the longest; nothing can
@@ -321,6 +323,8 @@ class Sections:
             resident = frozenset((*kept, *ends.outputs))
             if len(run) == 1:
                 options = self.tiler.options(ops, exported, resident)
+            elif any(exported.values()) and not self.copies_within:
+                options = []  # what stays and is read inside too would have to be copied
             else:
                 limit = int(LARGE * self.tiler.usable)  # the rest is for values that are kept
                 heavy = self._constant_bytes(ops) > limit

@@ -13,12 +13,12 @@ from tilewright.geometry.access import Access
 from tilewright.geometry.box import Box, span_of
 from tilewright.geometry.interval import Interval
 from tilewright.graph.ops.spec import Tile, is_given
-from tilewright.machine.machine import Hop
+from tilewright.machine.machine import Core, Hop
 from tilewright.program.constants import channels_of, constant_strides, immediate, packs_of
 from tilewright.program.layout import part
 from tilewright.program.program import View
 from tilewright.search.candidates.network import Network
-from tilewright.tiling.group import TiledOp, reaches_of
+from tilewright.tiling.group import TiledOp, reaches_of, whole_tile
 
 Span = tuple[int, int]
 Spans = tuple[Span, ...]
@@ -76,6 +76,7 @@ class Node:
     def __init__(self, tiled: TiledOp) -> None:
         self.tiled = tiled
         self.known: dict[tuple[Spans | None, ...], NodeTile] = {}
+        self.either: tuple[bool, ...] | None = None  # vector engines may run what arrays can
         op = tiled.op
         self.data = tuple(
             number
@@ -144,7 +145,7 @@ class TileCosts:
         self._value_costs: dict[object, Value] = {}
         self._nodes: dict[str, Node] = {}
         self._node_costs: dict[object, Node] = {}
-        self._costs: dict[Workload, Run] = {}
+        self._costs: dict[tuple[Workload, tuple[bool, ...]], Run] = {}
         self._packs = packs_of(network.graph, network.layouts)
         self._lying: dict[str, View] = {}
 
@@ -220,18 +221,29 @@ class TileCosts:
     def _rate(self, hop: Hop) -> float:
         return self.machine.joint_bytes_per_cycle(hop[1])
 
-    def cost(self, work: Workload) -> Run:
-        """What work takes in the shape of its positions that suits the engine best. Of cores that
-        differ the first stands for all: to count the slowest was tried, and large networks on three
-        cores became a seventh faster, small ones a third slower."""
-        known = self._costs.get(work)
+    def cost(self, work: Workload, either: tuple[bool, ...]) -> Run:
+        """What work takes in the shape of its positions that suits the engine best, on the core
+        where it takes longest: each of them gets as much."""
+        known = self._costs.get((work, either))
         if known is None:
-            engine, cost = self.network.models.best(self.cores[0], work)
-            if self.reshapes:
-                model = self.network.models.model(engine)
-                cost = model.cost(model.seen(work))
-            known = self._costs[work] = Run(engine.kind, cost.cycles, cost.energy_pj)
+            runs = (self._run(core, work, e) for core, e in zip(self.cores, either, strict=True))
+            known = self._costs[work, either] = max(runs, key=lambda run: run.cycles)
         return known
+
+    def _run(self, core: Core, work: Workload, either: bool) -> Run:
+        engine, cost = self.network.models.best(core, work, either)
+        if self.reshapes:
+            model = self.network.models.model(engine)
+            cost = model.cost(model.seen(work))
+        return Run(engine.kind, cost.cycles, cost.energy_pj)
+
+    def _either(self, node: Node) -> tuple[bool, ...]:
+        """Whether tiles of a node go to the cheaper kind of engine, by core."""
+        if node.either is None:
+            tiled, models = node.tiled, self.network.models
+            whole = workload_of(tiled.spec, tiled.op, whole_tile(tiled), self.network.dtype)
+            node.either = tuple(models.either(core, whole) for core in self.cores)
+        return node.either
 
     def tile(self, node: Node, outputs: tuple[Spans | None, ...]) -> NodeTile:
         """The tile of a node that computes these parts of its outputs."""
@@ -257,7 +269,9 @@ class TileCosts:
 
         def ran() -> Run:
             access, dtype = tiled.access[0], self.network.dtype
-            return self.cost(workload_of(tiled.spec, tiled.op, tile, dtype, access))
+            return self.cost(
+                workload_of(tiled.spec, tiled.op, tile, dtype, access), self._either(node)
+            )
 
         return NodeTile(sizes, reads, self._constants(tiled, tile), ran)
 

@@ -33,14 +33,23 @@ class Tiler:
 
     pipelines = True  # whether the pass pipelining is going to run
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, names: tuple[str, ...] = ()) -> None:
         self.network, self.graph, self.machine = network, network.graph, network.machine
+        self.names = names  # of cores, where it is for some of them only
+        self._others: dict[tuple[str, ...], Tiler] = {names: self}
         self.cores = len(self.machine.cores)
         self.usable = min(core.memory.usable for core in self.machine.cores)
         self.costs = TileCosts(network)
         self.rate, self.multicast = self.costs.rate, self.costs.route.multicast
         writes = [core.memory.write_pj_per_byte for core in self.machine.cores]
         self.main_pj = self.machine.main_memory.read_pj_per_byte + max(writes)
+
+    def on(self, cores: tuple[str, ...]) -> "Tiler":
+        """The same for groups that run on some cores only."""
+        if cores not in self._others:
+            other = self._others[cores] = Tiler(self.network.on(cores), cores)
+            other.pipelines, other.costs.reshapes = self.pipelines, self.costs.reshapes
+        return self._others[cores]
 
     def kind(self, tiled: TiledOp) -> str:
         """The kind of engine that runs an operator."""
@@ -122,6 +131,7 @@ class Tiler:
             int(traffic),
             energy + traffic * self.main_pj,
             1.0 - useful / both if both else 0.0,
+            self.names,
         )
 
     def _loads(

@@ -170,7 +170,6 @@ class Label:
 
     cost: float
     count: int
-    key: int
     last: int
     before: "Label | None"
 
@@ -185,28 +184,13 @@ class Label:
 
     def then(self, group: int, cost: float) -> "Label":
         """One group more."""
-        # The key does not depend on the order of groups: equal groupings have equal keys.
-        return Label(self.cost + cost, self.count + 1, self.key + hash((group,)), group, self)
+        return Label(self.cost + cost, self.count + 1, group, self)
 
     def better(self, other: "Label") -> bool:
         """Cheaper, or as cheap with fewer groups, or with lower masks."""
         if (self.cost, self.count) != (other.cost, other.count):
             return (self.cost, self.count) < (other.cost, other.count)
-        mine, others = self._since_parting(other)
-        return mine < others
-
-    def same(self, other: "Label") -> bool:
-        """The same groups, in whatever order."""
-        if self.key != other.key or self.count != other.count:
-            return False
-        mine, others = self._since_parting(other)
-        return mine == others
-
-    def _since_parting(self, other: "Label") -> tuple[list[int], list[int]]:
-        """The groups of two labels of one count without those of their common beginning.
-
-        What both hold does not change which of two sorted lists is the lower one.
-        """
+        # What both hold does not change which of two sorted lists is the lower one.
         mine: list[int] = []
         others: list[int] = []
         one: Label | None = self
@@ -215,20 +199,8 @@ class Label:
             mine.append(one.last)
             others.append(two.last)
             one, two = one.before, two.before
-        return sorted(mine), sorted(others)
+        return sorted(mine) < sorted(others)
 
 
-NOTHING = Label(0.0, 0, 0, 0, None)
+NOTHING = Label(0.0, 0, 0, None)
 """The way to run the empty downset."""
-
-
-def offer(labels: list[Label], new: Label, keep: int) -> None:
-    """Keeps the best labels of a downset, different ones, in order."""
-    for old in labels:
-        if old.key == new.key and old.same(new):
-            return
-    place = len(labels)
-    while place and new.better(labels[place - 1]):
-        place -= 1
-    labels.insert(place, new)
-    del labels[keep:]

@@ -6,11 +6,10 @@ units are merged greedily; the result says so.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import product
 from math import fsum
 
 from tilewright.errors import TilewrightError
-from tilewright.search.grouping.downsets import NOTHING, Label, Units, bits, offer
+from tilewright.search.grouping.downsets import NOTHING, Label, Units, bits
 
 
 class ImpossibleUnitError(TilewrightError):
@@ -27,40 +26,35 @@ class Grouping:
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
-    """What a search found, and what it looked at."""
+class Best:
+    """The grouping found, and what was looked at."""
 
-    groupings: tuple[Grouping, ...]
-    """Different ones, best first."""
+    grouping: Grouping
     exact: bool
-    """No grouping that was left out is better."""
+    """No grouping is better."""
     downsets: int
     evaluations: int
 
 
-def best_groupings(
+def best_grouping(
     predecessors: Sequence[int],
     evaluate: Callable[[int], float | None],
     *,
-    keep: int = 1,
     may_grow: Callable[[int], bool] = lambda group: True,
-    largest: int | None = None,
     states: int = 20_000,
     evaluations: int | None = None,
     progress: Callable[[float], None] | None = None,
-) -> Search:
-    """The `keep` cheapest divisions into convex connected groups that can run one after the other.
+) -> Best:
+    """The cheapest division into convex connected groups that can run one after the other.
 
     Of equal cost, fewer groups and then lower masks come first. `may_grow` is asked of groups that
     are looked at anyway; False means that nothing larger is possible, the group itself may be.
     A connected part of the graph with more than `states` downsets, or with more groups than its
     share of `evaluations`, is what `greedy_merge` makes of it.
     """
-    if keep < 1 or states < 1 or (largest is not None and largest < 1):
-        raise ValueError("keep, states and largest have to be at least 1")
     units = Units(predecessors)
-    costs = _Costs(units.count, evaluate, may_grow, largest)
-    best: list[tuple[int, ...]] = [()]
+    costs = _Costs(units.count, evaluate, may_grow)
+    groups: list[int] = []
     exact, downsets, done = True, 0, 0
     for part in units.parts():
         size = part.bit_count()
@@ -72,16 +66,14 @@ def best_groupings(
                 progress((done + share * size) / units.count)
 
         if known is not None and (budget is None or _countable(units, known, part, budget)):
-            found = _exact(units, known, part, costs, keep, tell_part)
+            groups += _exact(units, known, part, costs, tell_part)
             downsets += len(known)
         else:
-            found, exact = [_greedy(units, part, costs)], False
-        joined = {tuple(sorted(one + other)) for one, other in product(best, found)}
-        best = sorted(joined, key=costs.rank)[:keep]
+            groups += _greedy(units, part, costs)
+            exact = False
         done += size
         tell_part(1.0)
-    groupings = tuple(_grouping(units, groups, costs) for groups in best)
-    return Search(groupings, exact, downsets, costs.calls)
+    return Best(_grouping(units, sorted(groups), costs), exact, downsets, len(costs.known))
 
 
 def greedy_merge(predecessors: Sequence[int], evaluate: Callable[[int], float | None]) -> Grouping:
@@ -90,7 +82,7 @@ def greedy_merge(predecessors: Sequence[int], evaluate: Callable[[int], float | 
     Merges are never taken back.
     """
     units = Units(predecessors)
-    costs = _Costs(units.count, evaluate, lambda group: True, None)
+    costs = _Costs(units.count, evaluate, lambda group: True)
     return _grouping(units, _greedy(units, units.all, costs), costs)
 
 
@@ -102,10 +94,8 @@ class _Costs:
         count: int,
         evaluate: Callable[[int], float | None],
         may_grow: Callable[[int], bool],
-        largest: int | None,
     ) -> None:
         self.evaluate, self.may_grow = evaluate, may_grow
-        self.largest = count if largest is None else largest
         self.known: dict[int, float | None] = {}
         self.growing: dict[int, bool] = {}
         for unit in range(count):
@@ -115,35 +105,23 @@ class _Costs:
                     "give the machine more memory or cut the operator smaller"
                 )
 
-    @property
-    def calls(self) -> int:
-        return len(self.known)
-
     def of(self, group: int) -> float | None:
-        """Cost of a group; None: not possible. Groups over the largest size count as neither."""
+        """Cost of a group; None: not possible."""
         if group in self.known:
             return self.known[group]
         cost = self.known[group] = self.evaluate(group)
         return cost
 
-    def fits(self, group: int) -> bool:
-        return group.bit_count() <= self.largest
-
     def grows(self, group: int) -> bool:
         """Whether larger groups are worth a look."""
         known = self.growing.get(group)
         if known is None:
-            known = group.bit_count() < self.largest and self.may_grow(group)
-            self.growing[group] = known
+            known = self.growing[group] = self.may_grow(group)
         return known
 
     def total(self, groups: Iterable[int]) -> float:
         """Cost of groups that were evaluated, whatever their order."""
         return fsum(self.known[group] or 0.0 for group in groups)
-
-    def rank(self, groups: tuple[int, ...]) -> tuple[float, int, tuple[int, ...]]:
-        """The one order of groupings; `groups` is sorted."""
-        return self.total(groups), len(groups), groups
 
 
 def _grouping(units: Units, groups: Sequence[int], costs: _Costs) -> Grouping:
@@ -168,25 +146,21 @@ def _exact(
     downsets: Sequence[int],
     universe: int,
     costs: _Costs,
-    keep: int,
     tell: Callable[[float], None],
-) -> list[tuple[int, ...]]:
+) -> tuple[int, ...]:
     """Dynamic programming over all downsets of a part."""
-    table: dict[int, list[Label]] = {downset: [] for downset in downsets}
-    table[downsets[0]].append(NOTHING)
+    table: dict[int, Label] = {downsets[0]: NOTHING}
     for index, downset in enumerate(downsets[:-1]):
-        labels = table.pop(downset)
+        label = table.pop(downset)
         for group in units.extensions(downset, universe, costs.grows):
-            cost = costs.of(group) if costs.fits(group) else None
-            if cost is None:
+            cost, known = costs.of(group), table.get(downset | group)
+            if cost is None or (known is not None and label.cost + cost > known.cost):
                 continue
-            there = table[downset | group]
-            for label in labels:
-                if len(there) == keep and label.cost + cost > there[-1].cost:
-                    break
-                offer(there, label.then(group, cost), keep)
+            new = label.then(group, cost)
+            if known is None or new.better(known):
+                table[downset | group] = new
         tell((index + 1) / len(downsets))
-    return [label.groups() for label in table[downsets[-1]]]
+    return table[downsets[-1]].groups()
 
 
 def _greedy(units: Units, universe: int, costs: _Costs) -> tuple[int, ...]:
@@ -195,9 +169,7 @@ def _greedy(units: Units, universe: int, costs: _Costs) -> tuple[int, ...]:
         for parent in bits(units.predecessors[unit]):
             one, other = owner[parent], owner[unit]
             merged = one | other
-            if one == other or not costs.fits(merged):
-                continue
-            if _leads_around(units, owner, one, other):
+            if one == other or _leads_around(units, owner, one, other):
                 continue
             cost, apart = costs.of(merged), costs.total((one, other))
             if cost is not None and cost <= apart:

@@ -59,13 +59,13 @@ class Changes:
     def _recut(self, shape: Shape, site: Site) -> Iterator[Plan]:
         first = site.places[0][0]
         group, members = shape.plan.groups[first], shape.members[first]
-        staying, free = self._staying(shape, first), self._free(shape, site.places[0])
-        ways = self.cuts.ways(members, staying, free)
+        staying, beside = self._staying(shape, first), self._beside(shape, site.places[0])
+        ways = self.cuts.ways(members, staying, beside, group.cores)
         near = list(self.cuts.near(group))
-        alone = self.cuts.elsewhere([cutting_of(group), *ways[:1]])
-        rows = (ways[:1], near, alone, ways[1:], self.cuts.further(group))
+        others = self.cuts.elsewhere(members, staying, beside, group.cores)
+        rows = (ways[:1], near, others, ways[1:], self.cuts.further(group))
         most, cuttings = self._most(shape, site.places[0]), chain.from_iterable(rows)
-        for cutting in self.cuts.there_are(members, staying, free, most, cuttings):
+        for cutting in self.cuts.there_are(members, staying, beside, most, cuttings):
             if cutting == cutting_of(group):
                 continue
             groups = list(shape.plan.groups)
@@ -79,7 +79,7 @@ class Changes:
         numbers = [number for place in site.places for number in place]
         rows = {number: self._by_division(shape, number) for number in numbers}
         most = self._most(shape, numbers)
-        for rank, divided in product(range(RANKS), Divided):
+        for rank, divided in product(range(RANKS), product(self.cuts.kinds, Divided)):
             groups, cycles = list(shape.plan.groups), 0.0
             for number, row in rows.items():
                 if divided in row:
@@ -90,12 +90,17 @@ class Changes:
             if plan != shape.plan and cycles <= most:
                 yield plan
 
-    def _by_division(self, shape: Shape, number: int) -> dict[Divided, list[GroupPlan]]:
-        """Ways to cut a group, by how it is divided among the cores."""
+    def _by_division(
+        self, shape: Shape, number: int
+    ) -> dict[tuple[tuple[str, ...], Divided], list[GroupPlan]]:
+        """Ways to cut a group, by how it is divided among which cores."""
         members, staying = shape.members[number], self._staying(shape, number)
-        rows: dict[Divided, list[GroupPlan]] = {}
-        for way in self.cuts.ways(members, staying, self._free(shape, (number,))):
-            rows.setdefault(self.cuts.divided(members, way), []).append(way)
+        beside = self._beside(shape, (number,))
+        rows: dict[tuple[tuple[str, ...], Divided], list[GroupPlan]] = {}
+        for cores in self.cuts.kinds:
+            for way in self.cuts.ways(members, staying, beside, cores):
+                key = (cores, self.cuts.divided(members, way))
+                rows.setdefault(key, []).append(way)
         return rows
 
     def _staying(self, shape: Shape, number: int) -> frozenset[str]:
@@ -108,17 +113,17 @@ class Changes:
             shape.staying[number] = kept
         return shape.staying[number]
 
-    def _free(self, shape: Shape, numbers: tuple[int, ...]) -> int:
-        """Bytes of a core that tensors which only stay while some groups run leave them."""
-        if numbers not in shape.free:
+    def _beside(self, shape: Shape, numbers: tuple[int, ...]) -> int:
+        """Bytes of tensors that only stay while some groups run."""
+        if numbers not in shape.beside:
             inside = {n for number in numbers for n in shape.members[number]}
             passing = (
                 self._size(name)
                 for name in shape.passing(numbers)
                 if inside.isdisjoint(self.graph.consumers.get(name, ()))
             )
-            shape.free[numbers] = self.cuts.tiler.usable - sum(passing) // self.cuts.tiler.cores
-        return shape.free[numbers]
+            shape.beside[numbers] = sum(passing)
+        return shape.beside[numbers]
 
     def _most(self, shape: Shape, numbers: Sequence[int]) -> float:
         """Cycles that what takes the place of some groups may be expected to take."""
@@ -144,17 +149,16 @@ class Changes:
         staying = frozenset(
             name for number in places[0] for name in self._staying(shape, number)
         ).difference(self._inside(shape, places[0]))
-        free = self._free(shape, places[0])
-        best = self.cuts.ways(members, staying, free)
-        alike = list(self.cuts.like(groups))
-        alone = self.cuts.elsewhere([*best[:1], *alike[:1]])
-        cuttings = chain(best[:2], alike, alone, best[2:])
+        beside, cores = self._beside(shape, places[0]), _cores_of(groups)
+        best = self.cuts.ways(members, staying, beside, cores)
+        others = self.cuts.elsewhere(members, staying, beside, cores)
+        cuttings = chain(best[:2], self.cuts.like(groups), others, best[2:])
         most = self._most(shape, places[0])
-        for cutting in self.cuts.there_are(members, staying, free, most, cuttings):
+        for cutting in self.cuts.there_are(members, staying, beside, most, cuttings):
             plan = self._with_joined(shape, places, cutting)
             if plan is not None:
                 yield plan
-        yield from self._beside(shape, site.places)
+        yield from self._side_by_side(shape, site.places)
 
     def _inside(self, shape: Shape, numbers: Sequence[int]) -> set[str]:
         """Tensors that only pass between some groups."""
@@ -163,7 +167,7 @@ class Changes:
         made = {name for node in members for name in self.graph.nodes[node].writes}
         return made.difference(outside)
 
-    def _beside(self, shape: Shape, places: tuple[tuple[int, ...], ...]) -> Iterator[Plan]:
+    def _side_by_side(self, shape: Shape, places: tuple[tuple[int, ...], ...]) -> Iterator[Plan]:
         """Two groups that do not wait for each other side by side, on half of the cores each."""
         names = [core.name for core in self.network.machine.cores]
         half = len(names) // 2
@@ -315,9 +319,9 @@ class Changes:
                 made.append(group)
                 continue
             row = shape.members[number]
-            own, free = cutting_of(group), self._free(shape, (number,))
+            own, beside = cutting_of(group), self._beside(shape, (number,))
             parts = (row[:position], row[position:])
-            first = self.cuts.ways(parts[0], shape.kept, free)[:1] if prefix else ()
+            first = self.cuts.ways(parts[0], shape.kept, beside, own.cores)[:1] if prefix else ()
             for part, cutting in zip(parts, (*(first or (own,)), own), strict=True):
                 made.append(self._part(part, cutting))
             if keeps and all(group.place is Place.CORES for group in made[-2:]):
@@ -348,10 +352,11 @@ class Changes:
                 yield plan
             return
         neighbours = [groups[n] for n in (*shape.before[first], *shape.after[first])]
-        members, free = shape.members[first], self._free(shape, (first,))
+        members, beside = shape.members[first], self._beside(shape, (first,))
         nothing: frozenset[str] = frozenset()
-        cuttings = chain(self.cuts.ways(members, nothing, free), self.cuts.like(neighbours))
-        for cutting in self.cuts.there_are(members, nothing, free, inf, cuttings):
+        ways = self.cuts.ways(members, nothing, beside, _cores_of(neighbours))
+        cuttings = chain(ways, self.cuts.like(neighbours))
+        for cutting in self.cuts.there_are(members, nothing, beside, inf, cuttings):
             changed = list(groups)
             for number in numbers:
                 changed[number] = replace(cutting, nodes=groups[number].nodes)
@@ -416,6 +421,12 @@ class Changes:
             plan = replace(shape.plan, reloaded=reloaded)
             if plan != shape.plan:
                 yield plan
+
+
+def _cores_of(groups: Sequence[GroupPlan]) -> tuple[str, ...]:
+    """The cores that all of some groups run on that run on cores; none where they differ."""
+    cores = {group.cores for group in groups if group.place is Place.CORES}
+    return cores.pop() if len(cores) == 1 else ()
 
 
 def _keeping(plan: Plan, names: Sequence[str]) -> Plan:

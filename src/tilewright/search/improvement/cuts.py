@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from functools import cached_property
-from itertools import product, zip_longest
+from itertools import zip_longest
 from math import inf, prod
 
 from tilewright.errors import TilewrightError
@@ -54,11 +54,34 @@ class Cuts:
                 self._cuttable[node] = False
         return self._cuttable[node]
 
-    def ways(self, members: tuple[int, ...], kept: frozenset[str], free: int) -> list[GroupPlan]:
-        """Cuts of a group, those that fit into the free bytes of a core first: the best for each
-        axis that can be divided among the cores, then the second best, and so on. `kept` are
-        tensors that stay."""
-        return self._group(members, kept).ways(free)
+    @cached_property
+    def kinds(self) -> tuple[tuple[str, ...], ...]:
+        """Cores that groups are divided among: all, and where cores differ, those of a kind."""
+        return ((), *kinds_of_cores(self.network))
+
+    def ways(
+        self,
+        members: tuple[int, ...],
+        kept: frozenset[str],
+        beside: int,
+        cores: tuple[str, ...] = (),
+    ) -> list[GroupPlan]:
+        """Cuts of a group for some cores, those that fit first: the best for each axis that can be
+        divided among the cores, then the second best, and so on. `kept` are tensors of the group
+        that stay, `beside` bytes of others that do, on all cores together."""
+        return self._group(members, kept, cores).ways(beside)
+
+    def elsewhere(
+        self,
+        members: tuple[int, ...],
+        kept: frozenset[str],
+        beside: int,
+        cores: tuple[str, ...],
+    ) -> Iterator[GroupPlan]:
+        """The best cut of a group for other cores than some, by kind."""
+        for other in self.kinds:
+            if other != cores:
+                yield from self.ways(members, kept, beside, other)[:1]
 
     def divided(self, members: tuple[int, ...], cutting: GroupPlan) -> Divided:
         """What of a group's results each core has."""
@@ -75,7 +98,7 @@ class Cuts:
         self,
         members: tuple[int, ...],
         kept: frozenset[str],
-        free: int,
+        beside: int,
         most: float,
         cuttings: Iterable[GroupPlan],
     ) -> Iterator[GroupPlan]:
@@ -83,32 +106,35 @@ class Cuts:
         cycles. Those expected not to fit into the free bytes of a core, even with nothing held for
         later, come last, and of those far too large only the smallest of all: whether it fits, the
         simulator says."""
-        group = self._group(members, kept)
-        large: dict[GroupPlan, int] = {}
+        large: dict[GroupPlan, float] = {}  # share of the free bytes
         for cutting in dict.fromkeys(cuttings):
             if prod(split.parts for split in cutting.splits) > TILES:
                 continue
+            group = self._group(members, kept, cutting.cores)
             estimate = group.estimate(cutting)
             if estimate is None or estimate.amid[0] > most:
                 continue
-            if group.least(estimate) <= free:
+            share = group.least(estimate) / max(1, group.free(beside))
+            if share <= 1.0:
                 yield cutting
             else:
-                large[cutting] = group.least(estimate)
-        most_held = max(UNSURE * free, min(large.values(), default=0))
-        yield from (cutting for cutting, held in large.items() if held <= most_held)
+                large[cutting] = share
+        largest = max(UNSURE, min(large.values(), default=0.0))
+        yield from (cutting for cutting, share in large.items() if share <= largest)
 
     def cycles(self, members: tuple[int, ...], kept: frozenset[str], cutting: GroupPlan) -> float:
         """What a cut of a group is expected to take; without end where nothing is known of it."""
-        estimate = self._group(members, kept).estimate(cutting)
+        estimate = self._group(members, kept, cutting.cores).estimate(cutting)
         return inf if estimate is None else estimate.amid[0]
 
-    def _group(self, members: tuple[int, ...], kept: frozenset[str]) -> "_Group":
+    def _group(
+        self, members: tuple[int, ...], kept: frozenset[str], cores: tuple[str, ...]
+    ) -> "_Group":
         signature = self.signatures.group(members)
-        key = (signature.key, tuple(name in kept for name in signature.names))
+        key = (signature.key, cores, tuple(name in kept for name in signature.names))
         if key not in self._known:
             here = frozenset(name for name in signature.names if name in kept)
-            self._known[key] = _Group(self, members, here)
+            self._known[key] = _Group(self, self.tiler.on(cores), members, here)
         return self._known[key]
 
     def alone(self, members: tuple[int, ...]) -> bool:
@@ -137,7 +163,7 @@ class Cuts:
     def near(self, group: GroupPlan) -> Iterator[GroupPlan]:
         """Cuts that differ from a group's in one respect."""
         own = cutting_of(group)
-        cores = self.tiler.cores
+        cores = self.tiler.on(own.cores).cores
         for number, split in enumerate(own.splits):
             step = cores if number == own.core_split else 1
             now = split.parts
@@ -156,17 +182,13 @@ class Cuts:
                     yield replace(own, splits=(*own.splits, Split(axis, parts)))
         yield from _otherwise(own)
 
-    def elsewhere(self, cuttings: Sequence[GroupPlan]) -> Iterator[GroupPlan]:
-        """The same tiles on the cores of one kind alone, where a machine has several kinds."""
-        for cutting, cores in product(cuttings, kinds_of_cores(self.network)):
-            yield replace(cutting, cores=cores)
-
     def further(self, group: GroupPlan) -> Iterator[GroupPlan]:
         """Other numbers of parts not far from a group's, and the same tiles on fewer cores, or on
         all of them again."""
         own = cutting_of(group)
         for number, split in enumerate(own.splits):
-            step, now = (self.tiler.cores if number == own.core_split else 1), split.parts
+            cores = self.tiler.on(own.cores).cores
+            step, now = (cores if number == own.core_split else 1), split.parts
             for parts in (now + 1, now - 1, now + 2 * step, now - 2 * step, now * 3 // 2):
                 if parts >= 2:
                     yield _with(own, number, replace(split, parts=parts))
@@ -190,8 +212,10 @@ def kinds_of_cores(network: Network) -> list[tuple[str, ...]]:
 class _Group:
     """What estimates say of the cuts of a group; `kept` are its tensors that stay."""
 
-    def __init__(self, cuts: Cuts, members: tuple[int, ...], kept: frozenset[str]) -> None:
-        self.cuts, self.tiler, self.kept = cuts, cuts.tiler, kept
+    def __init__(
+        self, cuts: Cuts, tiler: Tiler, members: tuple[int, ...], kept: frozenset[str]
+    ) -> None:
+        self.tiler, self.kept = tiler, kept
         graph = cuts.graph
         sizes = [cuts.network.layouts.bytes(n, graph.types[n].shape, aligned=True) for n in kept]
         self.staying = sum(sizes)
@@ -218,8 +242,13 @@ class _Group:
         except TilewrightError:
             return []
 
-    def ways(self, free: int) -> list[GroupPlan]:
-        """The cuts in the order to look at them, with so many bytes of a core free."""
+    def free(self, beside: int) -> int:
+        """Bytes of a core that tensors which stay beside the group leave it."""
+        return self.tiler.usable - beside // self.tiler.cores
+
+    def ways(self, beside: int) -> list[GroupPlan]:
+        """The cuts in the order to look at them, with so many bytes beside them on the cores."""
+        free = self.free(beside)
         if free not in self._ways:
             rows: dict[Division, list[Estimate]] = {}
             for estimate in sorted(self.estimates, key=lambda e: (self._over(e, free), e.amid)):

@@ -56,6 +56,7 @@ class Improver(Climber[Plan, Metrics, Shape, Site]):
         super().__init__(seed)
         self.moves, self.sections, self.lowering = moves, sections, lowering
         self.evaluate, self.objective = evaluate, objective
+        self._lost: dict[Plan, list[float]] = {}
 
     def look(self, plan: Plan) -> Shape:
         """A plan's groups."""
@@ -63,7 +64,9 @@ class Improver(Climber[Plan, Metrics, Shape, Site]):
 
     def places(self, look: Shape) -> Iterator[tuple[Site, float]]:
         """All places of a plan; those that lose time first."""
-        losses = self._losses(look)
+        if look.plan not in self._lost:
+            self._lost[look.plan] = self._losses(look)
+        losses = self._lost[look.plan]
         for site in self.moves.sites(look):
             weight = sum(losses[n] for place in site.places for n in place)
             yield site, weight / len(site.places) ** 0.5

@@ -66,7 +66,7 @@ class Shape:
                 self.ancestors[number] |= self.ancestors[maker] | 1 << maker
         self.kept = frozenset(plan.resident)
         self.staying: dict[int, frozenset[str]] = {}  # by group, as found out
-        self.free: dict[tuple[int, ...], int] = {}  # bytes, by groups, as found out
+        self.beside: dict[tuple[int, ...], int] = {}  # bytes, by groups, as found out
         again = {name: set(readers) for name, readers in plan.reloaded}
         self.stays: dict[str, tuple[int, int]] = {}  # from which group on, to which
         for name in plan.resident:

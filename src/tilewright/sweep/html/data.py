@@ -11,7 +11,7 @@ import numpy as np
 from tilewright.sweep.answers import Answers, Front, machines_of
 from tilewright.sweep.space import Space
 from tilewright.sweep.store import Store
-from tilewright.sweep.table import Floats, Table
+from tilewright.sweep.table import Floats, SweepTable
 from tilewright.sweep.told import answers_json
 
 VERSION = 1
@@ -19,7 +19,7 @@ MOST_PLAN_BYTES = 16_000_000  # of plans in the page, before they are packed
 DIGITS = 7
 
 
-def page_data(space: Space, table: Table, answers: Answers, store: Store) -> dict[str, Any]:
+def page_data(space: Space, table: SweepTable, answers: Answers, store: Store) -> dict[str, Any]:
     """All of a sweep, for `json.dumps`. Plans are there for the fronts first, then for points in
     their order until they are too many; `plan_of` is -1 for points without."""
     machines = machines_of(table) if answers.together is not None else None
@@ -82,7 +82,7 @@ def _numbers(column: Floats) -> list[float | int | None]:
     return [x if there else None for x, there in zip(found, known.tolist(), strict=True)]
 
 
-def _plans(table: Table, answers: Answers, store: Store) -> tuple[str, list[int]]:
+def _plans(table: SweepTable, answers: Answers, store: Store) -> tuple[str, list[int]]:
     """Plans packed into one text, equal ones once, and which of them each row has."""
     fronts = [f for f in (*answers.fronts, answers.together) if f is not None]
     first = [row for front in fronts for row in front.rows]
@@ -101,7 +101,7 @@ def _plans(table: Table, answers: Answers, store: Store) -> tuple[str, list[int]
     return base64.b64encode(packed).decode("ascii"), plan_of
 
 
-def _texts(order: list[int], table: Table, store: Store) -> Iterable[tuple[int, str]]:
+def _texts(order: list[int], table: SweepTable, store: Store) -> Iterable[tuple[int, str]]:
     planned = [row for row in order if table.ok[row]]
     rows: dict[str, list[int]] = {}
     for row in planned:

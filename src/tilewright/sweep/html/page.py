@@ -7,12 +7,12 @@ from tilewright.sweep.answers import Answers
 from tilewright.sweep.html.data import page_data
 from tilewright.sweep.space import Space
 from tilewright.sweep.store import Store
-from tilewright.sweep.table import Table
+from tilewright.sweep.table import SweepTable
 
 SCRIPTS = ("state.js", "front.js", "parallel.js", "tables.js", "main.js")
 
 
-def page_text(space: Space, table: Table, answers: Answers, store: Store) -> str:
+def page_text(space: Space, table: SweepTable, answers: Answers, store: Store) -> str:
     """The whole page."""
     style, common = shared_parts()
     return filled_page(
