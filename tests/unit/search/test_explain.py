@@ -302,10 +302,12 @@ def test_kinds_say_what_their_reasons_say(machine: str) -> None:
         x = b.op("Sigmoid", x, name=f"unary{number}")
     chain = normalize(b.finish(x))
     for graph in (chain, normalize(api.load("resnet18@32x32").graph)):
-        found = explained(graph, load_machine(machine))
+        found = explained(graph, load_machine(machine), limit=6)
         kinds = {row.kind for row in found.boundaries}
         assert graph is not chain or Kind.HALO not in kinds
-        for row in found.boundaries:
+        tried = [row for row in found.boundaries if row.trials]
+        assert len(tried) == min(6, len(found.boundaries))
+        for row in tried:
             first = row.text.split(f"{row.trials[0].told}: ", 1)[1]
             first = first.split("; kept in")[0].split("; tiled together")[0]
             if row.kind in words:
