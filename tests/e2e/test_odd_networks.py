@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import tilewright
 from support.builder import GraphBuilder
@@ -70,6 +70,16 @@ def test_operators_costed_by_their_bytes_are_warned_of_and_marked(succeeds, tmp_
     run = tilewright.plan(path, "npu-2.7", layer_by_layer=True, verify=False)
     assert run.layers.column("costed_by") == ["", "bytes alone"]
     assert run.summary["warnings"]
+
+
+def test_a_recurrent_operator_is_costed_by_its_bytes_and_its_share_of_the_work_is_told() -> None:
+    x, y = value("x", [6, 1, 8]), value("y", [6, 1, 1, 16])
+    shapes = {"w": (1, 48, 8), "r": (1, 48, 16)}
+    weights = [numpy_helper.from_array(np.zeros(s, np.float32), n) for n, s in shapes.items()]
+    gru = helper.make_node("GRU", ["x", "w", "r"], ["y"], name="gru", hidden_size=16)
+    run = tilewright.plan(model([gru], [x], [y], weights), "npu-2.7", fast=True)
+    assert "'gru' (GRU) (100% of the network's" in run.summary["warnings"][0]
+    assert run.layers.column("costed_by") == ["bytes alone"]
 
 
 def narrow_weights(kind: int, extents: list[int]):

@@ -165,6 +165,16 @@ def test_long_names_survive_a_pipe() -> None:
     assert "…" not in done.stdout
 
 
+def test_a_closed_or_full_output_is_no_traceback() -> None:
+    tell = [sys.executable, "-c", "from tilewright.cli import main; main()", "show", "machines"]
+    closed = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *tell], capture_output=True, text=True)
+    assert (closed.returncode, closed.stderr) == (0, "")
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(tell, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert ended.returncode == 2 and len(ended.stderr.splitlines()) == 1
+    assert "cannot write to standard output" in ended.stderr
+
+
 def test_a_closed_pipe_is_no_error() -> None:
     code = "from tilewright.cli import main; main()"
     command = f'{sys.executable} -c "{code}" show model resnet50 | head -1'

@@ -5,6 +5,7 @@ import os
 import sys
 from difflib import get_close_matches
 from importlib import import_module
+from io import StringIO
 from typing import Any, NoReturn, TextIO, cast
 
 import typer
@@ -130,15 +131,23 @@ class _Heard:
             return self._stream.write(text)
         except BrokenPipeError:
             return self._drop() or len(text)
+        except OSError as error:
+            self._full(error)
 
     def flush(self) -> None:
         try:
             self._stream.flush()
         except BrokenPipeError:
             self._drop()
+        except OSError as error:
+            self._full(error)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+    def _full(self, error: OSError) -> NoReturn:
+        self._drop()  # what is left would fail again at the end
+        _stop(f"cannot write to standard output: {error.strerror}")
 
     def _drop(self) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
@@ -146,13 +155,14 @@ class _Heard:
 
 def run() -> None:
     """Run the command line; a user's mistake is one line and exit code 2."""
-    stream, heard = sys.stdout, _Heard(sys.stdout)
+    stream = cast(TextIO | None, sys.stdout)
+    heard = _Heard(StringIO() if stream is None else stream)  # it may be closed: >&-
     sys.stdout = cast(TextIO, heard)
     try:
         _run()
     finally:
         heard.flush()
-        sys.stdout = stream
+        sys.stdout = cast(TextIO, stream)
 
 
 def _run() -> None:

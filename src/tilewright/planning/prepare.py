@@ -13,7 +13,7 @@ from tilewright.frontend.normalize import normalize
 from tilewright.frontend.save import save_onnx
 from tilewright.graph.edit import without_dead
 from tilewright.graph.graph import Graph, Node
-from tilewright.graph.ops import costed_by_bytes, spec_of
+from tilewright.graph.ops import macs_of, planned_by_bytes, spec_of
 from tilewright.graph.ops.spec import Engine
 from tilewright.graph.types import BITS, FLOATS
 from tilewright.legalise import Legalised, legalise
@@ -45,10 +45,13 @@ def warnings(graph: Graph, machine: Machine, dtype: str) -> tuple[str, ...]:
     if beside:
         text = f"the arrays of {machine.name} have no elements of type {dtype}"
         found.append(f"{text}, so that vector engines run {_some(beside)}")
-    known = [node for node in graph.nodes if costed_by_bytes(graph, node)]
+    known = [node for node in graph.nodes if planned_by_bytes(graph, node)]
     if known:
+        macs = sum(macs_of(graph, node) for node in known)
+        every = sum(macs_of(graph, node) for node in graph.nodes)
+        share = f" ({macs / every:.0%} of the network's multiply-accumulates)" if macs else ""
         text = "costed by their bytes alone, as if computing took no time"
-        found.append(f"{text}: {_some(known)}")
+        found.append(f"{text}: {_some(known)}{share}")
     narrow = [name for name, kind in graph.types.items() if BITS[kind.dtype] < 8]
     if element_bits(dtype) < 8:
         found.append(f"planned elements of {dtype} are held and moved as whole bytes each")

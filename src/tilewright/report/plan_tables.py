@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from tilewright.graph.ops import costed_by_bytes, macs_of
+from tilewright.graph.ops import macs_of, planned_by_bytes
 from tilewright.model import BYTES_ALONE
 from tilewright.plan.plan import Place
 from tilewright.planning import Planned
@@ -63,7 +63,7 @@ def layers_table(planned: Planned) -> Table:
                 layer.read,
                 layer.written,
                 counted(planned.machine, layer.energy_pj),
-                BYTES_ALONE if costed_by_bytes(planned.graph, node) else "",
+                BYTES_ALONE if planned_by_bytes(planned.graph, node) else "",
             )
         )
     return Table(f"layers of {titled(planned)}", tuple(LAYERS.split()), tuple(rows))
@@ -96,7 +96,7 @@ def groups_table(planned: Planned) -> Table:
                 total.read_activations,
                 total.written,
                 counted(planned.machine, total.energy_pj),
-                BYTES_ALONE if any(costed_by_bytes(graph, node) for node in nodes) else "",
+                BYTES_ALONE if any(planned_by_bytes(graph, node) for node in nodes) else "",
             )
         )
     return Table(f"groups of {titled(planned)}", tuple(GROUPS.split()), tuple(rows))

@@ -166,7 +166,7 @@ class Fusion:
         """The fastest plan within the fewest bytes of every memory that layer by layer fits in."""
         if self.within is None:
             most = min(trial.metrics.peak_bytes for trial in self.trials)
-            self.within = LeastMemory(self._limited, most)
+            self.within = LeastMemory(self._limited, most, self.evaluate)
         found = self.within.run(effort)
         self.simulated += found.simulated
         self.trials += [found.best] if found.best is not None else []

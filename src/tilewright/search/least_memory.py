@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
+from tilewright.plan.plan import Plan
+from tilewright.program.metrics import Metrics
 from tilewright.search.effort import Effort
 from tilewright.search.found import Found, Trial
 
@@ -32,9 +34,15 @@ class Fastest(NamedTuple):
 
 class LeastMemory:
     """Finds the limit, then searches within it; `begun` is a search within so many bytes with its
-    first plan tried, `most` are enough for some plan."""
+    first plan tried, `most` are enough for some plan, `evaluate` says what one costs."""
 
-    def __init__(self, begun: Callable[[int], Search], most: int) -> None:
+    def __init__(
+        self,
+        begun: Callable[[int], Search],
+        most: int,
+        evaluate: Callable[[Plan], Metrics | None],
+    ) -> None:
+        self.evaluate = evaluate
         searches = {most: begun(most)}
 
         def fits(limit: int) -> bool:
@@ -53,8 +61,22 @@ class LeastMemory:
         fresh, self.told = search.simulated - self.told, search.simulated
         if found is None:
             return Fastest(None, fresh, False)
-        plan = replace(found.best.plan, memory_limit=self.limit)
-        return Fastest(replace(found.best, plan=plan), fresh, found.interrupted)
+        best = self._tightened(replace(found.best.plan, memory_limit=self.limit), found.best)
+        return Fastest(best, fresh, found.interrupted)
+
+    def _tightened(self, plan: Plan, found: Trial) -> Trial:
+        """The plan within the fewest bytes that it fits in: groups may take less than each of their
+        operators alone."""
+        trials = {self.limit: replace(found, plan=plan)}
+
+        def fits(limit: int) -> bool:
+            less = replace(plan, memory_limit=limit)
+            metrics = self.evaluate(less)
+            if metrics is not None:
+                trials[limit] = replace(found, plan=less, metrics=metrics)
+            return metrics is not None
+
+        return trials[least_limit(fits, self.limit)]
 
 
 def least_limit(fits: Callable[[int], bool], most: int) -> int:

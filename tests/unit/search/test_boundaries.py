@@ -4,11 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
+from support.builder import GraphBuilder
 from support.networks import u_shape, view_between
 from tilewright.frontend.normalize import normalize
 from tilewright.graph.graph import Graph
 from tilewright.machine.load import load_machine
 from tilewright.plan.plan import Place, Plan
+from tilewright.planning.check import check_plan
 from tilewright.program.lower import lowered
 from tilewright.program.lowering import Lowering
 from tilewright.program.metrics import Metrics, Objective, metrics_of
@@ -44,6 +46,22 @@ def test_views_and_what_they_move_come_onto_the_cores() -> None:
     assert all(group.place is Place.CORES for group in found[-1][0].groups)
     assert not list(joins.better(*found[-1], evaluate, Objective.LATENCY, 50))
     assert not list(joins.better(plan, start, evaluate, Objective.LATENCY, 0))
+
+
+def test_a_result_of_the_network_that_nothing_reads_is_not_kept() -> None:
+    """A plan that says so could not be read again."""
+    machine, b = load_machine("mcu"), GraphBuilder()
+    conv = b.add("Conv", b.input(1, 8, 16, 16), b.weight(8, 8, 3, 3), pads=[1, 1, 1, 1])
+    turned = b.add("Transpose", conv, perm=[0, 2, 3, 1])
+    graph = b.graph(turned)
+    plan = layer_by_layer(graph, machine, machine.dtype, "net")
+    network = Network(graph, machine, machine.dtype)
+    joins = Joins(network, Tiler(network))
+    (number,) = (n for n, g in enumerate(plan.groups) if g.place is not Place.CORES)
+    cut = joins.options(joins.members(plan, (number,)))[0]
+    kept = joins.kept(plan, conv, [(number, cut)])
+    assert kept.resident == (conv,)
+    check_plan(kept, "the plan", graph)
 
 
 @pytest.mark.parametrize("machine", ["npu-2.7", "trn2"])

@@ -80,9 +80,13 @@ def macs_of(graph: Graph, node: Node) -> int:
 def costed_by_bytes(graph: Graph, node: Node) -> bool:
     """Whether all that is known of an operator's work is the bytes that it moves: it runs whole,
     is no data movement, and nothing is known of what it computes."""
+    return planned_by_bytes(graph, node) and macs_of(graph, node) == 0
+
+
+def planned_by_bytes(graph: Graph, node: Node) -> bool:
+    """Whether a plan takes no account of an operator's work but of the bytes that it moves: it runs
+    whole, and is no data movement."""
     if not runs_whole(graph, node):
         return False
     known = spec_of(graph, node)
-    if known is not None and known[0].engine is Engine.MOVE:
-        return False
-    return macs_of(graph, node) == 0
+    return known is None or known[0].engine is not Engine.MOVE

@@ -98,10 +98,13 @@ class Joins:
         for number, option in cuts:
             nodes = self.members(plan, (number,))
             groups[number] = option.plan(self.network.names(nodes))
-            names += exports(self.graph, nodes)
+            names += [result for result in exports(self.graph, nodes) if self._read(result)]
         resident = tuple(dict.fromkeys((*plan.resident, *names)))
         reloaded = tuple(row for row in plan.reloaded if row[0] not in names)
         return replace(plan, groups=tuple(groups), resident=resident, reloaded=reloaded)
+
+    def _read(self, name: str) -> bool:
+        return bool(self.graph.consumers.get(name))
 
     def better(
         self,
