@@ -26,7 +26,7 @@ from tilewright.shrink.measure import Measured, Verdict, run_in_child
 from tilewright.shrink.measure import measure as measure_models
 from tilewright.shrink.shrink import Shrunk, rewritten, shrink_graph
 from tilewright.tables import Cell, Shown, Table
-from tilewright.tiling.grid import AXES_BY_RANK
+from tilewright.tiling.grid import letters_of
 from tilewright.tiling.group import GroupTiles
 from tilewright.units import format_bytes, number_of, parse_bytes
 from tilewright.version import __version__
@@ -140,7 +140,7 @@ class ShrinkResult(Shown):
 def named_cut(group: GroupTiles) -> dict[str, int]:
     """Into how many parts each axis of a group's result is cut, by the axis' letter or number."""
     rank = len(group.graph.types[next(iter(group.outputs))].shape)
-    letters = {axis: letter for letter, axis in AXES_BY_RANK.get(rank, {}).items()}
+    letters = letters_of(rank, group.signal)
     pairs = zip(group.splits, group.counts, strict=True)
     return {letters.get(split.axis, str(split.axis)): count for split, count in pairs}
 

@@ -15,7 +15,7 @@ from tilewright.search.progress import silent
 from tilewright.shrinking import RunResult, ShrinkResult, read_budget, run_model, shrink_model
 from tilewright.tiling.cutting import cut_group
 from tilewright.tiling.grid import parse_splits
-from tilewright.tiling.group import exports, find_node, group_between
+from tilewright.tiling.group import exports, find_node, group_between, is_signal, typed_group
 
 
 def load(model: Any, shapes: ShapesLike | None = None, *, inputs: Any = None) -> Model:
@@ -79,7 +79,9 @@ def tile(
     final = [name for name, used_inside in exported.items() if not used_inside]
     known = graph.types.get(final[0]) if final else None
     rank = len(known.shape) if known is not None else 4
-    group = cut_group(graph, members, parse_splits(parts, rank, _cached_axes(halo)))
+    signal = is_signal(typed_group(graph, members))
+    splits = parse_splits(parts, rank, _cached_axes(halo), signal=signal)
+    group = cut_group(graph, members, splits)
     if on is None:
         return Tiles(group)
     target = machine(on)

@@ -27,8 +27,8 @@ SplitOption = Annotated[
     typer.Option(
         "--split",
         metavar="H=4[,W=2]",
-        help="Axes of the output and in how many parts to cut them: N, C, H, W, S (rows of a "
-        "sequence), or the axis number.",
+        help="Axes of the output and in how many parts to cut them: N, C, H, W, L (a signal), S "
+        "(rows of a sequence), or the axis number.",
     ),
 ]
 NodeOption = Annotated[

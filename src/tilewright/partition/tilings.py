@@ -13,7 +13,7 @@ from tilewright.errors import TilingError
 from tilewright.graph.graph import Graph
 from tilewright.graph.types import BITS, FLOATS
 from tilewright.tiling.cutting import cut_ops
-from tilewright.tiling.grid import AXES_BY_RANK, Cut, Split
+from tilewright.tiling.grid import Cut, Split, letters_of
 from tilewright.tiling.group import GroupTiles, check_convex, exports, typed_group
 
 CHANNELS = {4: 1, 3: 2, 2: 1, 5: 1}  # rank -> the axis that filters make
@@ -179,7 +179,7 @@ def _parameters(tiles: GroupTiles, scale: Scale) -> float:
 
 
 def _tiling(tiles: GroupTiles, needed: int, shape: tuple[int, ...]) -> Tiling:
-    names = {axis: name for name, axis in reversed(AXES_BY_RANK.get(len(shape), {}).items())}
+    names = letters_of(len(shape), tiles.signal)
     splits = tuple(
         (names.get(split.axis, str(split.axis)), count)
         for split, count in zip(tiles.splits, tiles.counts, strict=True)

@@ -8,7 +8,7 @@ from tilewright.geometry.access import Reach
 from tilewright.geometry.box import Box
 from tilewright.graph.ops.spec import Tile
 from tilewright.graph.ops.windows import window_of
-from tilewright.tiling.grid import AXES_BY_RANK
+from tilewright.tiling.grid import letters_of
 from tilewright.tiling.group import GroupTiles, TiledOp
 from tilewright.units import format_bytes
 
@@ -95,9 +95,9 @@ def tiles_json(group: GroupTiles, on: "OnMachine | None" = None) -> dict[str, An
     }
 
 
-def _axes(box: Box, full: tuple[int, ...]) -> str:
+def _axes(box: Box, full: tuple[int, ...], signal: bool) -> str:
     """The cut axes of a region by name: `H 0-28`."""
-    names = {axis: name for name, axis in reversed(AXES_BY_RANK.get(len(box), {}).items())}
+    names = letters_of(len(box), signal)
     cut = [
         f"{names.get(axis, axis)} {interval}"
         for axis, (interval, extent) in enumerate(zip(box, full, strict=True))
@@ -137,7 +137,11 @@ def tiles_table(group: GroupTiles, tiled: TiledOp, on: "OnMachine | None" = None
         tile = group.tile(tiled, index)
         if tile is None:
             continue
-        cells = [str(number), _axes(tile.output, tiled.op.result().shape), _by(tile.output.shape)]
+        cells = [
+            str(number),
+            _axes(tile.output, tiled.op.result().shape, group.signal),
+            _by(tile.output.shape),
+        ]
         for position in data:
             reaches, box = tile.inputs[position], tile.input_box(position)
             if reaches is None or box is None or box.empty:
@@ -145,7 +149,7 @@ def tiles_table(group: GroupTiles, tiled: TiledOp, on: "OnMachine | None" = None
                 continue
             pads = _pads(reaches)
             cells += [
-                _axes(box, tiled.op.shape(position)),
+                _axes(box, tiled.op.shape(position), group.signal),
                 _by(box.shape),
                 "/".join(str(pads[side]) for side in ("top", "bottom", "left", "right")),
             ]

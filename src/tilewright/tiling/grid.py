@@ -1,6 +1,6 @@
 """How a group is cut: which axis, in how many parts, and what happens at the seams."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
@@ -96,14 +96,27 @@ AXES_BY_RANK = {
 }
 
 
-def axis_of(name: str, rank: int) -> int:
-    """The axis a person means: N, C, H, W (images), S (rows of a sequence), or its number."""
-    text = name.strip().upper()
+SIGNAL = {"N": 0, "C": 1, "L": 2, "W": 2}  # rank 3 as convolutions see it, not rows of channels
+
+
+def axes_of(rank: int, signal: bool = False) -> Mapping[str, int]:
+    """The axes of a tensor by their letters; of rank 3 as a `signal`, or as rows of a sequence."""
+    return SIGNAL if signal and rank == 3 else AXES_BY_RANK.get(rank, {})
+
+
+def letters_of(rank: int, signal: bool = False) -> dict[int, str]:
+    """The letter of every axis."""
+    return {axis: letter for letter, axis in reversed([*axes_of(rank, signal).items()])}
+
+
+def axis_of(name: str, rank: int, signal: bool = False) -> int:
+    """The axis a person means: N, C, H, W (images), L (signals), S (rows of a sequence), or its
+    number."""
+    text, known = name.strip().upper(), axes_of(rank, signal)
     if text in ("ROWS", "R", "S"):
-        return max(0, rank - 2)
+        return known.get("L", max(0, rank - 2)) if signal else max(0, rank - 2)
     if text.removeprefix("-").isdecimal() and -rank <= int(text) < rank:
         return int(text) % rank
-    known = AXES_BY_RANK.get(rank, {})
     if text not in known:
         names = ", ".join(known) or "none"
         raise TilingError(
@@ -112,18 +125,20 @@ def axis_of(name: str, rank: int) -> int:
     return known[text]
 
 
-def parse_splits(texts: Iterable[str], rank: int, cached: Iterable[str] = ()) -> tuple[Split, ...]:
+def parse_splits(
+    texts: Iterable[str], rank: int, cached: Iterable[str] = (), *, signal: bool = False
+) -> tuple[Split, ...]:
     """`H=4`, or `H=4 W=2`, for outputs of this rank; `cached` names the axes that keep their halo
     (`all` for every one)."""
     kept = [name.strip() for name in cached]
     keep_all = "all" in kept
-    kept_axes = {axis_of(name, rank) for name in kept if not keep_all}
+    kept_axes = {axis_of(name, rank, signal) for name in kept if not keep_all}
     splits: list[Split] = []
     for text in texts:
         name, equals, count = text.partition("=")
         if not equals or not count.strip().isdecimal() or int(count) < 1:
             raise TilingError(f"'{text}' is no split: write H=4, or H=4,W=2")
-        axis = axis_of(name, rank)
+        axis = axis_of(name, rank, signal)
         if any(split.axis == axis for split in splits):
             raise TilingError(f"'{text}' cuts an axis that is cut already")
         halo = Halo.CACHE if keep_all or axis in kept_axes else Halo.RECOMPUTE

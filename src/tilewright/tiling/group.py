@@ -87,6 +87,11 @@ class GroupTiles:
     fallbacks: tuple[str, ...]
 
     @property
+    def signal(self) -> bool:
+        """Whether tensors of rank 3 are channels of a signal here, not rows of a sequence."""
+        return is_signal(self.ops)
+
+    @property
     def indices(self) -> Iterator[tuple[int, ...]]:
         """Grid positions in the order the tiles run: the last dimension fastest."""
         return product(*(range(count) for count in self.counts))
@@ -211,6 +216,11 @@ def check_convex(graph: Graph, nodes: Iterable[int]) -> None:
             if following < last and following not in outside:
                 outside.add(following)
                 todo.append(following)
+
+
+def is_signal(ops: Iterable[TiledOp]) -> bool:
+    """Whether tensors of rank 3 are channels of a signal here: a window passes over them."""
+    return any(tiled.spec.filter is not None or tiled.spec.pool is not None for tiled in ops)
 
 
 def typed_group(graph: Graph, nodes: Iterable[int]) -> tuple[TiledOp, ...]:

@@ -4,10 +4,12 @@ import re
 
 import pytest
 
+import tilewright
 from support.builder import GraphBuilder
 from tilewright.errors import TilingError
 from tilewright.geometry.interval import Interval
 from tilewright.graph.graph import Graph
+from tilewright.report.tiles import tiles_table
 from tilewright.tiling.cutting import cut_group
 from tilewright.tiling.grid import Cut, Halo, Split, axis_of, parse_splits, whole_cut
 from tilewright.tiling.group import find_node, group_between
@@ -146,6 +148,28 @@ def test_axis_names_that_are_none(name: str, rank: int) -> None:
 def test_axis_of_a_scalar() -> None:
     with pytest.raises(TilingError, match="'H' is no axis of a tensor of rank 0: use none"):
         axis_of("H", 0)
+
+
+@pytest.mark.parametrize(("name", "axis"), [("N", 0), ("C", 1), ("L", 2), ("W", 2), ("S", 2)])
+def test_axes_of_a_signal_are_those_of_its_convolutions(name: str, axis: int) -> None:
+    assert axis_of(name, 3, signal=True) == axis
+    assert axis_of("C", 3) == 2  # rows of a sequence have their channels last
+
+
+def test_channels_of_a_signal_are_cut_and_named_so() -> None:
+    b = GraphBuilder()
+    conv = b.add("Conv", b.input(1, 8, 64), b.weight(16, 8, 3), pads=[1, 1], name="conv")
+    graph = b.graph(conv)
+    (node,) = graph.nodes
+    by_channels = tilewright.tile(graph, node=node.name, split="C=4")
+    assert by_channels.as_table().column("output")[1] == "0-1 x 4-8 x 0-64"
+    by_length = tilewright.tile(graph, node=node.name, split="L=4")
+    assert by_length.as_table().column("output")[1] == "0-1 x 0-16 x 16-32"
+    named = [
+        [*tiles_table(tiles.group, tiles.group.ops[0]).columns[1].cells][1]
+        for tiles in (by_channels, by_length)
+    ]
+    assert named == ["C 4-8", "L 16-32"]
 
 
 def test_parse_splits() -> None:
