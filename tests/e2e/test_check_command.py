@@ -307,6 +307,7 @@ def test_a_plan_is_checked_for_its_network_all_faults_with_their_lines(command, 
         "- nodes: [conv4]\n"
         "- nodes: [conv3]\n"
         "  splits: [{axis: 7, parts: 2}]\n"
+        "resident: [nothing]\n"
     )
     alone = command("check", path)
     assert alone.code == 0 and "not checked: nodes, tensors, cuts and room" in alone.out
@@ -317,11 +318,12 @@ def test_a_plan_is_checked_for_its_network_all_faults_with_their_lines(command, 
         (6, "groups[1] names 'conv9': no such node"),
         (7, "groups[2] ('conv4') needs 'conv3', which groups[3] ('conv3') makes only later"),
         (8, "groups[3] ('conv3'): output 'conv3' has no axis 7"),
+        (10, "'nothing' cannot be resident: no node makes a tensor of this name"),
     ]
     planned = command("plan", "four_convs@16x16", "--on", "mcu", "--plan", path)
     assert f"{path}:6: groups[1] names" in planned.err and "--model MODEL)" in planned.err
     path.write_text(path.read_text().replace(", conv9", "").replace("axis: 7", "axis: 2"))
-    lines = path.read_text().splitlines()
+    lines = path.read_text().splitlines()[:-1]
     path.write_text("\n".join([*lines[:6], *lines[7:], lines[6]]))
     sound = command("check", path, "--model", "four_convs@16x16")
     assert sound.code == 0 and "not checked" not in sound.out

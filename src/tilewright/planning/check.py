@@ -79,8 +79,9 @@ def plan_faults(plan: Plan, graph: Graph) -> Iterator[KeyFault]:
                 cut_group(graph, (graph.index[name] for name in group.nodes), group.splits)
         except TilingError as error:
             yield ("groups", number), f"{group_label(number, group)}: {error}"
+    yield from _kept_wrongly(plan, graph, home)
     if not missing and not unknown:
-        yield from _kept_wrongly(plan, graph, home)
+        yield from _shared_wrongly(plan, graph)
 
 
 def _out_of_order(plan: Plan, graph: Graph, home: Mapping[str, int]) -> Iterator[KeyFault]:
@@ -99,11 +100,15 @@ def _out_of_order(plan: Plan, graph: Graph, home: Mapping[str, int]) -> Iterator
 
 
 def _kept_wrongly(plan: Plan, graph: Graph, home: Mapping[str, int]) -> Iterator[KeyFault]:
-    """Tensors that cannot stay where the plan keeps them."""
+    """Tensors that cannot stay in the scratchpads."""
     for place, name in enumerate(plan.resident):
         fault = _not_resident(plan, graph, home, name)
         if fault:
             yield ("resident", place), f"'{name}' cannot be resident: {fault}"
+
+
+def _shared_wrongly(plan: Plan, graph: Graph) -> Iterator[KeyFault]:
+    """Tensors that cannot lie in the memories that the plan names for them."""
     used = off_cores(graph, plan.groups)
     for memory, names in plan.shared:
         for place, name in enumerate(names):
@@ -171,7 +176,9 @@ def _not_resident(plan: Plan, graph: Graph, home: Mapping[str, int], name: str) 
     if name not in graph.producer:
         return "no node makes a tensor of this name"
     maker = graph.producer[name]
-    number = home[graph.nodes[maker].name]
+    number = home.get(graph.nodes[maker].name)
+    if number is None:
+        return ""  # its node is missing, which is told
     label = group_label(number, plan.groups[number])
     if plan.groups[number].place is not Place.CORES:
         return f"{label} does not run on the cores"
