@@ -143,45 +143,6 @@ def _advance(pools: Quantities, moving: Quantities, pool: int, now: int) -> None
 
 
 @njit(inner=True)
-def next_moment(
-    event_time: Quantities,
-    event_task: Ids,
-    events: int,
-    pools: Quantities,
-    moving: Quantities,
-    now: int,
-    ended: Ids,
-    engine: Ids,
-    transfer: Quantities,
-    engine_pool: Quantities,
-    units_per_byte: Quantities,
-    units_per_cycle: Quantities,
-) -> tuple[int, int, int]:
-    """Nothing more happens now: divide the pools that changed, go to the next moment, and take its
-    events off the heap. Tasks that are over are noted; those with bytes to share begin to move.
-    Returns the moment, the events left, and how many tasks have ended."""
-    count = 0
-    if events == 0 or event_time[0] > now:
-        upcoming: int = event_time[0] if events > 0 else _NEVER
-        now = next_due(pools, moving, now, upcoming)
-        count = leave_pools(pools, moving, now, ended, count)
-    root = int(np.int64(0))  # where the heap begins: no literal, one signature
-    while events > 0 and event_time[0] == now:
-        task: int = event_task[0]
-        pop(event_time, event_task, root, events)
-        events -= 1
-        where: int = engine[task]
-        pool: int = engine_pool[where]
-        if transfer[task] == 0 or pool < 0:
-            ended[count] = task
-            count += 1
-            continue
-        units: int = transfer[task] * units_per_byte[where]
-        join_pool(pools, moving, pool, task, units_per_cycle[where], units, now)
-    return now, events, count
-
-
-@njit(inner=True)
 def _touch(touched: Ids, is_touched: Flags, count: int, where: int) -> int:
     """Note that an engine may have something to start; how many are noted now."""
     if is_touched[where]:
@@ -334,17 +295,21 @@ def run(
                 push(event_time, event_task, root, events, time, task)
                 events += 1
 
-        now, events, ended_count = next_moment(
-            event_time,
-            event_task,
-            events,
-            shared,
-            moving,
-            now,
-            ended,
-            engine,
-            transfer,
-            engine_pool,
-            units_per_byte,
-            units_per_cycle,
-        )
+        # Nothing more in this moment: divide the pools that changed, then go to the next one.
+        if events == 0 or event_time[0] > now:
+            upcoming = event_time[0] if events > 0 else _NEVER
+            now = next_due(shared, moving, now, upcoming)
+            ended_count = leave_pools(shared, moving, now, ended, ended_count)
+
+        while events > 0 and event_time[0] == now:
+            task = event_task[0]
+            pop(event_time, event_task, root, events)
+            events -= 1
+            where = engine[task]
+            pool: int = engine_pool[where]
+            if transfer[task] == 0 or pool < 0:
+                ended[ended_count] = task
+                ended_count += 1
+                continue
+            units = transfer[task] * units_per_byte[where]
+            join_pool(shared, moving, pool, task, units_per_cycle[where], units, now)

@@ -15,7 +15,7 @@ from tilewright.compiled import njit
 from tilewright.program.columns import COPY, Columns, Copies, Hardware, Needs
 from tilewright.program.kernels.link import rows_of
 from tilewright.program.kernels.prefetch import alone_cycles
-from tilewright.schedule.kernel import next_moment, pools_of, pop, push
+from tilewright.schedule.kernel import join_pool, leave_pools, next_due, pools_of, pop, push
 from tilewright.schedule.problem import Ids, Quantities
 
 _NEVER = 2**62
@@ -329,7 +329,21 @@ def _dispatched(
             push(event_time, event_task, root, events, now + lasting[task], task)
             events += 1
 
-        now, events, ended_count = next_moment(
-            *(event_time, event_task, events, shared, moving, now, ended),
-            *(on, moved, rates.pool, rates.units_per_byte, port),
-        )
+        # Nothing more in this moment: divide the pools that changed, then go to the next one.
+        if events == 0 or event_time[0] > now:
+            upcoming = event_time[0] if events > 0 else _NEVER
+            now = next_due(shared, moving, now, upcoming)
+            ended_count = leave_pools(shared, moving, now, ended, ended_count)
+
+        while events > 0 and event_time[0] == now:
+            task = event_task[0]
+            pop(event_time, event_task, root, events)
+            events -= 1
+            where = on[task]
+            pool = rates.pool[where]
+            if moved[task] == 0 or pool < 0:
+                ended[ended_count] = task
+                ended_count += 1
+                continue
+            units = moved[task] * rates.units_per_byte[where]
+            join_pool(shared, moving, pool, task, port[where], units, now)
