@@ -2,10 +2,19 @@
 
 import signal
 import time
+from collections.abc import Iterator
 
 import pytest
 
 from tilewright.search.progress import interrupted_between, silent
+
+
+@pytest.fixture(autouse=True)
+def heard_interrupts() -> Iterator[None]:
+    """SIGINT as a command at a terminal has it; where tests run in the background it is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def test_an_interrupt_waits_until_work_tells_what_it_does() -> None:
