@@ -352,8 +352,11 @@ class Machine:
             raise TilewrightError(f"machine {self.name}: no memory '{memory}' (it has {known})")
         return replace(self, cores=cores, shared=shared)
 
-    def within(self, limit: int) -> "Machine":
-        """The same machine with no more than so many usable bytes in each on-chip memory."""
+    def within(self, limit: int | None) -> "Machine":
+        """The same machine with no more than so many usable bytes in each on-chip memory (None: as
+        many as there are)."""
+        if limit is None:
+            return self
 
         def resized(old: Memory) -> Memory:
             return replace(old, usable=min(old.usable, limit))

@@ -1,6 +1,7 @@
 """Plan: which operators run together, how they are cut, and on which cores; and as YAML."""
 
-from dataclasses import dataclass, field
+from collections.abc import Set
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from html import escape
 from typing import Any
@@ -93,6 +94,17 @@ class Plan:
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(plan_text(self))}</pre>"
+
+
+def moved_to_cores(plan: Plan, cores: tuple[str, ...], nodes: Set[str] | None = None) -> Plan:
+    """A plan whose groups, or those with some of the nodes, run on given cores."""
+    groups = (
+        replace(group, cores=cores)
+        if group.place is Place.CORES and (nodes is None or not nodes.isdisjoint(group.nodes))
+        else group
+        for group in plan.groups
+    )
+    return replace(plan, groups=tuple(groups))
 
 
 def plan_text(plan: Plan) -> str:

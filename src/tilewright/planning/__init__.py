@@ -71,9 +71,7 @@ def plan(
 
         def finished() -> tuple[Bounds, Placed]:
             tell("bounding what any plan takes")
-            limit = wishes.memory_limit
-            within = machine if limit is None else machine.within(limit)
-            bounds = bounds_of(legal.graph, within, dtype)
+            bounds = bounds_of(legal.graph, machine.within(wishes.memory_limit), dtype)
             tell("lowering, placing and scheduling")
             placed = lowered(decision.graph, machine, decision.plan, decision.without, watch)
             tell("validating")

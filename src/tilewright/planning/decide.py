@@ -78,19 +78,14 @@ def decide(
     graph: Graph, machine: Machine, dtype: str, options: Options, progress: Tell
 ) -> Decision:
     """The plan that the options ask for, within their limit of memory."""
-    if options.memory_limit is None:
-        found = _decided(graph, machine, dtype, options, progress)
-    else:
-        within = machine.within(options.memory_limit)
-        found = _decided(graph, within, dtype, options, progress)
-        own = found.plan.memory_limit
-        limit = options.memory_limit if own is None else min(own, options.memory_limit)
-        found = replace(found, plan=replace(found.plan, memory_limit=limit))
-    limit = found.plan.memory_limit
-    if limit is None:
+    asked = options.memory_limit
+    found = _decided(graph, machine.within(asked), dtype, options, progress)
+    limits = [limit for limit in (asked, found.plan.memory_limit) if limit is not None]
+    if not limits:
         return found
-    told = f"at most {format_bytes(limit)} of each on-chip memory (memory_limit of the plan)"
-    return replace(found, notes=(*found.notes, told))
+    plan = replace(found.plan, memory_limit=min(limits))
+    text = f"at most {format_bytes(min(limits))} of each on-chip memory (memory_limit of the plan)"
+    return replace(found, plan=plan, notes=(*found.notes, text))
 
 
 def _decided(

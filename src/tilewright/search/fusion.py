@@ -12,7 +12,7 @@ from math import inf
 from tilewright.errors import TilewrightError
 from tilewright.graph.graph import Graph
 from tilewright.machine.machine import Machine
-from tilewright.plan.plan import Place, Plan
+from tilewright.plan.plan import Place, Plan, moved_to_cores
 from tilewright.program.faults import LoweringError
 from tilewright.program.lower import lowered
 from tilewright.program.lowering import Lowering
@@ -167,10 +167,11 @@ class Fusion:
         if self.within is None:
             most = min(trial.metrics.peak_bytes for trial in self.trials)
             self.within = LeastMemory(self._limited, most, self.evaluate)
+        before = self.within.search.simulated
         found = self.within.run(effort)
-        self.simulated += found.simulated
-        self.trials += [found.best] if found.best is not None else []
-        if found.interrupted:
+        self.simulated += self.within.search.simulated - before
+        self.trials += [found.best] if found is not None else []
+        if found is not None and found.interrupted:
             raise KeyboardInterrupt
 
     def _limited(self, limit: int) -> "Fusion":
@@ -181,6 +182,7 @@ class Fusion:
         search.remedies = False
         with suppress(NoTileFitsError):
             search._begin()
+        self.simulated += search.simulated
         return search
 
     def _propose(self) -> None:
@@ -224,11 +226,7 @@ class Fusion:
         found = chosen.run(Effort.LOW)
         self.simulated += found.simulated - before
         names = tuple(core.name for core in chosen.machine.cores)
-        groups = tuple(
-            replace(group, cores=names) if group.place is Place.CORES else group
-            for group in found.best.plan.groups
-        )
-        plan = replace(found.best.plan, machine=self.machine.name, groups=groups)
+        plan = replace(moved_to_cores(found.best.plan, names), machine=self.machine.name)
         trial = self._tried(f"fused, on {', '.join(names)}", plan, found.best.groups)
         if found.interrupted:
             raise KeyboardInterrupt

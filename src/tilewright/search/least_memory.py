@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from tilewright.plan.plan import Plan
 from tilewright.program.metrics import Metrics
@@ -24,14 +24,6 @@ class Search(Protocol):
         ...
 
 
-class Fastest(NamedTuple):
-    """The best plan within the limit, if there is one, and what was done for it."""
-
-    best: Trial | None
-    simulated: int
-    interrupted: bool
-
-
 class LeastMemory:
     """Finds the limit, then searches within it; `begun` is a search within so many bytes with its
     first plan tried, `most` are enough for some plan, `evaluate` says what one costs."""
@@ -51,18 +43,14 @@ class LeastMemory:
 
         self.limit = least_limit(fits, most)
         self.search = searches[self.limit]
-        others = (search.simulated for limit, search in searches.items() if limit != self.limit)
-        self.told = -sum(others)  # plans simulated that were reported already
 
-    def run(self, effort: Effort) -> Fastest:
-        """Search within the limit; with a larger effort it goes on."""
-        search = self.search
-        found = search.run(effort) if search.trials else None
-        fresh, self.told = search.simulated - self.told, search.simulated
-        if found is None:
-            return Fastest(None, fresh, False)
-        best = self._tightened(replace(found.best.plan, memory_limit=self.limit), found.best)
-        return Fastest(best, fresh, found.interrupted)
+    def run(self, effort: Effort) -> Found | None:
+        """Search within the limit; with a larger effort it goes on. None where nothing fits."""
+        if not self.search.trials:
+            return None
+        found = self.search.run(effort)
+        plan = replace(found.best.plan, memory_limit=self.limit)
+        return replace(found, best=self._tightened(plan, found.best))
 
     def _tightened(self, plan: Plan, found: Trial) -> Trial:
         """The plan within the fewest bytes that it fits in: groups may take less than each of their

@@ -6,7 +6,7 @@ within the group or by itself. Either on fewer cores too: what is not divided is
 them. Everything else stays as it is.
 """
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -17,7 +17,7 @@ from tilewright.errors import TilewrightError, TilingError
 from tilewright.graph.graph import Graph
 from tilewright.machine.machine import Machine
 from tilewright.plan.order import order_with
-from tilewright.plan.plan import GroupPlan, Place, Plan
+from tilewright.plan.plan import GroupPlan, Place, Plan, moved_to_cores
 from tilewright.program.account import traffic
 from tilewright.program.lower import lowered
 from tilewright.program.lowering import Lowering
@@ -166,7 +166,7 @@ class Trials:
         for cores in dict.fromkeys((*parts[:1], *parts[-1:], *kinds_of_cores(self.network))):
             for how, plan in ((How.TOGETHER, together.plan), (How.KEPT, staying)):
                 nodes = {name for n in numbers for name in self.plan.groups[n].nodes}
-                other = None if plan is None else _on(plan, nodes, cores)
+                other = None if plan is None else moved_to_cores(plan, cores, nodes)
                 cycles = None if other is None or other == plan else self.lowering.cycles(other)
                 if other is not None and cycles is not None:
                     found.append((cycles, len(found), how, other, cores))
@@ -320,17 +320,6 @@ class Trials:
                     return self.graph.nodes[index].name
                 todo += members
         return self.plan.groups[numbers[-1]].nodes[0]
-
-
-def _on(plan: Plan, nodes: Set[str], cores: tuple[str, ...]) -> Plan:
-    """A plan whose groups of some nodes run on given cores."""
-    groups = (
-        replace(group, cores=cores)
-        if group.place is Place.CORES and not nodes.isdisjoint(group.nodes)
-        else group
-        for group in plan.groups
-    )
-    return replace(plan, groups=tuple(groups))
 
 
 def on_cores(group: GroupPlan) -> bool:
