@@ -1,6 +1,7 @@
 """More work never costs less, and no tiling undercuts the floor."""
 
 from dataclasses import replace
+from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,6 +23,8 @@ MACHINES = {
         "mixed-cores",
     )
 }
+EXAMPLES = Path(__file__).parents[2] / "examples" / "machines"
+MACHINES["depthwise"] = CostModels(load_machine(EXAMPLES / "8-depthwise.yaml"))
 EXTENTS = (
     "out_height",
     "out_width",

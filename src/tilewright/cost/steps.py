@@ -116,7 +116,7 @@ class Dense:
     def _cycles(
         self, work: Workload, mode: ArrayMode, form: DenseForm, places: _Places, made: Floats
     ) -> Floats:
-        unroll, block = mode.unroll, mode.block or mode.unroll
+        unroll, block = mode.unroll, mode.held
         size = element_bytes(work.dtype)
         least = 1 if work.kind is WorkKind.FIRST_CONV else self.rate.least_channels
         channels = max(work.in_channels, least)
@@ -164,7 +164,7 @@ def best_rectangles(work: Workload, dense: Dense) -> tuple[tuple[int, int], tupl
     work at the least cost, the second at most a block; None where one step does."""
     unroll = dense.modes[0].unroll
     area, across = unroll.width * unroll.height, unroll.width
-    blocks = [mode.block or mode.unroll for mode in dense.modes]
+    blocks = [mode.held for mode in dense.modes]
     steps = -(-work.positions // area)
     most = min(steps - 1, max(block.width * block.height for block in blocks) // area)
     if most < 1:
