@@ -95,7 +95,7 @@ def judged(outcome: Any, case: str, least: int = 1) -> str:
     if outcome.code == 0:
         assert least <= outcome.json["latency_cycles"] < 1 << 62, case
         return "planned"
-    assert outcome.code == 2 and len(outcome.err.splitlines()) == 1, f"{case}\n{outcome.err}"
+    assert outcome.code == 2 and len(outcome.told) == 1, f"{case}\n{outcome.err}"
     return "not planned"
 
 
@@ -241,9 +241,7 @@ def test_a_mutated_run(command: Command, tmp_path: Path, number: int) -> None:
             outcome = command(*job, folder)
         counts[job[0], outcome.code] += 1
         if outcome.code:
-            assert outcome.code == 2 and len(outcome.err.splitlines()) == 1, (
-                f"{case}\n{outcome.err}"
-            )
+            assert outcome.code == 2 and len(outcome.told) == 1, f"{case}\n{outcome.err}"
         rmtree(folder)
     assert counts["verify", 2] > 5 and counts["explain", 2] > 5, counts
     # A comparison reads two files of a run: among fresh seeds few may hit them.
