@@ -32,7 +32,8 @@ class Outcome:
     @property
     def told(self) -> list[str]:
         """Lines of standard error, without those that say what takes so long."""
-        return [line for line in self.err.splitlines() if not line.startswith("... ")]
+        waits = ("... ", "compiling the hot loops")
+        return [line for line in self.err.splitlines() if not line.startswith(waits)]
 
 
 Command = Callable[..., Outcome]

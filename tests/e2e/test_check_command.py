@@ -1,6 +1,7 @@
 """`tilewright check`: all faults of a file, each with its line and key."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,45 @@ def test_what_is_no_such_file_is_said(command, tmp_path: Path, text: str | None)
         path.write_text(text)
     outcome = command("check", path)
     assert outcome.code == 2 and outcome.err == "" and str(path) in outcome.out
+
+
+UNKNOWN = {
+    "a.yaml": ("hello: [", r"is text, and no YAML \(line 1: .*\)"),
+    "b.yaml": ("colour: red\nsize: 3\n", "is YAML with the keys colour, size"),
+    "c.json": ('{"a": 1}', "is JSON with the keys a"),
+    "d.txt": ("only words", "is text without keys"),
+    "e.yaml": ("", "is empty"),
+    "f.yaml": ("[1, 2]", "is JSON that is a list"),
+    "g.onnx": ("\x08\x07", "is an ONNX model .*show model"),
+    "h.bin": ("\x08\x07", "is binary, maybe an ONNX model"),
+    "i.py": ("x = 1", "is Python"),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_what_is_of_no_known_kind_is_not_called_a_machine(
+    command, tmp_path: Path, name: str
+) -> None:
+    content, told = UNKNOWN[name]
+    file = tmp_path / name
+    file.write_text(content)
+    outcome = command("check", file)
+    assert outcome.code == 2 and not outcome.err
+    first, last = outcome.out.splitlines()
+    assert re.search(f"{name}: {told}.*: no kind of file that can be checked; known are", first)
+    assert all(kind in first for kind in ("machine (cores, ", "plan (model", "space (axes)"))
+    assert last == f"{file}: 1 fault"
+    assert command("check", file, "--json").json["files"][0]["kind"] == "unknown"
+
+
+def test_a_broken_file_is_taken_for_what_its_keys_say(command, tmp_path: Path) -> None:
+    keys = {"machine": "cores", "plan": "groups:\n- nodes: [a]\nmodel", "space": "axes"}
+    for kind, key in keys.items():
+        file = tmp_path / f"{kind}.yaml"
+        file.write_text(f"name: x\n{key}: [\n")
+        assert command("check", file).out.splitlines()[-1] == f"{file}: {kind}, 1 fault"
+    folder = command("check", tmp_path).out
+    assert "is a folder (tilewright verify FOLDER" in folder
 
 
 def test_keys_and_schema_are_shown(succeeds) -> None:
