@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
@@ -59,7 +60,7 @@ def _of_list(entries: list[object]) -> str:
     return "patterns" if not entries or keys & _PATTERN else UNKNOWN
 
 
-def _of_keys(top: dict[object, object]) -> str:
+def _of_keys(top: Mapping[object, object]) -> str:
     """Stream's files have keys of their own; a mapping with a list of groups is a plan."""
     if top.keys() & {"core_connectivity", "offchip_core_id", "offchip_core"}:
         return "accelerator of Stream"
@@ -114,7 +115,11 @@ def _of_text(text: str) -> str:
         problem = getattr(error, "problem", None) or "it cannot be read"
         line = f" (line {mark.line + 1}: {problem})" if mark is not None else ""
         return f"text, and no YAML{line}"
-    return f"YAML{_keys(content)}" if isinstance(content, dict | list) else "text without keys"
+    return f"YAML{_keys(content)}" if _has_parts(content) else "text without keys"
+
+
+def _has_parts(content: object) -> bool:
+    return isinstance(content, dict | list)
 
 
 def _keys(content: object) -> str:
