@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from typing import NamedTuple
 
 from tilewright.geometry.box import Span
 from tilewright.graph.graph import Array, Graph, Node
@@ -15,6 +16,16 @@ from tilewright.graph.ops import accesses_of, spec_of
 from tilewright.graph.ops.spec import Engine
 from tilewright.program.layout import Layouts, dense_strides
 from tilewright.program.program import View
+
+
+class Pair(NamedTuple):
+    """Weights and the bias of the same channels, which lie along an axis of the weights; `shape` is
+    that of the weights."""
+
+    weights: str
+    bias: str
+    axis: int
+    shape: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -55,17 +66,25 @@ def immediate(graph: Graph, name: str) -> Array | None:
 
 
 def packs_of(graph: Graph, layouts: Layouts) -> Mapping[str, Pack]:
-    """The constants that are packed: of matrix operators, weights with the bias that belongs to
-    the same channels, where nobody else uses either."""
+    """The constants that are packed, in the bytes that their elements have."""
     found: dict[str, Pack] = {}
-    for node in graph.nodes:
-        pack = _pack(graph, layouts, node)
-        if pack is not None:
-            found[pack.weights] = found[pack.bias] = pack
+    for name, pair in pairs_of(graph).items():
+        known = found.get(pair.weights)
+        found[name] = known or Pack(*pair, layouts.item(pair.weights))
     return found
 
 
-def _pack(graph: Graph, layouts: Layouts, node: Node) -> Pack | None:
+def pairs_of(graph: Graph) -> Mapping[str, Pair]:
+    """The constants that lie together: of matrix operators, weights with the bias that belongs to
+    the same channels, where nobody else uses either. Worked out once."""
+    key = ("pairs", None)
+    if key not in graph.known:
+        pairs = [pair for node in graph.nodes if (pair := _pair(graph, node)) is not None]
+        graph.known[key] = {name: pair for pair in pairs for name in (pair.weights, pair.bias)}
+    return graph.known[key]
+
+
+def _pair(graph: Graph, node: Node) -> Pair | None:
     known = spec_of(graph, node)
     if known is None or known[0].engine is not Engine.MATRIX or len(set(node.inputs)) != 3:
         return None
@@ -83,10 +102,9 @@ def _pack(graph: Graph, layouts: Layouts, node: Node) -> Pack | None:
     shape, length = graph.types[weights].shape, graph.types[bias].shape
     if len(axes) != 1 or rules[axes[0]].axis != row[0].axis or shape[axes[0]] != length[0]:
         return None
-    item = layouts.item(weights)
-    if item != layouts.item(bias) or graph.types[weights].dtype != graph.types[bias].dtype:
+    if graph.types[weights].dtype != graph.types[bias].dtype:
         return None
-    return Pack(weights, bias, axes[0], shape, item)
+    return Pair(weights, bias, axes[0], shape)
 
 
 def channels_of(pack: Pack, weights: Span, bias: Span) -> tuple[int, int] | None:

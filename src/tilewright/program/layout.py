@@ -20,7 +20,14 @@ _FOLLOWING = frozenset({"element-wise", "normalisation"})
 
 def image_values(graph: Graph) -> frozenset[str]:
     """Tensors that are images: what windows read and write, and what is element by element with
-    them. Others of the same rank (heads of attention) are matrices."""
+    them. Others of the same rank (heads of attention) are matrices. Worked out once."""
+    key = ("images", None)
+    if key not in graph.known:
+        graph.known[key] = _image_values(graph)
+    return graph.known[key]
+
+
+def _image_values(graph: Graph) -> frozenset[str]:
     families = [spec[0].family if (spec := spec_of(graph, n)) else "" for n in graph.nodes]
     rank = {name for name, kind in graph.types.items() if len(kind.shape) == _IMAGE}
     images: set[str] = set()
