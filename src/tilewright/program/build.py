@@ -1,6 +1,7 @@
 """A group's plainest program: tiles follow each other in grid order, each loads all it reads,
 computes, and hands on what the outside needs. The passes make it good."""
 
+from functools import partial
 from typing import NamedTuple
 
 from tilewright.geometry.box import Ints
@@ -138,7 +139,9 @@ class Builder:
         kind = op.tiles.kind(index)
         work = op.works.get(kind)
         if work is None:
-            work = op.works[kind] = self.works.tile(op.tiled, op.tiles.tile(index))
+            extents = op.tiles.extents(index)
+            make = partial(op.tiles.tile, index)
+            work = op.works[kind] = self.works.tile(op.tiled, extents, make)
         priced = op.prices.get((kind, core))
         if priced is None:
             whole = self.works.whole(op.tiled)
@@ -153,7 +156,8 @@ class Builder:
             memory = context.memory_of(core, pack.weights)
             step = (pack.row * pack.item, pack.item)
             parts: list[tuple[int, int, Storage]] = []
-            for name, (offset, strides) in pack.places.items():
+            for name in (pack.weights, pack.bias):
+                offset, strides = pack.place(name)
                 parts.append((inputs.index(name), offset, Storage(context, name, strides, memory)))
             known = self.packed[op.number, core] = _Packed(
                 op.inputs[parts[0][0]],

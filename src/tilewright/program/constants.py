@@ -5,8 +5,6 @@ lies between the weights, behind those of its channel: one copy then brings both
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
 from math import prod
 from typing import NamedTuple
 
@@ -15,42 +13,25 @@ from tilewright.graph.graph import Array, Graph, Node
 from tilewright.graph.ops import accesses_of, spec_of
 from tilewright.graph.ops.spec import Engine
 from tilewright.program.layout import Layouts, dense_strides
-from tilewright.program.program import View
 
 
-class Pair(NamedTuple):
-    """Weights and the bias of the same channels, which lie along an axis of the weights; `shape` is
-    that of the weights."""
-
-    weights: str
-    bias: str
-    axis: int
-    shape: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Pack:
+class Pack(NamedTuple):
     """Weights and a bias, one row for each output channel: its weights, then its bias."""
 
     weights: str
     bias: str
     axis: int  # of the weights: the output channels
     shape: tuple[int, ...]  # of the weights
-    item: int
+    row: int  # elements of a row
+    strides: tuple[int, ...]  # of the weights, in elements
+    item: int  # bytes of an element
 
-    @cached_property
-    def row(self) -> int:
-        """Elements of a row."""
-        return prod(self.shape) // self.shape[self.axis] + 1
-
-    @cached_property
-    def places(self) -> dict[str, tuple[int, tuple[int, ...]]]:
-        """The first byte and the strides of both constants, where rows begin at 0."""
-        others = tuple(extent for axis, extent in enumerate(self.shape) if axis != self.axis)
-        inner = list(dense_strides(others, self.item))
+    def place(self, name: str) -> tuple[int, tuple[int, ...]]:
+        """The first byte and the strides of one of both constants, where rows begin at 0."""
+        if name == self.weights:
+            return 0, tuple([stride * self.item for stride in self.strides])
         step = self.row * self.item
-        inner.insert(self.axis, step)
-        return {self.weights: (0, tuple(inner)), self.bias: (step - self.item, (step,))}
+        return step - self.item, (step,)
 
     def bytes(self, channels: int) -> int:
         """Bytes of the rows of some channels."""
@@ -65,18 +46,19 @@ def immediate(graph: Graph, name: str) -> Array | None:
     return constant.data
 
 
-def packs_of(graph: Graph, layouts: Layouts) -> Mapping[str, Pack]:
+def packs_of(graph: Graph, layouts: Layouts) -> dict[str, Pack]:
     """The constants that are packed, in the bytes that their elements have."""
     found: dict[str, Pack] = {}
-    for name, pair in pairs_of(graph).items():
-        known = found.get(pair.weights)
-        found[name] = known or Pack(*pair, layouts.item(pair.weights))
+    for pack in pairs_of(graph).values():
+        if pack.weights not in found:
+            sized = pack._replace(item=layouts.item(pack.weights))
+            found[pack.weights] = found[pack.bias] = sized
     return found
 
 
-def pairs_of(graph: Graph) -> Mapping[str, Pair]:
+def pairs_of(graph: Graph) -> Mapping[str, Pack]:
     """The constants that lie together: of matrix operators, weights with the bias that belongs to
-    the same channels, where nobody else uses either. Worked out once."""
+    the same channels, where nobody else uses either. In elements, worked out once."""
     key = ("pairs", None)
     if key not in graph.known:
         pairs = [pair for node in graph.nodes if (pair := _pair(graph, node)) is not None]
@@ -84,7 +66,7 @@ def pairs_of(graph: Graph) -> Mapping[str, Pair]:
     return graph.known[key]
 
 
-def _pair(graph: Graph, node: Node) -> Pair | None:
+def _pair(graph: Graph, node: Node) -> Pack | None:
     known = spec_of(graph, node)
     if known is None or known[0].engine is not Engine.MATRIX or len(set(node.inputs)) != 3:
         return None
@@ -104,7 +86,15 @@ def _pair(graph: Graph, node: Node) -> Pair | None:
         return None
     if graph.types[weights].dtype != graph.types[bias].dtype:
         return None
-    return Pair(weights, bias, axes[0], shape)
+    return pack_of(weights, bias, axes[0], shape)
+
+
+def pack_of(weights: str, bias: str, axis: int, shape: tuple[int, ...], item: int = 1) -> Pack:
+    """Weights of a shape with their bias, which has a number for each position along an axis."""
+    others = tuple(extent for position, extent in enumerate(shape) if position != axis)
+    inner, row = list(dense_strides(others, 1)), prod(others) + 1
+    inner.insert(axis, row)
+    return Pack(weights, bias, axis, shape, row, tuple(inner), item)
 
 
 def channels_of(pack: Pack, weights: Span, bias: Span) -> tuple[int, int] | None:
@@ -126,9 +116,3 @@ def constant_strides(graph: Graph, name: str, item: int) -> tuple[int, ...]:
     if len(shape) == 2 and users and right:
         return (item, shape[0] * item)
     return dense_strides(shape, item)
-
-
-def constant_view(graph: Graph, layouts: Layouts, name: str) -> View:
-    """A constant that lies by itself."""
-    kind, item = graph.types[name], layouts.item(name)
-    return View(0, 0, kind.shape, constant_strides(graph, name, item), kind.dtype, item)

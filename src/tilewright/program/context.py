@@ -1,12 +1,12 @@
 """What all plans of one network on one machine have in common: layouts, costs, signatures, and the
 tables that rows refer to. Worked out once, and kept while plans are compared."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tilewright.graph.graph import Graph
 from tilewright.graph.ops.views import dense_strides
 from tilewright.machine.machine import Machine
-from tilewright.program.constants import constant_view, packs_of
+from tilewright.program.constants import constant_strides, packs_of
 from tilewright.program.faults import LoweringError
 from tilewright.program.layout import Layouts
 from tilewright.program.program import View
@@ -17,8 +17,7 @@ from tilewright.program.tile_work import tile_works_of
 Ints = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Lying:
+class Lying(NamedTuple):
     """How a value lies between the groups that use it: in whose buffer, from which byte on, and in
     which memory: the main one, or another that all cores reach."""
 
@@ -35,7 +34,7 @@ class Context:
         self.graph, self.machine, self.dtype = graph, machine, dtype
         self.tables = tables_of(machine)
         self.layouts = Layouts.of(graph, machine, dtype)
-        self.packs = dict(packs_of(graph, self.layouts))
+        self.packs = packs_of(graph, self.layouts)
         self.signatures = signatures_of(graph)
         self.tile_works = tile_works_of(graph, dtype)
         self.main = self.tables.hardware.main
@@ -110,20 +109,17 @@ class Context:
         """How a value lies in the main memory where no view says otherwise."""
         known = self._lying.get(name)
         if known is None:
-            graph, pack = self.graph, self.packs.get(name)
-            root = name
+            pack, shape, item = self.packs.get(name), self.graph.types[name].shape, self.item(name)
+            root, offset = name, 0
             if pack is not None:
                 root = pack.weights
-                offset, strides = pack.places[name]
-                view = View(
-                    0, offset, graph.types[name].shape, strides, self._kinds[name], pack.item
-                )
-            elif name in graph.constants:
-                view = constant_view(graph, self.layouts, name)
+                offset, strides = pack.place(name)
+            elif name in self.graph.constants:
+                strides = constant_strides(self.graph, name, item)
             else:
-                view = self.layouts.main_view(0, name)
-            layout = self.tables.layout(view.shape, view.strides, view.dtype, view.item)
-            known = self._lying[name] = Lying(root, view.offset, layout, self.main)
+                strides = self.layouts.main_strides(name)
+            layout = self.tables.layout(shape, strides, self._kinds[name], item)
+            known = self._lying[name] = Lying(root, offset, layout, self.main)
         return known
 
     def view(self, lying: Lying, buffer: int = 0) -> View:
@@ -142,9 +138,8 @@ class Context:
         pack = self.packs.get(root)
         if pack is not None:
             return pack.bytes(pack.shape[pack.axis])
-        if root in self.layouts.images and root not in self.graph.constants:
-            view = self.layouts.main_view(0, root)
-            return view.shape[0] * view.strides[0]
         layout = self.tables.layouts[self.lying(root).layout]
+        if root in self.layouts.images and root not in self.graph.constants:
+            return layout.shape[0] * layout.strides[0]
         reach = sum((n - 1) * s for n, s in zip(layout.shape, layout.strides, strict=True))
         return max(1, reach + layout.item)

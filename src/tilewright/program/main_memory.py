@@ -1,7 +1,7 @@
 """The main memory of a plan: where values lie when some operators are views of others' results."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -121,7 +121,7 @@ def _put(
         why = unshareable(graph, used, name)
         if why:
             raise LoweringError(f"'{name}' cannot lie in {memory}: {why}")
-        lying[name] = replace(context.lying(name), memory=number)
+        lying[name] = context.lying(name)._replace(memory=number)
 
 
 def off_cores(graph: Graph, groups: Sequence[GroupPlan]) -> frozenset[str]:

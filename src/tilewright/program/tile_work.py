@@ -1,5 +1,6 @@
 """What tiles of a network's operators do: the work, and which operands and results take part."""
 
+from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
 from tilewright.cost.base import Workload
@@ -27,14 +28,15 @@ class TileWorks:
     def __init__(self, graph: Graph, dtype: str) -> None:
         self.graph, self.dtype = graph, dtype
         self._signatures = signatures_of(graph)
-        self._tiles: dict[tuple[int, object], Work] = {}
+        self._tiles: dict[tuple[int, Hashable], Work] = {}
         self._wholes: dict[int, Workload] = {}
 
-    def tile(self, tiled: TiledOp, tile: Tile) -> Work:
-        """The work of a tile."""
-        key = (self._number(tiled), _extents(tiled, tile))
+    def tile(self, tiled: TiledOp, extents: Hashable, make: Callable[[], Tile]) -> Work:
+        """The work of tiles with these extents: what it depends on, beside the operator."""
+        key = (self._number(tiled), extents)
         known = self._tiles.get(key)
         if known is None:
+            tile = make()
             operands = operands_of(self.graph, tiled, tile)
             known = self._tiles[key] = Work(self._load(tiled, tile), operands, results_of(tile))
         return known
@@ -72,18 +74,3 @@ def operands_of(graph: Graph, tiled: TiledOp, tile: Tile) -> Ints:
 def results_of(tile: Tile) -> Ints:
     """The outputs that a tile writes."""
     return tuple(k for k, box in enumerate(tile.outputs) if box is not None and not box.empty)
-
-
-def _extents(tiled: TiledOp, tile: Tile) -> object:
-    """What the work of a tile depends on: extents and padding, not where it lies. Data movement is
-    the exception: its steps may say from where they take."""
-    if tiled.spec.family == "layout":
-        return tile
-    outputs = tuple([None if box is None else box.shape for box in tile.outputs])
-    inputs = [
-        None
-        if reaches is None
-        else tuple([(r.interval.stop - r.interval.start, r.before, r.after) for r in reaches])
-        for reaches in tile.inputs
-    ]
-    return outputs, tuple(inputs)
