@@ -1,12 +1,13 @@
 """More work never costs less, and no tiling undercuts the floor."""
 
-from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tilewright.cost import CostModel, CostModels, WorkKind, Workload
+from tilewright.cost.base import CostError
 from tilewright.geometry.interval import even_split
 from tilewright.machine import Engine, load_machine
 
@@ -76,8 +77,16 @@ def test_cost_grows_with_every_extent(
 ) -> None:
     model, _ = engine
     if model.supports(work):
-        larger = replace(work, **{extent: getattr(work, extent) + more})
-        assert model.cost(larger).cycles >= model.cost(work).cycles
+        larger = work._replace(**{extent: getattr(work, extent) + more})
+        assert cycles(model, larger) >= cycles(model, work)
+
+
+def cycles(model: CostModel, work: Workload) -> float:
+    """What work costs; no number where that is more than can be counted."""
+    try:
+        return model.cost(work).cycles
+    except CostError:
+        return inf
 
 
 @settings(max_examples=300)
@@ -90,28 +99,26 @@ def test_no_tiling_undercuts_the_floor(
         return
     channelwise = work.kind is not WorkKind.CONV and work.kind is not WorkKind.FIRST_CONV
     if channelwise:
-        work = replace(work, in_channels=work.out_channels)
+        work = work._replace(in_channels=work.out_channels)
     if work.kind in (WorkKind.ELTWISE, WorkKind.VECTOR):
-        work = replace(
-            work,
+        work = work._replace(
             in_height=work.out_height,
             in_width=work.out_width,
             kernel_height=1,
             kernel_width=1,
         )
-    total = 0
+    total = 0.0
     for height in even_split(work.out_height, min(rows, work.out_height)):
         for width in even_split(work.out_width, min(columns, work.out_width)):
             for part in even_split(work.out_channels, min(filters, work.out_channels)):
-                tile = replace(
-                    work,
+                tile = work._replace(
                     out_height=height.length,
                     out_width=width.length,
                     out_channels=part.length,
                     in_channels=part.length if channelwise else work.in_channels,
                 )
                 if work.kind in (WorkKind.ELTWISE, WorkKind.VECTOR):
-                    tile = replace(tile, in_height=height.length, in_width=width.length)
-                total += model.cost(tile).cycles
+                    tile = tile._replace(in_height=height.length, in_width=width.length)
+                total += cycles(model, tile)
     assert total >= model.floor(work) * (1 - 1e-9)
-    assert model.cost(work).cycles >= model.floor(work) * (1 - 1e-9)
+    assert cycles(model, work) >= model.floor(work) * (1 - 1e-9)

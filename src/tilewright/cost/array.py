@@ -120,7 +120,7 @@ def soft_maximum(values: tuple[float, ...], sharpness: float) -> float:
     largest = max(values)
     if largest <= 0:
         return 0.0
-    return largest * sum((value / largest) ** sharpness for value in values) ** (1 / sharpness)
+    return largest * sum([(value / largest) ** sharpness for value in values]) ** (1 / sharpness)
 
 
 def channelwise_terms(
@@ -212,8 +212,7 @@ class ArrayModel(Remembering):
     def _least(self, work: Workload, steps: float) -> float:
         """The floor, given that of one image's whole steps."""
         rate = self._rate(work)
-        work = replace(
-            work,
+        work = work._replace(
             in_height=_covered(
                 work.in_height, work.out_height, work.kernel_height, work.stride_height
             ),
@@ -221,7 +220,7 @@ class ArrayModel(Remembering):
         )
         if not work.dense:
             return work.batch * self._cycles(work, exact=False) * self._scale
-        bare = replace(work, in_height=0, in_width=0)
+        bare = work._replace(in_height=0, in_width=0)
         volume = self._overhead(work) + self._cycles(bare, exact=True)
         cycles = max(volume, steps)
         if work.groups == 1:
@@ -256,7 +255,7 @@ class ArrayModel(Remembering):
 
     def _forms(self, work: Workload, rate: ArrayRate) -> Iterator[tuple[DenseForm, Workload]]:
         """The forms that a convolution may take, each with the work as it sees it."""
-        plain = work if work.kind is WorkKind.CONV else replace(work, kind=WorkKind.CONV)
+        plain = work if work.kind is WorkKind.CONV else work._replace(kind=WorkKind.CONV)
         yield rate.conv, plain
         packed = work.in_channels <= (self._parameters.packed_channels or 0)
         if work.kind is WorkKind.FIRST_CONV and packed and rate.first_conv is not None:
@@ -274,7 +273,7 @@ class ArrayModel(Remembering):
         known where the modes' steps differ in size; nor of groups, which may be joined."""
         if not work.dense or work.groups > 1 or not self._same_steps:
             return None
-        shape = replace(work, in_height=0, in_width=0, pads=(0, 0, 0, 0), batch=1, rest=0)
+        shape = work._replace(in_height=0, in_width=0, pads=(0, 0, 0, 0), batch=1, rest=0)
         if shape not in self._tiles:
             self._tiles[shape] = tile_costs(shape, self._choices(shape))
         return self._tiles[shape]
@@ -291,14 +290,18 @@ class ArrayModel(Remembering):
 
     def compute(self, work: Workload) -> Cost:
         """The best mode's cost."""
-        cycles = sum(
-            whole_cycles(work.batch * self._cycles(piece, exact=False) * self._scale)
-            for piece in work.pieces
-        )
+        cycles = self.cycles(work)
         peak = self.peak_macs(work.dtype)
         useful = work.macs or work.out_elements
         utilisation = min(1.0, useful / (peak * cycles))
         return Cost(cycles, self._energy.compute(work), utilisation)
+
+    def cycles(self, work: Workload) -> int:
+        """The best mode's cycles."""
+        return sum(
+            whole_cycles(work.batch * self._cycles(piece, exact=False) * self._scale)
+            for piece in work.pieces
+        )
 
     def _cycles(self, work: Workload, exact: bool) -> float:
         """Cycles of the engine's clock for one image."""
@@ -319,25 +322,20 @@ class ArrayModel(Remembering):
 
     def _grouped(self, work: Workload, rate: ArrayRate, exact: bool) -> float:
         """Group by group, or as one convolution with zeros between the groups."""
-        one = replace(
-            work,
+        one = work._replace(
             groups=1,
             in_channels=work.in_channels // work.groups,
             out_channels=work.out_channels // work.groups,
         )
         apart = work.groups * self._dense(one, rate, exact)
-        return min(apart, self._dense(replace(work, groups=1), rate, exact))
+        return min(apart, self._dense(work._replace(groups=1), rate, exact))
 
     def _best(self, work: Workload, rate: ArrayRate, form: DenseForm, exact: bool) -> float:
         if exact:
             form = replace(form, overhead=0.0)
-        least = self._parameters.least_positions
-        return min(
-            dense_cycles(
-                dense_terms(work, mode, rate, least, exact), form, self._parameters.sharpness
-            )
-            for mode in self._modes
-        )
+        least, sharpness = self._parameters.least_positions, self._parameters.sharpness
+        terms = [dense_terms(work, mode, rate, least, exact) for mode in self._modes]
+        return min([dense_cycles(each, form, sharpness) for each in terms])
 
     def _rate(self, work: Workload) -> ArrayRate:
         rates: Mapping[str, ArrayRate] = self._parameters.rates

@@ -4,10 +4,10 @@ Two tiles with the same numbers are the same work, so a model computes each once
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil, prod
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from tilewright.errors import TilewrightError
 
@@ -27,8 +27,7 @@ class WorkKind(StrEnum):
     VECTOR = "vector"  # anything else, by operator class
 
 
-@dataclass(frozen=True, slots=True)
-class Workload:
+class Workload(NamedTuple):
     """One tile of one operator. Pads are top, bottom, left, right. `operator` is the vector class
     (`softmax`, `add`); a tensor that is no image puts all of its elements into the channels."""
 
@@ -108,8 +107,14 @@ class Workload:
         fits = rest <= held <= self.positions if held else rest < width
         if not self.pointwise or rest < 0 or not fits:
             raise CostError(f"work on {self.out_height}x{self.out_width} is not {height}x{width}")
-        seen = self.rectangle(height, width)
-        return replace(seen, rest=rest, rest_shape=rest_shape if rest else (0, 0))
+        return self._replace(
+            out_height=height,
+            out_width=width,
+            in_height=height,
+            in_width=width,
+            rest=rest,
+            rest_shape=rest_shape if rest else (0, 0),
+        )
 
     @property
     def pieces(self) -> "tuple[Workload, ...]":
@@ -117,12 +122,12 @@ class Workload:
         if not self.rest:
             return (self,)
         height, width = self.rest_shape if prod(self.rest_shape) else (1, self.rest)
-        first = replace(self, rest=0, rest_shape=(0, 0))
+        first = self._replace(rest=0, rest_shape=(0, 0))
         return (first, first.rectangle(height, width))
 
     def rectangle(self, height: int, width: int) -> "Workload":
         """The same 1x1 work on other positions."""
-        return replace(self, out_height=height, out_width=width, in_height=height, in_width=width)
+        return self._replace(out_height=height, out_width=width, in_height=height, in_width=width)
 
 
 def matrix_product(rows: int, inner: int, columns: int, dtype: str, batch: int = 1) -> Workload:
@@ -221,6 +226,10 @@ class Remembering(ABC):
             found = self._known[work] = self.compute(work)
         return found
 
+    def cycles(self, work: Workload) -> int:
+        """The work's cycles: of many views, only those of the best need a cost."""
+        return self.cost(work).cycles
+
     def views(self, work: Workload) -> list[Workload]:
         """Shapes in which the positions of work may be seen, the work itself first."""
         return views_of(work)
@@ -230,7 +239,7 @@ class Remembering(ABC):
         found = self._seen.get(work)
         if found is None:
             views = self.views(work)
-            found = min(views, key=lambda view: self.cost(view).cycles) if views[1:] else work
+            found = min(views, key=self.cycles) if views[1:] else work
             self._seen[work] = found
         return found
 

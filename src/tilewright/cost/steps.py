@@ -84,12 +84,14 @@ class _Places:
     least: Floats
     extents: tuple[Floats, Floats] | None
 
-    def blocks(self, block: Extent) -> Floats:
-        """Blocks of accumulators that the positions take at least."""
+    def blocks(self, sizes: list[Extent]) -> Floats:
+        """Blocks of accumulators that the positions take at least, a row for each size of them."""
+        height = np.array([[float(size.height)] for size in sizes])
+        width = np.array([[float(size.width)] for size in sizes])
         if self.extents is None:
-            return np.ceil(self.least / (block.width * block.height))
+            return np.ceil(self.least / (width * height))
         high, wide = self.extents
-        return np.ceil(high / block.height) * np.ceil(wide / block.width)
+        return np.ceil(high / height) * np.ceil(wide / width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,36 +108,37 @@ class Dense:
         """The least of all forms and modes, over places in space and numbers of filters; reading
         the input left out."""
         return np.minimum.reduce(
-            [
-                self._cycles(seen, mode, form, places, made)
-                for form, seen in self.forms
-                for mode in self.modes
-            ]
+            [self._cycles(seen, form, places, made).min(axis=0) for form, seen in self.forms]
         )
 
-    def _cycles(
-        self, work: Workload, mode: ArrayMode, form: DenseForm, places: _Places, made: Floats
-    ) -> Floats:
-        unroll, block = mode.unroll, mode.held
+    def _cycles(self, work: Workload, form: DenseForm, places: _Places, made: Floats) -> Floats:
+        """The same by modes, each of which is a layer of the result."""
         size = element_bytes(work.dtype)
         least = 1 if work.kind is WorkKind.FIRST_CONV else self.rate.least_channels
         channels = max(work.in_channels, least)
-        lanes = self.rate.in_channels * unroll.in_channels
-        depth = channels / lanes if unroll.in_channels == 1 else ceil(channels / lanes)
-        taps = ceil(work.kernel_width / unroll.kernel_width)
-        taps *= ceil(work.kernel_height / unroll.kernel_height)
         field = work.taps * channels * size
-        spatial = places.blocks(block)[:, None]
+        unrolls = [mode.unroll for mode in self.modes]
+        blocks = [mode.held for mode in self.modes]
+        spatial = places.blocks(blocks)[:, :, None]
         patches = np.maximum(places.steps, self.least_positions)[:, None]
-        filters = np.ceil(made / unroll.out_channels)
-        kernels = np.ceil(made / block.out_channels)
-        area = unroll.width * unroll.height
+        filters = np.ceil(made / _layers([unroll.out_channels for unroll in unrolls]))
+        kernels = np.ceil(made / _layers([block.out_channels for block in blocks]))
+        compute = [self._sums(work, channels, unroll) * form.compute for unroll in unrolls]
+        activation, weight, output = (
+            rate or inf
+            for rate in (
+                form.activation_bytes_per_cycle,
+                form.weight_bytes_per_cycle,
+                form.output_bytes_per_cycle,
+            )
+        )
+        read = [unroll.width * unroll.height * field / activation for unroll in unrolls]
+        weights = [unroll.out_channels * field / weight for unroll in unrolls]
         limits = (
-            patches * (filters * (taps * depth * form.compute)),
-            patches * (kernels * (area * field / (form.activation_bytes_per_cycle or inf))),
-            spatial
-            * (filters * (unroll.out_channels * field / (form.weight_bytes_per_cycle or inf))),
-            places.least[:, None] * (made * (size / (form.output_bytes_per_cycle or inf))),
+            patches * (filters * _layers(compute)),
+            patches * (kernels * _layers(read)),
+            spatial * (filters * _layers(weights)),
+            places.least[:, None] * (made * (size / output)),
         )
         return (
             form.overhead
@@ -143,6 +146,19 @@ class Dense:
             + patches * (filters * form.per_step)
             + _norm(limits, self.sharpness)
         )
+
+    def _sums(self, work: Workload, channels: int, unroll: Extent) -> float:
+        """Cycles that a step's sums take: over taps and input channels."""
+        lanes = self.rate.in_channels * unroll.in_channels
+        depth = channels / lanes if unroll.in_channels == 1 else ceil(channels / lanes)
+        taps = ceil(work.kernel_width / unroll.kernel_width)
+        taps *= ceil(work.kernel_height / unroll.kernel_height)
+        return taps * depth
+
+
+def _layers(numbers: list[float] | list[int]) -> Floats:
+    """A number for each layer of an array of three dimensions."""
+    return np.array(numbers, dtype=np.float64)[:, None, None]
 
 
 def tile_costs(work: Workload, dense: Dense) -> TileCosts:
@@ -254,6 +270,8 @@ def _counts(most: int) -> tuple[Floats, Floats]:
 
 
 def _norm(values: tuple[Floats, ...], sharpness: float) -> Floats:
-    largest = np.maximum.reduce(np.broadcast_arrays(*values))
+    largest = values[0]
+    for value in values[1:]:
+        largest = np.maximum(largest, value)
     share = sum((value / largest) ** sharpness for value in values)
     return np.asarray(largest * share ** (1 / sharpness))

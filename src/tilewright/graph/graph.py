@@ -1,6 +1,6 @@
 """Graph: a network as frozen data, in execution order."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -104,9 +104,9 @@ class Graph:
         return {node.name: i for i, node in enumerate(self.nodes)}
 
     @cached_property
-    def known(self) -> dict[tuple[str, int], tuple[Node, Any]]:
-        """Room for facts about its nodes that others work out once: what, the node's identity ->
-        the node, the fact."""
+    def known(self) -> dict[tuple[str, Hashable], Any]:
+        """Room for facts about it that others work out once. One about a node has its identity in
+        the key, and keeps the node with it."""
         return {}
 
     @property

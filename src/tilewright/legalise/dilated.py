@@ -2,7 +2,6 @@
 or the filter with zeros between its taps, whichever is cheaper."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import combinations, product
 from math import prod
 
@@ -165,8 +164,7 @@ def _in_batches(costs: LegalCosts, window: WindowParameters, axes: Sequence[int]
     for a in axes:
         space[a], result[a] = _read(draft, window, a), _positions(draft, window, a)
     kernel = [k if a in axes else reach(window, a) for a, k in enumerate(window.kernel)]
-    work = replace(
-        _with_kernel(costs.work(), kernel),
+    work = _with_kernel(costs.work(), kernel)._replace(
         batch=images,
         out_height=prod(result[:-1]),
         out_width=result[-1],
@@ -192,8 +190,7 @@ def _expansion(costs: LegalCosts, window: WindowParameters, limits: Limits) -> f
 
 
 def _with_kernel(work: Workload, kernel: Sequence[int]) -> Workload:
-    return replace(
-        work,
+    return work._replace(
         kernel_height=prod(kernel[:-1]),
         kernel_width=kernel[-1],
         dilation_height=1,

@@ -45,6 +45,7 @@ def element_bits(dtype: str) -> int:
     return _BITS[rate_class(dtype)]
 
 
+@lru_cache(maxsize=1024)
 def element_bytes(dtype: str) -> float:
     """Bytes of one element; half a byte for 4-bit types."""
     return element_bits(dtype) / 8
@@ -64,6 +65,7 @@ def runs_as(dtype: str, offered: tuple[str, ...]) -> str | None:
     return min(holding, key=lambda kind: (_BITS[kind], kind), default=None)
 
 
+@lru_cache(maxsize=1024)
 def nearest_class(dtype: str, offered: tuple[str, ...]) -> str:
     """The offered class an element type runs as: itself, else the narrowest that holds it, else
     the widest there is."""

@@ -1,35 +1,32 @@
 """A group's rows as columns, relative to the group: what alike groups of all plans share."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.program.columns import COMPUTE, Columns, Hardware, gathered
+from tilewright.program.columns import COMPUTE, Columns, gathered
+from tilewright.program.kernels.gather import HEAD, OF_ACCESS, OF_BUFFER, OF_TASK
 from tilewright.program.kernels.link import link
 from tilewright.program.kernels.live import live_in_block
 from tilewright.program.kernels.wavefront import wavefront
 from tilewright.program.rows import GroupRows, Local, Outside, Row, Told
 from tilewright.program.tables import Tables
+from tilewright.schedule.problem import Ids
 
 Table = npt.NDArray[np.int64]
-Numbers = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """`tasks` has a row for each column of a task (`Columns`, kind to tile), `accesses` for slot,
-    offset, layout and write, `buffers` for memory, size and alignment; `lengths` are accesses per
-    task. `told`, `locals` and `outside` say what these stand for. `live` are the bytes of every
-    memory but the main one that are live at once, whenever loads are issued."""
+    """`packed` has all tables in a row (`kernels/gather.py`): of tasks, their energies and numbers
+    of accesses, of accesses and of buffers. `told`, `locals` and `outside` say what these stand
+    for. `live` are the bytes of every memory but the main one that are live at once, whenever loads
+    are issued."""
 
-    tasks: Table
-    energy: Numbers
-    lengths: Table
-    accesses: Table
-    buffers: Table
+    packed: Table
     told: tuple[Told, ...]
     locals: tuple[Local, ...]
     outside: tuple[Outside, ...]
@@ -50,29 +47,23 @@ def block_of(
 ) -> Block:
     """The block of a group; where `pipelined`, its engines work on neighbouring tiles. `standing`
     are its outside buffers."""
-    block = _block(made, tables)
+    used = _used(made)
+    packed = _packed(made, used, tables)
+    told: list[Told] = [(row.ops, int(row.title), row.work, row.value) for row in made.rows]
     if pipelined and _alternates(made.rows):
-        columns = _alone(block)
+        columns = _alone(_Tables.of(packed))
         order = wavefront(columns, link(columns, tables.views), tables.hardware)
-        made.rows[:] = [made.rows[number] for number in order.tolist()]
-        block = _block(made, tables)
-    return replace(block, live=_live(block, tables.hardware, standing))
-
-
-def _live(block: Block, hardware: Hardware, standing: Sequence[Standing]) -> tuple[int, ...]:
-    memory, size, stays = np.array(standing, np.int64).reshape(-1, 3).T
-    live = live_in_block(
-        block.tasks,
-        block.lengths,
-        block.accesses,
-        np.concatenate((block.buffers[0], memory)),
-        np.concatenate((block.buffers[1], size)),
-        stays != 0,
-        block.buffers.shape[1],
-        hardware.main,
-        hardware.home.size,
+        told = [told[number] for number in order.tolist()]
+        packed = _Tables.of(packed).ordered(order)
+    beside = np.array(standing, np.int64).reshape(-1, 3)
+    live = live_in_block(packed, beside, tables.hardware.main, tables.hardware.home.size)
+    return Block(
+        packed,
+        tuple(told),
+        tuple([made.buffers[slot] for slot in used]),
+        tuple(made.outside),
+        tuple(live.tolist()),
     )
-    return tuple(live.tolist())
 
 
 def _alternates(rows: list[Row]) -> bool:
@@ -86,8 +77,14 @@ def _alternates(rows: list[Row]) -> bool:
     return several and len(engines) > 1
 
 
-def _block(made: GroupRows, tables: Tables) -> Block:
-    used = _drop_unused(made)
+def _used(made: GroupRows) -> dict[int, int]:
+    """Buffers that rows still use, with the numbers they get."""
+    seen = {slot for row in made.rows for views in (row.reads, row.writes) for slot, _, _ in views}
+    return {slot: number for number, slot in enumerate(sorted([s for s in seen if s >= 0]))}
+
+
+def _packed(made: GroupRows, used: dict[int, int], tables: Tables) -> Table:
+    """All tables of a group in a row."""
     rows = [
         (row.kind, engine, row.source, row.target, cycles, moved, copy, choice, row.turn)
         for row in made.rows
@@ -99,42 +96,72 @@ def _block(made: GroupRows, tables: Tables) -> Block:
         for write, views in ((0, row.reads), (1, row.writes))
         for slot, offset, layout in views
     ]
-    alignments = [memory.alignment for memory in tables.machine.memories]
-    kept = [made.buffers[slot] for slot in used]
-    buffers = [(memory, size, alignments[memory]) for memory, size, _, _ in kept]
-    return Block(
-        np.array(rows, np.int64).reshape(-1, 9).T.copy(),
-        np.array([row.price.energy for row in made.rows], np.float64),
-        np.array([len(row.reads) + len(row.writes) for row in made.rows], np.int64),
-        np.array(accesses, np.int64).reshape(-1, 4).T.copy(),
-        np.array(buffers, np.int64).reshape(-1, 3).T.copy(),
-        tuple([(row.ops, int(row.title), row.work, row.value) for row in made.rows]),
-        tuple(kept),
-        tuple(made.outside),
-        (),
-    )
+    own = [made.buffers[slot] for slot in used]
+    energies = np.array([row.price.energy for row in made.rows], np.float64).view(np.int64)
+    numbers: list[int] = [len(rows), len(accesses), len(own), len(made.outside)]
+    for column in zip(*rows, strict=True):
+        numbers += column
+    numbers += energies.tolist()
+    numbers += [len(row.reads) + len(row.writes) for row in made.rows]
+    for column in zip(*accesses, strict=True):
+        numbers += column
+    numbers += [memory for memory, _, _, _ in own]
+    numbers += [size for _, size, _, _ in own]
+    numbers += [tables.alignment[memory] for memory, _, _, _ in own]
+    return np.array(numbers, np.int64)
 
 
-def _drop_unused(made: GroupRows) -> dict[int, int]:
-    """Buffers that rows still use, with the numbers they get."""
-    seen = {slot for row in made.rows for views in (row.reads, row.writes) for slot, _, _ in views}
-    return {slot: number for number, slot in enumerate(sorted(s for s in seen if s >= 0))}
+class _Tables(NamedTuple):
+    """`tasks` has a row for each column of a task (`Columns`, kind to tile), `accesses` for slot,
+    offset, layout and write, `buffers` for memory, size and alignment; `lengths` are accesses per
+    task. `counts` has how many there are of each, and of outside buffers."""
+
+    counts: Table
+    tasks: Table
+    energy: Table
+    lengths: Table
+    accesses: Table
+    buffers: Table
+
+    @staticmethod
+    def of(packed: Table) -> "_Tables":
+        """Those of a block."""
+        tasks, accesses, _, _ = packed[:HEAD].tolist()
+        ends = np.cumsum([HEAD, OF_TASK * tasks, tasks, tasks, OF_ACCESS * accesses])
+        parts = np.split(packed, ends)
+        return _Tables(
+            parts[0],
+            parts[1].reshape(OF_TASK, -1),
+            parts[2],
+            parts[3],
+            parts[4].reshape(OF_ACCESS, -1),
+            parts[5].reshape(OF_BUFFER, -1),
+        )
+
+    def ordered(self, order: Ids) -> Table:
+        """The same with its tasks in another order, in a row."""
+        lengths = self.lengths[order]
+        first = np.repeat((np.cumsum(self.lengths) - self.lengths)[order], lengths)
+        within = np.arange(first.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        rows: Table = first + within
+        tables = (self.counts, self.tasks.take(order, axis=1), self.energy[order], lengths)
+        others = (self.accesses.take(rows, axis=1), self.buffers)
+        return np.concatenate([table.ravel() for table in (*tables, *others)])
 
 
-def _alone(block: Block) -> Columns:
+def _alone(rows: _Tables) -> Columns:
     """The block as a program of its own: outside buffers come behind its own."""
-    own = block.buffers.shape[1]
-    slots = block.accesses[0]
-    others = np.zeros((3, len(block.outside)), np.int64)
-    buffers = np.concatenate((block.buffers, others), axis=1)
-    groups = np.zeros((1, block.tasks.shape[1]), np.int64)
+    own, outside = rows.buffers.shape[1], int(rows.counts[3])
+    slots = rows.accesses[0]
+    buffers = np.concatenate((rows.buffers, np.zeros((3, outside), np.int64)), axis=1)
+    groups = np.zeros((1, rows.tasks.shape[1]), np.int64)
     bound = slots.copy()
     bound[slots < 0] = own + ~slots[slots < 0]
     return gathered(
-        np.concatenate((block.tasks, groups)),
-        block.energy,
-        np.concatenate((np.zeros(1, np.int64), np.cumsum(block.lengths))),
-        np.concatenate((bound[None], block.accesses[1:])),
+        np.concatenate((rows.tasks, groups)),
+        rows.energy.view(np.float64),
+        np.concatenate((np.zeros(1, np.int64), np.cumsum(rows.lengths))),
+        np.concatenate((bound[None], rows.accesses[1:])),
         buffers,
         np.zeros(len(buffers[0]), np.bool_),
     )

@@ -1,7 +1,8 @@
 """A group's plainest program: tiles follow each other in grid order, each loads all it reads,
 computes, and hands on what the outside needs. The passes make it good."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 from tilewright.geometry.box import Ints
 from tilewright.program.columns import COMPUTE, COPY
@@ -19,11 +20,9 @@ from tilewright.program.tile_tables import (
     spot_of,
     whole_spot,
 )
+from tilewright.program.tile_work import Work
 from tilewright.tiling.grid import Halo
-from tilewright.tiling.group import GroupTiles, TiledOp, whole_tile
-
-if TYPE_CHECKING:
-    from tilewright.program.context import Work
+from tilewright.tiling.group import GroupTiles, TiledOp
 
 
 class Operator:
@@ -55,6 +54,7 @@ class Builder:
     def __init__(self, transfers: HeldTransfers, cut: GroupCut, around: Surroundings) -> None:
         self.transfers, self.cut, self.around = transfers, cut, around
         context = self.context = transfers.context
+        self.works = context.tile_works
         self.names = cut.signature.names
         number = {name: k for k, name in enumerate(self.names)}
         self.made = GroupRows()
@@ -133,16 +133,18 @@ class Builder:
                 return home, found
         return None
 
-    def work(self, op: Operator, index: Index, core: int) -> tuple["Work", int, Price]:
+    def work(self, op: Operator, index: Index, core: int) -> tuple[Work, int, Price]:
         """The work of a tile, its number on a core and what it costs there, found out once for all
         tiles that look the same."""
         kind = op.tiles.kind(index)
         work = op.works.get(kind)
         if work is None:
-            work = op.works[kind] = self.context.work(op.tiled, op.tiles.tile(index))
+            extents = op.tiles.extents(index)
+            make = partial(op.tiles.tile, index)
+            work = op.works[kind] = self.works.tile(op.tiled, extents, make)
         priced = op.prices.get((kind, core))
         if priced is None:
-            whole = self.context.work(op.tiled, whole_tile(op.tiled)).load
+            whole = self.works.whole(op.tiled)
             priced = op.prices[kind, core] = self.context.tables.works.best(core, work.load, whole)
         return work, *priced
 
@@ -154,7 +156,8 @@ class Builder:
             memory = context.memory_of(core, pack.weights)
             step = (pack.row * pack.item, pack.item)
             parts: list[tuple[int, int, Storage]] = []
-            for name, (offset, strides) in pack.places.items():
+            for name in (pack.weights, pack.bias):
+                offset, strides = pack.place(name)
                 parts.append((inputs.index(name), offset, Storage(context, name, strides, memory)))
             known = self.packed[op.number, core] = _Packed(
                 op.inputs[parts[0][0]],

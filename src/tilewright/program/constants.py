@@ -5,41 +5,33 @@ lies between the weights, behind those of its channel: one copy then brings both
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
 from math import prod
+from typing import NamedTuple
 
 from tilewright.geometry.box import Span
 from tilewright.graph.graph import Array, Graph, Node
 from tilewright.graph.ops import accesses_of, spec_of
 from tilewright.graph.ops.spec import Engine
 from tilewright.program.layout import Layouts, dense_strides
-from tilewright.program.program import View
 
 
-@dataclass(frozen=True)
-class Pack:
+class Pack(NamedTuple):
     """Weights and a bias, one row for each output channel: its weights, then its bias."""
 
     weights: str
     bias: str
     axis: int  # of the weights: the output channels
     shape: tuple[int, ...]  # of the weights
-    item: int
+    row: int  # elements of a row
+    strides: tuple[int, ...]  # of the weights, in elements
+    item: int  # bytes of an element
 
-    @cached_property
-    def row(self) -> int:
-        """Elements of a row."""
-        return prod(self.shape) // self.shape[self.axis] + 1
-
-    @cached_property
-    def places(self) -> dict[str, tuple[int, tuple[int, ...]]]:
-        """The first byte and the strides of both constants, where rows begin at 0."""
-        others = tuple(extent for axis, extent in enumerate(self.shape) if axis != self.axis)
-        inner = list(dense_strides(others, self.item))
+    def place(self, name: str) -> tuple[int, tuple[int, ...]]:
+        """The first byte and the strides of one of both constants, where rows begin at 0."""
+        if name == self.weights:
+            return 0, tuple([stride * self.item for stride in self.strides])
         step = self.row * self.item
-        inner.insert(self.axis, step)
-        return {self.weights: (0, tuple(inner)), self.bias: (step - self.item, (step,))}
+        return step - self.item, (step,)
 
     def bytes(self, channels: int) -> int:
         """Bytes of the rows of some channels."""
@@ -54,18 +46,27 @@ def immediate(graph: Graph, name: str) -> Array | None:
     return constant.data
 
 
-def packs_of(graph: Graph, layouts: Layouts) -> Mapping[str, Pack]:
-    """The constants that are packed: of matrix operators, weights with the bias that belongs to
-    the same channels, where nobody else uses either."""
+def packs_of(graph: Graph, layouts: Layouts) -> dict[str, Pack]:
+    """The constants that are packed, in the bytes that their elements have."""
     found: dict[str, Pack] = {}
-    for node in graph.nodes:
-        pack = _pack(graph, layouts, node)
-        if pack is not None:
-            found[pack.weights] = found[pack.bias] = pack
+    for pack in pairs_of(graph).values():
+        if pack.weights not in found:
+            sized = pack._replace(item=layouts.item(pack.weights))
+            found[pack.weights] = found[pack.bias] = sized
     return found
 
 
-def _pack(graph: Graph, layouts: Layouts, node: Node) -> Pack | None:
+def pairs_of(graph: Graph) -> Mapping[str, Pack]:
+    """The constants that lie together: of matrix operators, weights with the bias that belongs to
+    the same channels, where nobody else uses either. In elements, worked out once."""
+    key = ("pairs", None)
+    if key not in graph.known:
+        pairs = [pair for node in graph.nodes if (pair := _pair(graph, node)) is not None]
+        graph.known[key] = {name: pair for pair in pairs for name in (pair.weights, pair.bias)}
+    return graph.known[key]
+
+
+def _pair(graph: Graph, node: Node) -> Pack | None:
     known = spec_of(graph, node)
     if known is None or known[0].engine is not Engine.MATRIX or len(set(node.inputs)) != 3:
         return None
@@ -83,10 +84,17 @@ def _pack(graph: Graph, layouts: Layouts, node: Node) -> Pack | None:
     shape, length = graph.types[weights].shape, graph.types[bias].shape
     if len(axes) != 1 or rules[axes[0]].axis != row[0].axis or shape[axes[0]] != length[0]:
         return None
-    item = layouts.item(weights)
-    if item != layouts.item(bias) or graph.types[weights].dtype != graph.types[bias].dtype:
+    if graph.types[weights].dtype != graph.types[bias].dtype:
         return None
-    return Pack(weights, bias, axes[0], shape, item)
+    return pack_of(weights, bias, axes[0], shape)
+
+
+def pack_of(weights: str, bias: str, axis: int, shape: tuple[int, ...], item: int = 1) -> Pack:
+    """Weights of a shape with their bias, which has a number for each position along an axis."""
+    others = tuple(extent for position, extent in enumerate(shape) if position != axis)
+    inner, row = list(dense_strides(others, 1)), prod(others) + 1
+    inner.insert(axis, row)
+    return Pack(weights, bias, axis, shape, row, tuple(inner), item)
 
 
 def channels_of(pack: Pack, weights: Span, bias: Span) -> tuple[int, int] | None:
@@ -108,9 +116,3 @@ def constant_strides(graph: Graph, name: str, item: int) -> tuple[int, ...]:
     if len(shape) == 2 and users and right:
         return (item, shape[0] * item)
     return dense_strides(shape, item)
-
-
-def constant_view(graph: Graph, layouts: Layouts, name: str) -> View:
-    """A constant that lies by itself."""
-    kind, item = graph.types[name], layouts.item(name)
-    return View(0, 0, kind.shape, constant_strides(graph, name, item), kind.dtype, item)

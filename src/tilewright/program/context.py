@@ -1,37 +1,23 @@
 """What all plans of one network on one machine have in common: layouts, costs, signatures, and the
 tables that rows refer to. Worked out once, and kept while plans are compared."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
-from tilewright.cost.base import Workload
-from tilewright.cost.from_graph import workload_of
 from tilewright.graph.graph import Graph
-from tilewright.graph.ops.spec import Tile
 from tilewright.graph.ops.views import dense_strides
 from tilewright.machine.machine import Machine
-from tilewright.program.constants import constant_view, immediate, packs_of
+from tilewright.program.constants import constant_strides, packs_of
 from tilewright.program.faults import LoweringError
 from tilewright.program.layout import Layouts
 from tilewright.program.program import View
-from tilewright.program.signature import Signatures
+from tilewright.program.signature import signatures_of
 from tilewright.program.tables import Layout, tables_of
-from tilewright.tiling.group import TiledOp
+from tilewright.program.tile_work import tile_works_of
 
 Ints = tuple[int, ...]
 
 
-class Work(NamedTuple):
-    """What tiles that look alike have in common: what an engine does, and the operands they read
-    and the outputs they write, by number."""
-
-    load: Workload
-    operands: Ints
-    results: Ints
-
-
-@dataclass(frozen=True, slots=True)
-class Lying:
+class Lying(NamedTuple):
     """How a value lies between the groups that use it: in whose buffer, from which byte on, and in
     which memory: the main one, or another that all cores reach."""
 
@@ -48,12 +34,12 @@ class Context:
         self.graph, self.machine, self.dtype = graph, machine, dtype
         self.tables = tables_of(machine)
         self.layouts = Layouts.of(graph, machine, dtype)
-        self.packs = dict(packs_of(graph, self.layouts))
-        self.signatures = Signatures(graph, self.layouts, self.packs)
+        self.packs = packs_of(graph, self.layouts)
+        self.signatures = signatures_of(graph)
+        self.tile_works = tile_works_of(graph, dtype)
         self.main = self.tables.hardware.main
         self.usable: list[int] = self.tables.hardware.usable.tolist()
         self.home: list[int] = self.tables.hardware.home.tolist()
-        self._works: dict[tuple[int, object], Work] = {}
         self._locals: dict[tuple[int, Ints], tuple[int, Ints]] = {}
         self._kinds = {name: kind.dtype for name, kind in graph.types.items()}
         self._items: dict[str, int] = {}
@@ -123,20 +109,17 @@ class Context:
         """How a value lies in the main memory where no view says otherwise."""
         known = self._lying.get(name)
         if known is None:
-            graph, pack = self.graph, self.packs.get(name)
-            root = name
+            pack, shape, item = self.packs.get(name), self.graph.types[name].shape, self.item(name)
+            root, offset = name, 0
             if pack is not None:
                 root = pack.weights
-                offset, strides = pack.places[name]
-                view = View(
-                    0, offset, graph.types[name].shape, strides, self._kinds[name], pack.item
-                )
-            elif name in graph.constants:
-                view = constant_view(graph, self.layouts, name)
+                offset, strides = pack.place(name)
+            elif name in self.graph.constants:
+                strides = constant_strides(self.graph, name, item)
             else:
-                view = self.layouts.main_view(0, name)
-            layout = self.tables.layout(view.shape, view.strides, view.dtype, view.item)
-            known = self._lying[name] = Lying(root, view.offset, layout, self.main)
+                strides = self.layouts.main_strides(name)
+            layout = self.tables.layout(shape, strides, self._kinds[name], item)
+            known = self._lying[name] = Lying(root, offset, layout, self.main)
         return known
 
     def view(self, lying: Lying, buffer: int = 0) -> View:
@@ -155,46 +138,8 @@ class Context:
         pack = self.packs.get(root)
         if pack is not None:
             return pack.bytes(pack.shape[pack.axis])
-        if root in self.layouts.images and root not in self.graph.constants:
-            view = self.layouts.main_view(0, root)
-            return view.shape[0] * view.strides[0]
         layout = self.tables.layouts[self.lying(root).layout]
+        if root in self.layouts.images and root not in self.graph.constants:
+            return layout.shape[0] * layout.strides[0]
         reach = sum((n - 1) * s for n, s in zip(layout.shape, layout.strides, strict=True))
         return max(1, reach + layout.item)
-
-    def work(self, tiled: TiledOp, tile: Tile) -> Work:
-        """The work of a tile, found out once for all that look the same."""
-        key = (self.signatures.node(self.graph.index[tiled.node.name]), _extents(tiled, tile))
-        known = self._works.get(key)
-        if known is None:
-            load = workload_of(tiled.spec, tiled.op, tile, self.dtype, tiled.access[0])
-            operands = operands_of(self.graph, tiled, tile)
-            known = self._works[key] = Work(load, operands, results_of(tile))
-        return known
-
-
-def operands_of(graph: Graph, tiled: TiledOp, tile: Tile) -> Ints:
-    """The inputs that a tile reads from memory; single known numbers are part of the task."""
-    steps = tiled.spec.tile(tiled.op, tile)
-    read = sorted({i for step in steps for i in step.inputs if isinstance(i, int)})
-    return tuple(i for i in read if immediate(graph, tiled.node.inputs[i]) is None)
-
-
-def results_of(tile: Tile) -> Ints:
-    """The outputs that a tile writes."""
-    return tuple(k for k, box in enumerate(tile.outputs) if box is not None and not box.empty)
-
-
-def _extents(tiled: TiledOp, tile: Tile) -> object:
-    """What the work of a tile depends on: extents and padding, not where it lies. Data movement is
-    the exception: its steps may say from where they take."""
-    if tiled.spec.family == "layout":
-        return tile
-    outputs = tuple([None if box is None else box.shape for box in tile.outputs])
-    inputs = [
-        None
-        if reaches is None
-        else tuple([(r.interval.stop - r.interval.start, r.before, r.after) for r in reaches])
-        for reaches in tile.inputs
-    ]
-    return outputs, tuple(inputs)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product, zip_longest
 from typing import NamedTuple
 
@@ -17,53 +18,59 @@ Turn = tuple[Index, int]
 Taken = Mapping[int, range]
 """Dimension of the grid -> the positions along it that a core has; all where it is not named."""
 
-Hulls = dict[int, dict[int, Box]]
-"""Value (by its number in the group) -> core -> region."""
+Hulls = dict[int, Box]
+"""Core -> region."""
 
 
-@dataclass(frozen=True, slots=True)
 class GroupCut:
     """The tiles of a group and of all that look like it; `signature` is the one it was cut for.
-    `turns` are tiles and cores in the order they run; `inner` are the values it computes. `reads`
-    and `writes` are the hulls of what a core's tiles take from outside, and give to it."""
+    `turns` are tiles and cores in the order they run; `inner` are the values it computes, `given`
+    those of them that it gives to the outside."""
 
-    signature: Signature
-    tiles: GroupTiles
-    cores: tuple[int, ...]
-    turns: tuple[Turn, ...]
-    replicated: bool
-    inner: frozenset[int]
-    reads: Hulls
-    writes: Hulls
+    def __init__(
+        self, signature: Signature, tiles: GroupTiles, plan: GroupPlan, cores: Sequence[int]
+    ) -> None:
+        self.signature, self.tiles, self.cores = signature, tiles, tuple(cores)
+        self.replicated = plan.replicated
+        self._lots = lots_of(plan, cores)
+        self.turns = tuple(_turns(tiles, self._lots, plan.replicated, cores))
+        values = [tiles.values.get(name) for name in signature.names]
+        self.inner = frozenset([k for k, v in enumerate(values) if v is not None])
+        self.given = frozenset(
+            [k for k, v in enumerate(values) if v is not None and v.write is not None]
+        )
+        self._reads: dict[int, Hulls] = {}
+        self._writes: dict[int, Hulls] = {}
+
+    def reads(self, value: int) -> Hulls:
+        """The hull of what each core's tiles take of a value from outside."""
+        found = self._reads.get(value)
+        if found is None:
+            cuts = self.tiles.inputs.get(self.signature.names[value])
+            ranges = self._ranges if cuts is not None else {}
+            hulls = {core: _hull(cuts or (), taken) for core, taken in ranges.items()}
+            found = self._reads[value] = {c: box for c, box in hulls.items() if not box.empty}
+        return found
+
+    def writes(self, value: int) -> Hulls:
+        """The hull of what each core's tiles give of a value to the outside."""
+        found = self._writes.get(value)
+        if found is None:
+            tiles = self.tiles.values[self.signature.names[value]]
+            given = {core: _given(tiles, taken) for core, taken in self._ranges.items()}
+            found = self._writes[value] = {
+                core: box for core, box in given.items() if box is not None and not box.empty
+            }
+        return found
+
+    @cached_property
+    def _ranges(self) -> dict[int, Taken]:
+        return _ranges(self.tiles.counts, self._lots, self.cores, self.replicated)
 
 
 def lots_of(plan: GroupPlan, cores: Sequence[int]) -> dict[int, int]:
     """Dimensions whose parts are divided among cores, and among how many."""
     return {} if plan.replicated else core_grid(plan.splits, plan.core_split, len(cores))
-
-
-def cut_of(
-    signature: Signature, tiles: GroupTiles, plan: GroupPlan, cores: Sequence[int]
-) -> GroupCut:
-    """A group's tiles on cores."""
-    number = {name: k for k, name in enumerate(signature.names)}
-    lots = lots_of(plan, cores)
-    ranges = _ranges(tiles.counts, lots, cores, plan.replicated)
-    reads: Hulls = {}
-    for name, cuts in tiles.inputs.items():
-        hulls = {core: _hull(cuts, taken) for core, taken in ranges.items()}
-        reads[number[name]] = {core: box for core, box in hulls.items() if not box.empty}
-    writes: Hulls = {}
-    for name, value in tiles.values.items():
-        if value.write is None:
-            continue
-        given = {core: _given(value, taken) for core, taken in ranges.items()}
-        writes[number[name]] = {
-            core: box for core, box in given.items() if box is not None and not box.empty
-        }
-    turns = tuple(_turns(tiles, lots, plan.replicated, cores))
-    inner = frozenset(number[name] for name in tiles.values)
-    return GroupCut(signature, tiles, tuple(cores), turns, plan.replicated, inner, reads, writes)
 
 
 def _ranges(

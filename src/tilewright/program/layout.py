@@ -20,7 +20,14 @@ _FOLLOWING = frozenset({"element-wise", "normalisation"})
 
 def image_values(graph: Graph) -> frozenset[str]:
     """Tensors that are images: what windows read and write, and what is element by element with
-    them. Others of the same rank (heads of attention) are matrices."""
+    them. Others of the same rank (heads of attention) are matrices. Worked out once."""
+    key = ("images", None)
+    if key not in graph.known:
+        graph.known[key] = _image_values(graph)
+    return graph.known[key]
+
+
+def _image_values(graph: Graph) -> frozenset[str]:
     families = [spec[0].family if (spec := spec_of(graph, n)) else "" for n in graph.nodes]
     rank = {name for name, kind in graph.types.items() if len(kind.shape) == _IMAGE}
     images: set[str] = set()
@@ -105,10 +112,15 @@ class Layouts:
         return View(buffer, 0, shape, strides, self.graph.types[name].dtype, self.item(name))
 
     def main_view(self, buffer: int, name: str) -> View:
+        """A value as it lies in the main memory."""
+        kind = self.graph.types[name]
+        strides = self.main_strides(name)
+        return View(buffer, 0, kind.shape, strides, kind.dtype, self.item(name))
+
+    def main_strides(self, name: str) -> tuple[int, ...]:
         """How a value lies in the main memory: inner ones have their channels aligned, those of
         the caller have not."""
-        aligned = name not in self.outer
-        return self.view(buffer, name, self.graph.types[name].shape, aligned=aligned)
+        return self.strides(name, self.graph.types[name].shape, aligned=name not in self.outer)
 
 
 def part(view: View, outer: Box, inner: Box) -> View:

@@ -13,11 +13,11 @@ from tilewright.plan.plan import GroupPlan, Place, Plan, group_label
 from tilewright.program.block import Block, Standing, block_of
 from tilewright.program.build import Builder
 from tilewright.program.context import Context, Lying
-from tilewright.program.cut import Entry, GroupCut, Outer, cut_of, lots_of
+from tilewright.program.cut import Entry, GroupCut, Outer, lots_of
 from tilewright.program.faults import LoweringError, NoRoomError
 from tilewright.program.held import HeldTransfers
 from tilewright.program.least import exceeds, least_bytes
-from tilewright.program.linking import Kept, Linked, Site, joined
+from tilewright.program.linking import Kept, Linked, Site, joined, linked
 from tilewright.program.main_memory import Main, main_of
 from tilewright.program.main_rows import main_rows
 from tilewright.program.passes.duplicates import DuplicateCopies
@@ -31,6 +31,8 @@ from tilewright.tiling.cutting import cut_ops
 from tilewright.tiling.grid import Halo
 from tilewright.tiling.group import typed_group
 
+_Key = tuple[int, tuple[tuple[int, Kept], ...], Hashable]
+
 
 class Arranged(NamedTuple):
     """A plan whose groups are known: how its tensors lie and are kept, and of every group that has
@@ -40,7 +42,7 @@ class Arranged(NamedTuple):
     entries: list[Entry]
     main: Main
     residents: Residents
-    keys: list[tuple[int, tuple[tuple[int, Kept], ...], Hashable]]
+    keys: list[_Key]
 
 
 class Lowering:
@@ -108,7 +110,7 @@ class Lowering:
         sites = self._sites_with_room(arranged)
         if isinstance(sites, Refused):
             return sites
-        columns = joined(self.shared, plan, arranged.main, sites).columns
+        columns, _ = joined(self.shared, arranged.main, sites)
         return timed(columns, self.context.tables, self.switches, explained=False)
 
     def cycles(self, plan: Plan) -> int | None:
@@ -132,21 +134,30 @@ class Lowering:
             (number, self._sites.get(key) or self._new_site(arranged, number, kept, key))
             for number, kept, key in arranged.keys
         ]
-        return joined(self.shared, plan, arranged.main, sites)
+        return linked(self.shared, plan, arranged.main, sites)
 
     def _arranged(self, plan: Plan) -> Arranged:
-        entries = [self._entry(number, group) for number, group in enumerate(plan.groups)]
-        off = tuple([group for group in plan.groups if group.place is not Place.CORES])
+        same = self._same  # entries keep their groups: an identity stays what it is
+        entries = [
+            found
+            if (found := same.get(id(group))) is not None and found.plan is group
+            else self._entry(number, group)
+            for number, group in enumerate(plan.groups)
+        ]
+        off = tuple([entry.number for entry in entries if entry.cut is None])
         main = self._mains.get((off, plan.shared))
         if main is None:
-            main = main_of(self.shared, off, plan.shared, len(self._mains))
+            groups = [entry.plan for entry in entries if entry.cut is None]
+            main = main_of(self.shared, groups, plan.shared, len(self._mains))
             self._mains[off, plan.shared] = main
         residents = Residents(self, plan, entries, main)
-        known, keys = residents.kept, list[tuple[int, tuple[tuple[int, Kept], ...], Hashable]]()
+        known, keys, which = residents.kept, list[_Key](), main.number
         for number, entry in enumerate(entries):
-            if entry.plan.place is not Place.VIEW:
-                kept = tuple([(o.value, known[o.name]) for o in entry.outer if o.name in known])
-                keys.append((number, kept, (entry.number, main.number, kept)))
+            if entry.cut is not None or entry.plan.place is not Place.VIEW:
+                kept: tuple[tuple[int, Kept], ...] = ()
+                if known:
+                    kept = tuple([(o.value, known[o.name]) for o in entry.outer if o.name in known])
+                keys.append((number, kept, (entry.number, which, kept)))
         return Arranged(plan, entries, main, residents, keys)
 
     def _sites_with_room(self, arranged: Arranged) -> list[tuple[int, Site]] | Refused:
@@ -191,9 +202,6 @@ class Lowering:
         return site
 
     def _entry(self, number: int, group: GroupPlan) -> Entry:
-        known = self._same.get(id(group))  # entries keep their groups: an identity stays what it is
-        if known is not None and known.plan is group:
-            return known
         known = self._entries.get(group)
         if known is None:
             if sum(split.halo is Halo.CACHE for split in group.splits) > 1:
@@ -224,14 +232,14 @@ class Lowering:
             exported = {signature.names[k]: inside for k, inside in signature.exported}
             lots = lots_of(group, cores)
             tiles = cut_ops(self.graph, ops, exported, group.splits, lots=lots)
-            known = len(self._cuts), cut_of(signature, tiles, group, cores)
+            known = len(self._cuts), GroupCut(signature, tiles, group, cores)
             self._cuts[key] = known
             self._numbered[known[0]] = known[1]
         alike, cut = known
         outer = tuple(
-            Outer(value, name, value in cut.writes)
+            Outer(value, name, value in cut.given)
             for value, name in enumerate(signature.names)
-            if value in cut.writes or value not in cut.inner
+            if value in cut.given or value not in cut.inner
         )
         return Entry(number, group, members, signature, alike, cut, outer)
 
@@ -262,19 +270,16 @@ class Lowering:
             if entry.cut is None
             else self._block(entry, entry.cut, main, kept, room)
         )
-        buffers: list[int] = []
-        offsets: list[int] = []
-        for outside in block.outside:
-            name, core = names[outside.value], outside.core
+        rows: list[tuple[int, int]] = []
+        for value, core in block.outside:
+            name = names[value]
             if core < 0:
                 lying = self.lying(main, name)
-                buffers.append(self.shared.between(lying))
-                offsets.append(lying.offset)
+                rows.append((self.shared.between(lying), lying.offset))
             else:
-                shape = kept[outside.value].regions[core].box.shape
-                buffers.append(self.shared.region(name, core, shape))
-                offsets.append(0)
-        return Site(block, names, np.array(buffers, np.int64), np.array(offsets, np.int64))
+                shape = kept[value].regions[core].box.shape
+                rows.append((self.shared.region(name, core, shape), 0))
+        return Site(block, names, np.array(rows, np.int64).reshape(-1, 2))
 
     def _block(
         self,
@@ -361,8 +366,8 @@ class Lowering:
         known = self._regions.get(key)
         if known is None:
             cuts = self._numbered
-            writes = [cuts[maker[0]].writes.get(maker[1], {})]
-            reads = [cuts[cut].reads.get(value, {}) for cut, value in readers]
+            writes = [cuts[maker[0]].writes(maker[1])]
+            reads = [cuts[cut].reads(value) for cut, value in readers]
             found = regions_of(writes, reads)
             content = tuple((core, r.box, r.read) for core, r in found.items())
             number = self._region_numbers.setdefault(content, len(self._region_numbers))

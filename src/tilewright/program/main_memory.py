@@ -1,7 +1,9 @@
 """The main memory of a plan: where values lie when some operators are views of others' results."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+import numpy as np
 
 from tilewright.graph.graph import Graph, Node
 from tilewright.graph.ops import SPECS, runs_whole
@@ -12,18 +14,20 @@ from tilewright.program.faults import LoweringError
 from tilewright.program.main_rows import needs_own_group
 from tilewright.program.shared import Shared
 from tilewright.program.views import concat_parts, view_of
+from tilewright.schedule.problem import Quantities
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Main:
     """The main memory under some choice of views: where every value of a view lies, and the values
-    that operators outside the cores read. `given` are the shared buffers of the host: of inputs,
-    constants and outputs. `number` counts choices."""
+    that operators outside the cores read. `given` has a row for each shared buffer of the host (of
+    inputs, constants and outputs): its number, and 0 for the byte it begins at. `number` counts
+    choices."""
 
     number: int
     lying: Mapping[str, Lying]
     read: frozenset[str]
-    given: tuple[int, ...]
+    given: Quantities
 
 
 def main_of(
@@ -52,7 +56,8 @@ def main_of(
     used = off_cores(graph, off) if elsewhere else frozenset[str]()
     for memory, names in elsewhere:
         _put(context, memory, names, used, lying)
-    return Main(number, lying, read, tuple(dict.fromkeys(given)))
+    rows = [(buffer, 0) for buffer in dict.fromkeys(given)]
+    return Main(number, lying, read, np.array(rows, np.int64).reshape(-1, 2))
 
 
 def _joined(context: Context, views: Sequence[Node]) -> dict[str, Lying]:
@@ -116,7 +121,7 @@ def _put(
         why = unshareable(graph, used, name)
         if why:
             raise LoweringError(f"'{name}' cannot lie in {memory}: {why}")
-        lying[name] = replace(context.lying(name), memory=number)
+        lying[name] = context.lying(name)._replace(memory=number)
 
 
 def off_cores(graph: Graph, groups: Sequence[GroupPlan]) -> frozenset[str]:

@@ -9,14 +9,14 @@ from tilewright.graph.ops.spec import Step, StepInput
 from tilewright.plan.plan import GroupPlan, Place
 from tilewright.program.columns import COPY, WHOLE, Needs
 from tilewright.program.constants import immediate
-from tilewright.program.context import operands_of, results_of
-from tilewright.program.cut import cut_of, lots_of
+from tilewright.program.cut import GroupCut, lots_of
 from tilewright.program.kernels.order import Issued
 from tilewright.program.linking import Linked
 from tilewright.program.lowering import Lowering
 from tilewright.program.program import Buffer, Compute, Program, Task, Transfer, View, Whole
 from tilewright.program.rows import Price, Row, Title, Told
 from tilewright.program.shared import Owner
+from tilewright.program.tile_work import operands_of, results_of
 from tilewright.schedule.problem import Ids
 from tilewright.tiling.cutting import cut_ops
 from tilewright.tiling.group import GroupTiles, TiledOp, typed_group, whole_tile
@@ -59,7 +59,7 @@ class _Group:
             used, cores = lowering.cores_of(plan), lowering.machine.cores
             lots = lots_of(plan, used)
             self.tiles = cut_ops(self.graph, self.ops, exported, plan.splits, lots=lots)
-            cut = cut_of(signature, self.tiles, plan, used)
+            cut = GroupCut(signature, self.tiles, plan, used)
             self.labels = [
                 (".".join(map(str, index)) or "0")
                 + (f"/{cores[core].name}" if plan.replicated else "")

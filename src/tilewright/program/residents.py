@@ -56,7 +56,7 @@ class Residents:
         """Cores whose tiles surely read a resident tensor where it is; None where the whole group
         loads it again."""
         if again is None:
-            return entry.cut.reads.get(value, ()) if entry.cut is not None else ()
+            return entry.cut.reads(value) if entry.cut is not None else ()
         nodes = [self.graph.nodes[index] for index in entry.members]
         here = any(name in node.inputs and node.name not in again for node in nodes)
         return () if here else None

@@ -63,8 +63,7 @@ Local = tuple[int, int, int, int]
 """A buffer of the group: of which memory, how many bytes, for which value, made at which turn."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outside:
+class Outside(NamedTuple):
     """A buffer that other groups use too: a value in the main memory (core -1), or a core's region
     of a resident one."""
 

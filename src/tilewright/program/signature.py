@@ -12,8 +12,8 @@ import numpy as np
 
 from tilewright.graph.graph import Array, Graph, Node
 from tilewright.graph.ops.spec import is_given
-from tilewright.program.constants import Pack, immediate
-from tilewright.program.layout import Layouts
+from tilewright.program.constants import immediate, pairs_of
+from tilewright.program.layout import image_values
 from tilewright.tiling.group import exports
 
 _READ_NUMBERS = 64  # elements; a constant up to so large may say how its operator is cut
@@ -31,8 +31,9 @@ class Signature:
 class Signatures:
     """Signatures of a network's groups, worked out once."""
 
-    def __init__(self, graph: Graph, layouts: Layouts, packs: dict[str, Pack]) -> None:
-        self.graph, self.layouts, self.packs = graph, layouts, packs
+    def __init__(self, graph: Graph) -> None:
+        self.graph, self.pairs, self.images = graph, pairs_of(graph), image_values(graph)
+        self.outputs = frozenset(graph.outputs)
         self._numbers: dict[Hashable, int] = {}
         self._values: dict[str, int] = {}
         self._nodes: dict[int, int] = {}
@@ -92,9 +93,8 @@ class Signatures:
                 numbers,
                 immediate(self.graph, name) is None,
                 is_given(self.graph, name),
-                name in self.graph.outputs,
-                name in self.layouts.images,
-                self.layouts.item(name),
+                name in self.outputs,
+                name in self.images,
             )
             known = self._values[name] = self._numbers.setdefault(key, len(self._numbers))
         return known
@@ -103,10 +103,18 @@ class Signatures:
         """Which inputs lie together with another, and with which."""
         inputs = list(node.inputs)
         return tuple(
-            (position, inputs.index(pack.bias if name == pack.weights else pack.weights))
+            (position, inputs.index(pair.bias if name == pair.weights else pair.weights))
             for position, name in enumerate(inputs)
-            if (pack := self.packs.get(name)) is not None
+            if (pair := self.pairs.get(name)) is not None
         )
+
+
+def signatures_of(graph: Graph) -> Signatures:
+    """Those of a network, which are kept with it: they are the same on every machine."""
+    key = ("signatures", None)
+    if key not in graph.known:
+        graph.known[key] = Signatures(graph)
+    return graph.known[key]
 
 
 def _frozen(value: object) -> Hashable:

@@ -101,15 +101,17 @@ def _collect(hint: Any, found: dict[type, None]) -> None:
     kind = cast(type[Any], hint)
     if issubclass(kind, Enum):
         found[kind] = None
-    elif is_dataclass(kind):
+    elif names := _field_names(kind):
         found[kind] = None
         hints = get_type_hints(kind)
-        for field in fields(kind):
-            _collect(hints[field.name], found)
+        for name in names:
+            _collect(hints[name], found)
 
 
 def _field_names(cls: type) -> list[str]:
-    return [field.name for field in fields(cls)] if is_dataclass(cls) else []
+    """The fields of a dataclass or a named tuple; nothing of other classes."""
+    named: tuple[str, ...] = getattr(cls, "_fields", ())
+    return [field.name for field in fields(cls)] if is_dataclass(cls) else list(named)
 
 
 class _Encoder:

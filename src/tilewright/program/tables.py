@@ -51,6 +51,8 @@ class Tables:
             for memory in machine.memories
             if all(route.multicast for route in link.routes if route.source == memory.name)
         )
+        self.alignment = [memory.alignment for memory in machine.memories]
+        self.alignments = np.array(self.alignment, np.int64)
         self.works = Works(machine, self.engine_number)
         self.layouts: list[Layout] = []
         self.costs: list[CopyCost] = []

@@ -115,6 +115,7 @@ class OpTiles:
         self._tiles: dict[Index, Tile | None] = {}
         self._kinds: list[Sequence[int]] | None = None
         self._once: Ints = ()
+        self._moves = tiled.spec.family == "layout"  # its steps may say from where they take
         if len(values) == 1 and values[0] is not None:
             self._separable(values[0], spots)
         else:
@@ -146,13 +147,12 @@ class OpTiles:
             inner = spots.get(node.inputs[position])
             same = inner is not None and axes == inner.axes
             self.inputs.append(inner.have if inner is not None and same else picker(axes))
-        moves = self.tiled.spec.family == "layout"  # its steps may say from where they take
         self._kinds = []
         for count, columns in zip(self.tiles.counts, facts, strict=True):
             seen: dict[tuple[object, ...], int] = {}
             entries = zip(*columns, strict=True) if columns else [()] * count
             numbers = [seen.setdefault(entry, len(seen)) for entry in entries]
-            self._kinds.append(range(count) if moves else numbers)
+            self._kinds.append(range(count) if self._moves else numbers)
 
     def _all_of(self, position: int) -> Pick:
         operand = self.tiled.op.inputs[position]
@@ -182,6 +182,21 @@ class OpTiles:
         if self._kinds is None:
             return index
         return tuple([row[at] for row, at in zip(self._kinds, index, strict=True)])
+
+    def extents(self, index: Index) -> Hashable:
+        """What the work of a tile depends on: extents and padding, not where it lies. Data movement
+        is the exception: its steps may say from where they take. Where there are several results,
+        all about the tile."""
+        if self._kinds is None or self._moves:
+            return self.tile(index)
+        rows: list[tuple[tuple[int, int, int], ...] | None] = []
+        for axes in self.tiles.reaches[self.tiled.node.name]:
+            if axes is None:
+                rows.append(None)
+                continue
+            reaches = [row[0 if dim is None else index[dim]] for dim, row in axes]
+            rows.append(tuple([(i[1] - i[0], before, after) for i, before, after in reaches]))
+        return self.outputs[0](index).shape, tuple(rows)
 
     def tile(self, index: Index) -> Tile:
         """The tile as its operator knows it."""

@@ -64,8 +64,10 @@ def cut_ops(
     for name in final:
         needs[name] = _even_cuts(graph, name, access_of[name], splits, probe=probe)
     counts = tuple(
-        max(len(cut.intervals) for name in final for cut in needs[name] if cut.dim == dim)
-        for dim in range(len(splits))
+        [
+            max([len(cut.intervals) for name in final for cut in needs[name] if cut.dim == dim])
+            for dim in range(len(splits))
+        ]
     )
     begins = {
         dim: frozenset(share.start for share in shares(counts[dim], cores) if share)
@@ -83,11 +85,11 @@ def cut_ops(
             if name not in needs and name not in exported:
                 computed.append(None)
                 continue
-            cuts = needs.get(name) or tuple(whole_cut(extent) for extent in access.shape)
+            cuts = needs.get(name) or tuple([whole_cut(extent) for extent in access.shape])
             write = written.get(name)
             if name in exported and write is None:
                 cuts, write = (cuts, cuts) if probe else _write_inner(access.shape, cuts)
-            have = tuple(_grown(access, axis, cut) for axis, cut in enumerate(cuts))
+            have = tuple([_grown(access, axis, cut) for axis, cut in enumerate(cuts)])
             tiles, fell_back = _apply_halo(have, access, write, splits, begins)
             if fell_back:
                 fallbacks.append(name)
@@ -172,13 +174,13 @@ def _write_inner(
 def _shared_dims(cuts: tuple[Cut, ...]) -> set[int]:
     """Grid dimensions that drive two axes of one value: its tiles lie along a diagonal."""
     dims = [cut.dim for cut in cuts if cut.dim is not None]
-    return {dim for dim in dims if dims.count(dim) > 1}
+    return {dim for dim in dims if dims.count(dim) > 1} if dims[1:] else set()
 
 
 def _grown(access: Access, axis: int, cut: Cut) -> Cut:
-    if not access.grows(axis):
+    if not access.grows(axis) or cut.intervals == ((0, access.shape[axis]),):
         return cut
-    return Cut(cut.dim, tuple(access.grow(axis, interval) for interval in cut.intervals))
+    return Cut(cut.dim, tuple([access.grow(axis, interval) for interval in cut.intervals]))
 
 
 def _apply_halo(
@@ -205,7 +207,7 @@ def _apply_halo(
             compute.append(Cut(cut.dim, fresh))
     driven = {cut.dim for cut in have if cut.dim is not None}
     idle = {dim for dim in range(len(splits)) if dim not in driven}
-    if driven:
+    if driven and idle:
         idle = {dim for dim in idle if splits[dim].halo is Halo.CACHE and dim not in begins}
     return ValueTiles(have, tuple(compute), write, frozenset(idle)), fell_back
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
 from math import gcd
+from typing import NamedTuple
 
 from tilewright.errors import TilingError
 from tilewright.geometry.interval import Interval
@@ -31,8 +32,7 @@ class Split:
         return hash((self.axis, self.parts))
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(NamedTuple):
     """The intervals of one axis of a value over the tiles.
 
     `dim` is the dimension of the grid that drives the axis; None means the same one interval in

@@ -1,6 +1,5 @@
 """The array model on shipped machines."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +43,7 @@ def test_a_view_keeps_the_positions() -> None:
     with pytest.raises(CostError, match="is not 100x16"):
         work.as_view(100, 16)
     with pytest.raises(CostError):
-        replace(work, kernel_height=3).as_view(128, 16)
+        work._replace(kernel_height=3).as_view(128, 16)
 
 
 @pytest.mark.parametrize("rows", [16, 35, 63, 99, 197, 3137])
@@ -79,20 +78,20 @@ def test_a_rest_holds_what_its_rectangle_leaves() -> None:
 
 def test_first_convolution_packs_its_channels() -> None:
     stem = Workload(WorkKind.FIRST_CONV, "fp16", 64, 3, 28, 112, 59, 224, 7, 7, 2, 2)
-    padded = replace(stem, kind=WorkKind.CONV, in_channels=16)
+    padded = stem._replace(kind=WorkKind.CONV, in_channels=16)
     assert cycles(NPU, stem) == pytest.approx(73784, rel=0.2)
     assert cycles(NPU, padded) == pytest.approx(162062, rel=0.2)
-    assert cycles(NPU, replace(stem, in_channels=16)) <= cycles(NPU, padded)
+    assert cycles(NPU, stem._replace(in_channels=16)) <= cycles(NPU, padded)
 
 
 def test_batch_groups_and_unaligned_channels() -> None:
     work = Workload(WorkKind.CONV, "fp16", 64, 64, 28, 28, 28, 28, 3, 3)
     one = cycles(NPU, work)
-    assert cycles(NPU, replace(work, batch=4)) == pytest.approx(4 * one, rel=1e-3)
-    assert cycles(NPU, replace(work, groups=4)) <= one
-    assert cycles(NPU, replace(work, out_channels=60)) <= one
-    assert cycles(NPU, replace(work, in_channels=3)) == pytest.approx(
-        cycles(NPU, replace(work, in_channels=16)), rel=0.02
+    assert cycles(NPU, work._replace(batch=4)) == pytest.approx(4 * one, rel=1e-3)
+    assert cycles(NPU, work._replace(groups=4)) <= one
+    assert cycles(NPU, work._replace(out_channels=60)) <= one
+    assert cycles(NPU, work._replace(in_channels=3)) == pytest.approx(
+        cycles(NPU, work._replace(in_channels=16)), rel=0.02
     )
 
 
@@ -101,10 +100,10 @@ def test_beyond_the_calibrated_range_cost_stays_linear() -> None:
         for dtype in ("fp16", "int8"):
             work = Workload(WorkKind.CONV, dtype, 1024, 1024, 14, 14, 14, 14)
             for name in ("in_channels", "out_channels"):
-                ratio = cycles(models, replace(work, **{name: 8192})) / cycles(models, work)
+                ratio = cycles(models, work._replace(**{name: 8192})) / cycles(models, work)
                 assert 7 < ratio <= 8.05, (name, ratio)
-            deep = replace(work, kind=WorkKind.DEPTHWISE, kernel_height=3, kernel_width=3)
-            wide = replace(deep, in_channels=8192, out_channels=8192)
+            deep = work._replace(kind=WorkKind.DEPTHWISE, kernel_height=3, kernel_width=3)
+            wide = deep._replace(in_channels=8192, out_channels=8192)
             assert cycles(models, wide) / cycles(models, deep) == pytest.approx(8, rel=0.02)
 
 
@@ -122,7 +121,7 @@ def test_energy_and_utilisation() -> None:
     assert 0.9 < cost.utilisation <= 1
     operands = (2 * 56 * 56 * 64 + 64 * 64 * 9) * 2 * 1.75
     assert cost.energy_pj == pytest.approx(work.macs * 0.5 + operands)
-    _, small = NPU.best(core, replace(work, dtype="int8"))
+    _, small = NPU.best(core, work._replace(dtype="int8"))
     assert small.energy_pj < cost.energy_pj / 2
 
 
@@ -131,7 +130,7 @@ def test_costs_are_remembered_and_shared_by_equal_cores() -> None:
     work = Workload(WorkKind.CONV, "fp16", 64, 64, 56, 56, 56, 56, 3, 3)
     one, other = first.engines[0], second.engines[0]
     assert NPU.model(one) is NPU.model(other)
-    assert NPU.model(one).cost(work) is NPU.model(other).cost(replace(work))
+    assert NPU.model(one).cost(work) is NPU.model(other).cost(work._replace())
 
 
 def test_three_cores_give_the_published_row_costs() -> None:
@@ -176,7 +175,7 @@ def test_depthwise_of_an_array_whose_size_is_known(
 ) -> None:
     models = array_with({"modes": {"plain": {"unroll": unroll}}, "rates": {"int8": rate}})
     assert cycles(models, WINDOW) == WINDOW.macs // each
-    alike = replace(WINDOW, kind=WorkKind.POOL)
+    alike = WINDOW._replace(kind=WorkKind.POOL)
     assert not models.model(models.machine.engines[0]).supports(alike)
 
 

@@ -1,6 +1,5 @@
 """Vector engines, copies and tables."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -39,12 +38,12 @@ def test_both_rate_sets() -> None:
 
 def test_every_machine_runs_every_kind_of_work() -> None:
     image = Workload(WorkKind.CONV, "fp16", 64, 64, 28, 28, 28, 28, 3, 3)
-    kinds = [replace(image, kind=kind, operator="add") for kind in WorkKind]
+    kinds = [image._replace(kind=kind, operator="add") for kind in WorkKind]
     for name in ("npu-2.7", "npu-4.0", "mcu", "trn1", "trn2", "tpu-like", "three-core-bus"):
         models = CostModels(load_machine(name))
         for dtype in ("fp16", "int8", "float32", "bfloat16"):
             for work in kinds:
-                engine, cost = models.best(models.machine.cores[0], replace(work, dtype=dtype))
+                engine, cost = models.best(models.machine.cores[0], work._replace(dtype=dtype))
                 assert cost.cycles > 0 and cost.energy_pj > 0 and 0 < cost.utilisation <= 1
                 assert models.model(engine).floor(work) >= 0
 
@@ -61,9 +60,9 @@ def test_trainium_matrix_rate() -> None:
     machine = load_machine("trn1")
     product = matrix_product(512, 128, 128, "bf16")
     assert best_engine(machine, machine.cores[0], product)[1].cycles == 512 + 100
-    single = replace(product, dtype="fp32")
+    single = product._replace(dtype="fp32")
     assert best_engine(machine, machine.cores[0], single)[1].cycles == 4 * 512 + 100
-    short = replace(product, out_height=1, in_height=1)
+    short = product._replace(out_height=1, in_height=1)
     assert best_engine(machine, machine.cores[0], short)[1].cycles == 64 + 100
 
 
@@ -138,7 +137,7 @@ def test_table(table_machine: Machine) -> None:
     assert model.cost(known).cycles == 500
     pointwise = model.cost(Workload(WorkKind.CONV, "int8", 8, 99))
     assert (pointwise.cycles, pointwise.energy_pj) == (7, 5)
-    unknown = replace(known, out_channels=9)
+    unknown = known._replace(out_channels=9)
     assert not model.supports(unknown)
     with pytest.raises(CostError, match="no row for conv 9x1x56 of 3 channels, kernel 3x3"):
         model.cost(unknown)

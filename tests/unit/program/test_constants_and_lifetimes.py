@@ -11,7 +11,7 @@ from tilewright.cost.models import CostModels
 from tilewright.frontend.builder import Builder
 from tilewright.machine.load import load_machine
 from tilewright.machine.machine import Machine
-from tilewright.program.constants import Pack, immediate, packs_of
+from tilewright.program.constants import immediate, pack_of, packs_of
 from tilewright.program.from_program import columns_of
 from tilewright.program.kernels.prefetch import held_until
 from tilewright.program.layout import Layouts
@@ -21,11 +21,11 @@ from tilewright.program.tables import Tables
 
 @pytest.mark.quick
 def test_a_part_of_the_channels_is_one_piece_of_weights_and_bias() -> None:
-    pack = Pack("w", "b", 0, (6, 4, 3, 3), 2)
+    pack = pack_of("w", "b", 0, (6, 4, 3, 3), 2)
     data = np.zeros(6 * pack.row, np.float32)
 
     def array(name: str, shape: tuple[int, ...]) -> np.ndarray:
-        offset, strides = pack.places[name]
+        offset, strides = pack.place(name)
         steps = tuple(stride // 2 * 4 for stride in strides)
         return np.ndarray(shape, np.float32, data.data, offset // 2 * 4, steps)
 

@@ -98,8 +98,7 @@ def tiles_of(work: Workload, random: Random) -> Iterator[Workload]:
                 inner = work.in_channels if mixing else channels
                 if work.groups > 1:
                     inner = work.in_channels // work.groups * (last - first)
-                yield replace(
-                    work,
+                yield work._replace(
                     out_height=bottom - top,
                     out_width=right - left,
                     out_channels=channels,
@@ -143,7 +142,7 @@ def test_the_floor_of_aligned_work_is_nearly_its_cost() -> None:
     model = CostModels(machine).model(machine.engines[0])
     ragged = Workload(WorkKind.CONV, "fp16", 512, 512, 7, 7, 7, 7, 3, 3)
     assert model.floor(ragged) > 0.95 * model.cost(ragged).cycles  # 7x7 costs as 8x8
-    pointwise = replace(ragged, kernel_height=1, kernel_width=1)
+    pointwise = ragged._replace(kernel_height=1, kernel_width=1)
     assert model.floor(pointwise) > 0.9 * model.cost(pointwise).cycles
     narrow = Workload(WorkKind.CONV, "fp16", 4, 56, 540, 960, 544, 964, 5, 5)
     assert model.floor(narrow) > 0.99 * model.cost(narrow).cycles  # four filters fill no block
@@ -391,7 +390,7 @@ def test_weights_that_do_not_fit_follow_the_last_element() -> None:
     first = Workload(
         WorkKind.CONV, "fp16", 256, 64, 64, 64, 64, 64, kernel_height=3, kernel_width=3
     )
-    other = replace(first, in_channels=256)
+    other = first._replace(in_channels=256)
     weights = 2 * (256 * 256 * 9 + 256)
     first, *others = [model.floor(w) / 2 for w in (first, *[other] * 4)]  # two arrays
     expected = first + (4 * weights - 2 * 256 * 1024) / RATE

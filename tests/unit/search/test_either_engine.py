@@ -1,6 +1,5 @@
 """Work that arrays and vector engines can both run goes to the cheaper, and bounds know it."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -60,7 +59,7 @@ def narrow() -> Graph:
 
 
 CONV = Workload(WorkKind.CONV, "int8", 2, 2, 24, 24, 24, 24, 3, 3)
-FULL = replace(CONV, out_channels=32, in_channels=32)
+FULL = CONV._replace(out_channels=32, in_channels=32)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +72,7 @@ def test_an_operator_is_for_either_where_a_vector_engine_does_all_of_it_faster(
     models = CostModels(machine(per_mac))
     core = models.machine.cores[0]
     assert models.either(core, work) is either
-    tile = replace(work, out_height=1, in_height=3)
+    tile = work._replace(out_height=1, in_height=3)
     kinds = {engine.kind for engine in models.able(core, tile, either)}
     assert kinds == ({"matrix", "vector"} if either else {"matrix"})
     cheapest = min(models.best(core, tile, each)[1].cycles for each in (False, True))

@@ -6,6 +6,7 @@ import numpy as np
 
 from tilewright.compiled import njit
 from tilewright.program.columns import COPY, Columns, Hardware
+from tilewright.program.kernels.gather import HEAD, OF_ACCESS, PER_TASK
 from tilewright.program.kernels.prefetch import Loads
 from tilewright.schedule.problem import Flags, Quantities
 
@@ -43,33 +44,33 @@ def least_live(columns: Columns, hardware: Hardware, loads: Loads) -> tuple[Quan
 
 
 @njit()
-def live_in_block(
-    tasks: Quantities,
-    lengths: Quantities,
-    accesses: Quantities,
-    memory: Quantities,
-    size: Quantities,
-    stays: Flags,
-    own: int,
-    main: int,
-    memories: int,
-) -> Quantities:
-    """For each memory the most bytes that are live at once while a block runs: of its `own` buffers
-    and of those that others use too, which come behind them. What it does not write is there from
-    the start; what it writes, and what `stays`, to the end. Nothing is counted in the main
-    memory."""
-    count, buffers = lengths.size, memory.size
+def live_in_block(packed: Quantities, standing: Quantities, main: int, memories: int) -> Quantities:
+    """For each memory the most bytes that are live at once while a block runs: of its own buffers
+    and of those that others use too (`standing`: memory, bytes, whether it stays), which come
+    behind them. What it does not write is there from the start; what it writes, and what stays, to
+    the end. Nothing is counted in the main memory."""
+    count, touched, own = packed[0], packed[1], packed[2]
+    buffers = own + len(standing)
+    lengths = packed[HEAD + (PER_TASK - 1) * count :]
+    slots = packed[HEAD + PER_TASK * count :]
+    sizes = packed[HEAD + PER_TASK * count + OF_ACCESS * touched :]
+    memory = np.empty(buffers, np.int64)
+    size = np.empty(buffers, np.int64)
+    for buffer in range(buffers):
+        other = buffer - own
+        memory[buffer] = sizes[buffer] if other < 0 else standing[other, 0]
+        size[buffer] = sizes[own + buffer] if other < 0 else standing[other, 1]
     first = np.full(buffers, -1, np.int64)
     last = np.full(buffers, -1, np.int64)
     written = np.zeros(buffers, np.bool_)
     access = 0
     for task in range(count):
-        load = tasks[0, task] == COPY and tasks[2, task] == main
+        load = packed[HEAD + task] == COPY and packed[HEAD + 2 * count + task] == main
         for _ in range(lengths[task]):
-            buffer = accesses[0, access]
+            buffer = slots[access]
             if buffer < 0:
                 buffer = own + ~buffer
-            written[buffer] = written[buffer] or accesses[3, access] != 0
+            written[buffer] = written[buffer] or slots[3 * touched + access] != 0
             access += 1
             if load:
                 continue
@@ -83,7 +84,7 @@ def live_in_block(
         begin, end = first[buffer], last[buffer]
         if buffer >= own and not written[buffer]:
             begin = np.int64(0)
-        elif buffer >= own and stays[buffer - own]:
+        elif buffer >= own and standing[buffer - own, 2] != 0:
             end = np.int64(count - 1)
         change[memory[buffer], begin] += size[buffer]
         change[memory[buffer], end + 1] -= size[buffer]

@@ -1,7 +1,7 @@
 """The least that each operator takes, whoever runs it: on each class of engines, alone on all of
 them, and in energy. docs/bounds.md has the proofs."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf, prod
 
 from tilewright.cost.array import ArrayModel
@@ -82,7 +82,7 @@ class Floors:
         )
         work = workload_of(spec, op, Tile(boxes, inputs), self.dtype)
         if work.kind is not WorkKind.VECTOR:  # at an edge it may read padding alone
-            work = replace(work, in_height=0, in_width=0)
+            work = work._replace(in_height=0, in_width=0)
         if work not in self._tasks:
             self._tasks[work] = self._least_cost(work)
         return self._tasks[work]
@@ -125,7 +125,7 @@ class Floors:
         shared = len(able) > 1
         # Of work that both classes share, parts of windows need not read their part of the input.
         windows = shared and (work.taps > 1 or work.stride_height * work.stride_width > 1)
-        alone = replace(work, in_height=0, in_width=0) if windows else work
+        alone = work._replace(in_height=0, in_width=0) if windows else work
         used: list[CostModel] = []
         for engine in self.machine.engines:
             model = self.models.model(engine)
@@ -180,7 +180,7 @@ class Floors:
         inputs = tuple(None if count is None else _reaches(count) for count in counts)
         work = workload_of(spec, op, Tile(boxes, inputs), self.dtype)
         if len(out) > 4:  # folded axes do not say which input rows are read
-            work = replace(work, in_height=0, in_width=0)
+            work = work._replace(in_height=0, in_width=0)
         if spec.family == "element-wise" and None not in inputs:
             whole = [count for count in counts if count is not None]
             thin = _single_along_broadcast(out.shape, whole)
