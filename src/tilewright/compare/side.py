@@ -118,5 +118,6 @@ def _side(name: str, figures: dict[str, Any], plan: Plan) -> PlanSide:
         for group, row in zip(plan.groups, rows, strict=bool(rows))
     )
     busy = {str(engine): int(use["busy_cycles"]) for engine, use in figures["engines"].items()}
-    peaks = {str(memory): int(peak) for memory, peak in (figures.get("peak_bytes") or {}).items()}
+    held = cast(dict[str, Any], figures.get("peak_bytes") or {})
+    peaks = {memory: int(peak) for memory, peak in held.items()}
     return PlanSide(name, figures, plan, parts, busy, peaks)

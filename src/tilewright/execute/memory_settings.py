@@ -109,7 +109,9 @@ def fill_heap() -> None:
     heap, or is mapped by itself. glibc gives every thread a heap of 132 KiB to begin with, and
     blocks of any size are taken from there as long as it lasts."""
     libc = _libc()
-    for size in _FILLING if libc is not None else ():
+    if libc is None:
+        return
+    for size in _FILLING:
         before = most_on_heaps()
         while before is not None and most_on_heaps() == before:
             for _ in range(_FILLED_AT_ONCE):
