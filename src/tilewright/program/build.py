@@ -2,14 +2,14 @@
 computes, and hands on what the outside needs. The passes make it good."""
 
 from functools import partial
-from typing import NamedTuple
 
 from tilewright.geometry.box import Ints
 from tilewright.program.columns import COMPUTE, COPY
-from tilewright.program.constants import Pack, channels_of
+from tilewright.program.constants import Pack
 from tilewright.program.cut import GroupCut, Index
 from tilewright.program.faults import LoweringError
-from tilewright.program.held import Held, HeldTransfers, Storage
+from tilewright.program.held import Held, HeldTransfers, Leg, Storage
+from tilewright.program.packed import PackedLoads
 from tilewright.program.regions import Region
 from tilewright.program.rows import Access, GroupRows, Outside, Price, Row, Surroundings, Title
 from tilewright.program.tile_tables import (
@@ -71,7 +71,7 @@ class Builder:
         self.slots: dict[tuple[int, int], int] = {}
         self.mains: dict[int, Held] = {}
         self.locals: dict[tuple[int, Ints, int], tuple[int, Storage]] = {}
-        self.packed: dict[tuple[int, int], _Packed] = {}
+        self.packed: dict[tuple[int, int], PackedLoads] = {}
         self.regions = {
             (value, core): self._region(value, core, region)
             for value, regions in around.regions.items()
@@ -148,34 +148,13 @@ class Builder:
             priced = op.prices[kind, core] = self.context.tables.works.best(core, work.load, whole)
         return work, *priced
 
-    def pack(self, op: Operator, pack: Pack, core: int) -> "_Packed":
-        """How weights and bias of an operator lie together, in the main memory and on a core."""
+    def pack(self, op: Operator, pack: Pack, core: int) -> PackedLoads:
+        """Loads of weights and bias of an operator to a core."""
         known = self.packed.get((op.number, core))
         if known is None:
-            inputs, context = op.tiled.node.inputs, self.context
-            memory = context.memory_of(core, pack.weights)
-            step = (pack.row * pack.item, pack.item)
-            parts: list[tuple[int, int, Storage]] = []
-            for name in (pack.weights, pack.bias):
-                offset, strides = pack.place(name)
-                parts.append((inputs.index(name), offset, Storage(context, name, strides, memory)))
-            known = self.packed[op.number, core] = _Packed(
-                op.inputs[parts[0][0]],
-                Storage(context, pack.weights, step, context.main),
-                memory,
-                tuple(parts),
-            )
+            known = PackedLoads(self.transfers, op.tiled.node.inputs, pack, core)
+            self.packed[op.number, core] = known
         return known
-
-
-class _Packed(NamedTuple):
-    """Weights and bias, row by row: where they come from, the memory they go to, and each of the
-    two (its operand, first byte and how it lies)."""
-
-    value: int
-    source: Storage
-    memory: int
-    parts: tuple[tuple[int, int, Storage], ...]
 
 
 class _Tile:
@@ -246,23 +225,20 @@ class _Tile:
     def _packed(self, op: Operator, value: int) -> Held | None:
         """Load weights and bias of the tile's channels by one copy, where they lie together; None
         where the tile needs anything but whole rows of them."""
-        parent, pack = self.parent, self.parent.packs[value]
-        first, source, memory, parts = parent.pack(op, pack, self.core)
-        pick = op.tiles.inputs
-        spots = [pick[operand](self.index) for operand, _, _ in parts]
-        channels = channels_of(pack, *[(spot.starts, spot.stops) for spot in spots])
-        if channels is None:
+        parent, pick = self.parent, op.tiles.inputs
+        packed = parent.pack(op, parent.packs[value], self.core)
+        parts = [(part, pick[part.operand](self.index)) for part in (packed.weights, packed.bias)]
+        load = packed.load(parts[0][1], parts[1][1])
+        if load is None:
             return None
-        channel, count = channels
-        size = pack.bytes(count)
-        self.transfers.check(pack.weights, size, memory)
-        slot = self._buffer(first, size, memory)
-        for spot, (operand, offset, storage) in zip(spots, parts, strict=True):
+        size, start, layout, legs = load
+        self.transfers.check(packed.pack.weights, size, packed.memory)
+        first = op.inputs[packed.weights.operand]
+        slot = self._buffer(first, size, packed.memory)
+        for (operand, offset, storage), spot in parts:
             self.held[op.inputs[operand]] = Held(slot, offset, spot, storage)
-        layout = source.layout((count, pack.row))
-        read = (parent.slot(first, -1), channel * source.strides[0], layout)
-        ends = (source.memory, memory)
-        self._transfer(Title.LOAD_PACK, op, first, read, (slot, 0, layout), ends)
+        read = (parent.slot(first, -1), start, layout)
+        self._transfer(Title.LOAD_PACK, op, first, read, (slot, 0, layout), legs)
         return self.held[value]
 
     def _buffer(self, value: int, size: int, memory: int) -> int:
@@ -279,8 +255,12 @@ class _Tile:
         self, title: Title, op: Operator, value: int, source: Held, target: Held, spot: TileSpot
     ) -> None:
         """Copy a region from one place to another."""
-        ends = (source.storage.memory, target.storage.memory)
-        self._transfer(title, op, value, source.part(spot), target.part(spot), ends)
+        here, there, legs = self.transfers.carried(
+            self.parent.names[value], source.storage, target.storage, spot.shape
+        )
+        read = (source.slot, source.offset(spot), here)
+        written = (target.slot, target.offset(spot), there)
+        self._transfer(title, op, value, read, written, legs)
 
     def _transfer(
         self,
@@ -289,12 +269,11 @@ class _Tile:
         value: int,
         read: Access,
         written: Access,
-        ends: tuple[int, int],
+        legs: tuple[Leg, ...],
     ) -> None:
         """A copy between two memories, over every stop between."""
-        name, turn, ops = self.parent.names[value], self.turn, op.ops
-        for leg in self.transfers.legs(name, *ends, read[2], written[2]):
-            source, target, price, size, layout = leg
+        turn, ops = self.turn, op.ops
+        for source, target, price, size, layout in legs:
             there = written if layout < 0 else (self._buffer(value, size, target), 0, layout)
             self.rows.append(
                 Row(COPY, price, ops, turn, [read], [there], title, -1, source, target, value)

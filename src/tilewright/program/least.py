@@ -4,7 +4,6 @@ fit need not be built."""
 from collections.abc import Iterator, Sequence
 
 from tilewright.program.build import Builder, Operator
-from tilewright.program.constants import channels_of
 from tilewright.program.cut import Index
 
 FEW = 4  # tiles on a core: those are built about as soon as one is looked at
@@ -144,11 +143,14 @@ class _Middle:
         builder, core, value = self.builder, self.core, op.inputs[operand]
         pack = builder.packs.get(value)
         if pack is not None:
-            first, _, memory, parts = builder.pack(op, pack, core)
-            spots = [op.tiles.inputs[number](self.index) for number, _, _ in parts]
-            channels = channels_of(pack, *[(spot.starts, spot.stops) for spot in spots])
-            if channels is not None:
-                live["loaded", first] = (memory, pack.bytes(channels[1]))
+            packed, pick = builder.pack(op, pack, core), op.tiles.inputs
+            weights, bias = (
+                pick[part.operand](self.index) for part in (packed.weights, packed.bias)
+            )
+            load = packed.load(weights, bias)
+            if load is not None:
+                first = op.inputs[packed.weights.operand]
+                live["loaded", first] = (packed.memory, load.size)
                 return
         size, storage = builder.local(value, op.tiles.inputs[operand](self.index).shape, core)
         live["loaded", value] = (storage.memory, size)
