@@ -91,15 +91,19 @@ class Node:
         )
         self.folds = tiled.spec.folded(tiled.op)
         self.dims: dict[tuple[int, Dims], tuple[Dims | None, ...]] = {}
+        self.regions: dict[tuple[int, Spans], Spans] = {}
 
     def grow(self, output: int, spans: Spans) -> Spans:
         """The smallest region holding this one that the operator can compute on its own."""
-        access = self.tiled.access[output]
-        found = list(spans)
-        for axis in self.grown[output]:
-            grown = access.grow(axis, Interval(*spans[axis]))
-            found[axis] = (grown.start, grown.stop)
-        return tuple(found)
+        key = (output, spans)
+        known = self.regions.get(key)
+        if known is None:
+            access, found = self.tiled.access[output], list(spans)
+            for axis in self.grown[output]:
+                grown = access.grow(axis, Interval(*spans[axis]))
+                found[axis] = (grown.start, grown.stop)
+            known = self.regions[key] = tuple(found)
+        return known
 
     def driven(self, output: int, dims: Dims) -> tuple[Dims | None, ...]:
         """What drives the axes of each data input, given what drives the output's."""

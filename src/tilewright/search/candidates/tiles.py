@@ -160,10 +160,11 @@ class Tiler:
         cycles = first = moved = waited = 0.0
         held = slow = 0
         known: dict[Dims, float] = {}
+        grid = core_grid(splits, core_split, self.cores)
         for copy, dims in rows:
             times = known.get(dims)
             if times is None:
-                times = known[dims] = self._times(dims, splits, core_split)
+                times = known[dims] = self._times(dims, splits, grid)
             cycles += copy.cycles * times
             moved += copy.bytes * times
             first += copy.cycles
@@ -173,12 +174,13 @@ class Tiler:
                 slow += copy.held
         return Side(cycles, first, moved, held, Slow(waited, slow))
 
-    def _times(self, dims: Dims, splits: tuple[Split, ...], core_split: int | None) -> float:
-        """How often something is loaded, by all cores together, that these dimensions drive."""
+    def _times(self, dims: Dims, splits: tuple[Split, ...], grid: Mapping[int, int]) -> float:
+        """How often something is loaded, by all cores together, that these dimensions drive; `grid`
+        says which of them are divided among how many cores."""
         driven = [dim for dim in dims if dim is not None]
         last = max(driven, default=-1)
         times = float(prod([s.parts for s in splits[: last + 1]]))
-        for dim, among in core_grid(splits, core_split, self.cores).items():
+        for dim, among in grid.items():
             if dim in driven:
                 continue
             if self.multicast:
