@@ -24,7 +24,7 @@ from tilewright.cost.base import (
     whole_cycles,
 )
 from tilewright.cost.energy import EnergyFigures
-from tilewright.cost.steps import Dense, TileCosts, best_rectangles, tile_costs
+from tilewright.cost.steps import Dense, StepCosts, best_rectangles, tile_costs
 from tilewright.machine.dtypes import element_bytes, nearest_class, runs_as
 from tilewright.machine.machine import Engine
 from tilewright.machine.parameters import (
@@ -190,7 +190,7 @@ class ArrayModel(Remembering):
         self._same_steps = len(sizes) == 1
         self._lanes = max(mode.unroll.lanes for mode in self._modes)
         super().__init__()
-        self._tiles: dict[Workload, TileCosts] = {}
+        self._tiles: dict[Workload, StepCosts] = {}
 
     def supports(self, work: Workload) -> bool:
         """Convolutions in types that the array has or that fit into one it has; channelwise work
@@ -289,7 +289,7 @@ class ArrayModel(Remembering):
             for form, seen in self._forms(work, rate)
         )
 
-    def _tile_costs(self, work: Workload) -> TileCosts | None:
+    def _tile_costs(self, work: Workload) -> StepCosts | None:
         """The costs of tiles of one image by their whole steps. Tiles may mix modes, so nothing is
         known where the modes' steps differ in size; nor of groups, which may be joined."""
         if not work.dense or work.groups > 1 or not self._same_steps:

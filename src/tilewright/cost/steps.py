@@ -26,7 +26,7 @@ WIDER = (
 
 
 @dataclass(frozen=True, slots=True)
-class TileCosts:
+class StepCosts:
     """The least cycles of tiles by their steps, reading their input left out: a row for each number
     of steps in space, a column for each number of steps of filters. `rows`, `columns` and
     `positions` are the most that tiles of a row hold, `filters` those of a column."""
@@ -162,7 +162,7 @@ def _layers(numbers: list[float] | list[int]) -> Floats:
     return np.array(numbers, dtype=np.float64)[:, None, None]
 
 
-def tile_costs(work: Workload, dense: Dense) -> TileCosts:
+def tile_costs(work: Workload, dense: Dense) -> StepCosts:
     """The costs of tiles of a convolution, each in the cheapest of its forms and of modes whose
     steps have the same size."""
     unroll = dense.modes[0].unroll
@@ -173,7 +173,7 @@ def tile_costs(work: Workload, dense: Dense) -> TileCosts:
     cycles = dense.cycles(places, made)
     all_positions = work.out_height * work.out_width
     held = np.minimum(positions, float(all_positions))
-    return TileCosts(cycles, rows, columns, held, most_filters, steps, all_positions)
+    return StepCosts(cycles, rows, columns, held, most_filters, steps, all_positions)
 
 
 def best_rectangles(work: Workload, dense: Dense) -> tuple[tuple[int, int], tuple[int, int]] | None:

@@ -20,12 +20,12 @@ from tilewright.program.tile_tables import (
     spot_of,
     whole_spot,
 )
-from tilewright.program.tile_work import Work
+from tilewright.program.tile_work import TileWork
 from tilewright.tiling.grid import Halo
 from tilewright.tiling.group import GroupTiles, TiledOp
 
 
-class Operator:
+class GroupOperator:
     """An operator of the group: its tiles, and its operands and results by number; `given` are
     results that the outside reads."""
 
@@ -43,11 +43,11 @@ class Operator:
         self.outputs = [numbers.get(name, -1) for name in tiled.node.outputs]
         written = (n for n in tiled.node.outputs if n in spots and spots[n].write is not None)
         self.given = [numbers[name] for name in written]
-        self.works: dict[Index, Work] = {}
+        self.works: dict[Index, TileWork] = {}
         self.prices: dict[tuple[Index, int], tuple[int, Price]] = {}
 
 
-class Builder:
+class RowBuilder:
     """Builds the rows of a group in its surroundings, tile after tile; what each tile holds is
     remembered for those that follow."""
 
@@ -62,7 +62,7 @@ class Builder:
         dims = len(tiles.counts)
         spots = {name: ValueSpots(value, dims) for name, value in tiles.values.items()}
         self.values = {number[name]: value for name, value in spots.items()}
-        self.ops = [Operator(k, tiles, op, number, spots) for k, op in enumerate(tiles.ops)]
+        self.ops = [GroupOperator(k, tiles, op, number, spots) for k, op in enumerate(tiles.ops)]
         self.packs = {
             value: pack for name, value in number.items() if (pack := context.packs.get(name))
         }
@@ -133,7 +133,7 @@ class Builder:
                 return home, found
         return None
 
-    def work(self, op: Operator, index: Index, core: int) -> tuple[Work, int, Price]:
+    def work(self, op: GroupOperator, index: Index, core: int) -> tuple[TileWork, int, Price]:
         """The work of a tile, its number on a core and what it costs there, found out once for all
         tiles that look the same."""
         kind = op.tiles.kind(index)
@@ -148,7 +148,7 @@ class Builder:
             priced = op.prices[kind, core] = self.context.tables.works.best(core, work.load, whole)
         return work, *priced
 
-    def pack(self, op: Operator, pack: Pack, core: int) -> PackedLoads:
+    def pack(self, op: GroupOperator, pack: Pack, core: int) -> PackedLoads:
         """Loads of weights and bias of an operator to a core."""
         known = self.packed.get((op.number, core))
         if known is None:
@@ -172,7 +172,7 @@ class _Tile:
         "values",
     )
 
-    def __init__(self, parent: Builder, turn: int, index: Index, core: int) -> None:
+    def __init__(self, parent: RowBuilder, turn: int, index: Index, core: int) -> None:
         self.parent, self.transfers, self.values = parent, parent.transfers, parent.values
         self.turn, self.index, self.core = turn, index, core
         self.rows, self.buffers = parent.made.rows, parent.made.buffers
@@ -189,7 +189,7 @@ class _Tile:
                 if spot is not None and 0 not in spot.shape:
                     self._give(op, value, spot)
 
-    def _operator(self, op: Operator) -> None:
+    def _operator(self, op: GroupOperator) -> None:
         index, pick = self.index, op.tiles.outputs
         work, number, price = self.parent.work(op, index, self.core)
         reads = [self._operand(op, operand) for operand in work.operands]
@@ -198,7 +198,7 @@ class _Tile:
             Row(COMPUTE, price, op.ops, self.turn, reads, writes, Title.OPERATOR, number)
         )
 
-    def _operand(self, op: Operator, operand: int) -> Access:
+    def _operand(self, op: GroupOperator, operand: int) -> Access:
         """An operand from where it is: held by the tile, resident, or loaded."""
         value = op.inputs[operand]
         spot = op.tiles.inputs[operand](self.index)
@@ -207,7 +207,7 @@ class _Tile:
             held = self._brought(op, value, spot)
         return held.part(spot)
 
-    def _brought(self, op: Operator, value: int, spot: TileSpot) -> Held:
+    def _brought(self, op: GroupOperator, value: int, spot: TileSpot) -> Held:
         """A value that the tile does not have yet."""
         parent, held = self.parent, None
         spots = self.values.get(value)
@@ -222,7 +222,7 @@ class _Tile:
             self._copy(Title.LOAD, op, value, parent.main(value), held, spot)
         return held
 
-    def _packed(self, op: Operator, value: int) -> Held | None:
+    def _packed(self, op: GroupOperator, value: int) -> Held | None:
         """Load weights and bias of the tile's channels by one copy, where they lie together; None
         where the tile needs anything but whole rows of them."""
         parent, pick = self.parent, op.tiles.inputs
@@ -252,7 +252,13 @@ class _Tile:
         return Held(self._buffer(value, size, storage.memory), 0, spot, storage)
 
     def _copy(
-        self, title: Title, op: Operator, value: int, source: Held, target: Held, spot: TileSpot
+        self,
+        title: Title,
+        op: GroupOperator,
+        value: int,
+        source: Held,
+        target: Held,
+        spot: TileSpot,
     ) -> None:
         """Copy a region from one place to another."""
         here, there, legs = self.transfers.carried(
@@ -265,7 +271,7 @@ class _Tile:
     def _transfer(
         self,
         title: Title,
-        op: Operator,
+        op: GroupOperator,
         value: int,
         read: Access,
         written: Access,
@@ -280,7 +286,7 @@ class _Tile:
             )
             read = there
 
-    def _result(self, op: Operator, value: int, spot: TileSpot) -> Access:
+    def _result(self, op: GroupOperator, value: int, spot: TileSpot) -> Access:
         """Where a result goes: into its region if nothing else needs more of it, else by itself."""
         spots, region = self.values[value], self.parent.regions.get((value, self.core))
         have = spots.have(self.index)
@@ -291,7 +297,9 @@ class _Tile:
             return access
         return self._keep(op, value, have, spot).part(spot)
 
-    def _keep(self, op: Operator, value: int, have: TileSpot, computed: TileSpot | None) -> Held:
+    def _keep(
+        self, op: GroupOperator, value: int, have: TileSpot, computed: TileSpot | None
+    ) -> Held:
         """Room for all the tile reads of a value, with what the tile before has of it."""
         before = self.parent.before(self.index, self.core, value)
         here = computed is None and before is not None and before[0] == self.core
@@ -310,7 +318,7 @@ class _Tile:
         self._copy(Title.KEEP, op, value, before[1], held, kept)
         return held
 
-    def _give(self, op: Operator, value: int, spot: TileSpot) -> None:
+    def _give(self, op: GroupOperator, value: int, spot: TileSpot) -> None:
         """Hand a result to who needs it outside the tile: other groups' regions, the main
         memory."""
         parent, cut = self.parent, self.parent.cut

@@ -3,7 +3,7 @@ fit need not be built."""
 
 from collections.abc import Iterator, Sequence
 
-from tilewright.program.build import Builder, Operator
+from tilewright.program.build import GroupOperator, RowBuilder
 from tilewright.program.cut import Index
 
 FEW = 4  # tiles on a core: those are built about as soon as one is looked at
@@ -17,7 +17,7 @@ def exceeds(needed: Sequence[int], room: Sequence[int]) -> bool:
     return any(a > b for a, b in zip(needed, room, strict=True))
 
 
-def least_bytes(builder: Builder, *, shares: bool) -> list[int]:
+def least_bytes(builder: RowBuilder, *, shares: bool) -> list[int]:
     """For every memory: the most bytes that one operator of a tile in the middle of a core's tiles
     has at once, and what is there meanwhile for the tiles before and behind. `shares`: a tile uses
     what the tile before it has loaded."""
@@ -39,7 +39,9 @@ class _Middle:
     """The tile in the middle of a core's tiles. Operators of neighbouring tiles may overlap: of a
     tile `n` turns later, those are earlier that have `n` changes of the engine less before them."""
 
-    def __init__(self, builder: Builder, core: int, indices: Sequence[Index], shares: bool) -> None:
+    def __init__(
+        self, builder: RowBuilder, core: int, indices: Sequence[Index], shares: bool
+    ) -> None:
         self.builder, self.core, self.indices, self.shares = builder, core, indices, shares
         self.turn = len(indices) // 2
         self.index = indices[self.turn]
@@ -105,7 +107,7 @@ class _Middle:
                     self._add_region(None, value, buffers)
                     yield number, None, buffers
 
-    def _driven(self, op: Operator, operand: int) -> set[int]:
+    def _driven(self, op: GroupOperator, operand: int) -> set[int]:
         """The dimensions of the grid that a region which an operator reads depends on."""
         reaches = self.builder.cut.tiles.reaches.get(op.tiled.node.name)
         if reaches is None:
@@ -113,7 +115,7 @@ class _Middle:
         axes = reaches[operand] or ()
         return {dim for dim, row in axes if dim is not None and len(row) > 1}
 
-    def _own(self, op: Operator) -> Bytes:
+    def _own(self, op: GroupOperator) -> Bytes:
         """What an operator reads, and where its result goes."""
         live = Bytes()
         for operand in self.works[op.number][0].operands:
@@ -129,7 +131,7 @@ class _Middle:
             self._add_result(op, live)
         return live
 
-    def _add_region(self, op: Operator | None, value: int, live: Bytes) -> bool:
+    def _add_region(self, op: GroupOperator | None, value: int, live: Bytes) -> bool:
         """Add the core's region of a resident tensor, if it has one that the operator reads."""
         held = self.builder.regions.get((value, self.core))
         if held is None or (op and (value, op.number) in self.builder.around.reloads):
@@ -138,7 +140,7 @@ class _Middle:
         live["region", value] = (held.storage.memory, size)
         return True
 
-    def _add_loaded(self, op: Operator, operand: int, live: Bytes) -> None:
+    def _add_loaded(self, op: GroupOperator, operand: int, live: Bytes) -> None:
         """Add what a tile loads: weights and bias together, where they lie so."""
         builder, core, value = self.builder, self.core, op.inputs[operand]
         pack = builder.packs.get(value)
@@ -155,11 +157,11 @@ class _Middle:
         size, storage = builder.local(value, op.tiles.inputs[operand](self.index).shape, core)
         live["loaded", value] = (storage.memory, size)
 
-    def _add_result(self, op: Operator, live: Bytes) -> None:
+    def _add_result(self, op: GroupOperator, live: Bytes) -> None:
         """Add the least of the results that an operator may have, joined with those that follow; a
         region of a resident tensor may be one."""
         value, sizes, memory = op.outputs[0], list[int](), 0
-        following: Operator | None = op
+        following: GroupOperator | None = op
         while following is not None and len(following.outputs) == 1:
             value = following.outputs[0]
             if (value, self.core) in self.builder.regions:

@@ -11,7 +11,7 @@ from tilewright.graph.graph import Graph
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import GroupPlan, Place, Plan, group_label
 from tilewright.program.block import Block, Standing, block_of
-from tilewright.program.build import Builder
+from tilewright.program.build import RowBuilder
 from tilewright.program.context import Context, Lying
 from tilewright.program.cut import Entry, GroupCut, Outer, lots_of
 from tilewright.program.faults import LoweringError, NoRoomError
@@ -308,7 +308,7 @@ class Lowering:
         if known is None:
             regions = {value: resident.regions for value, resident in kept.items()}
             around = Surroundings(layouts, regions, frozenset(reloads))
-            builder = Builder(self.transfers, cut, around)
+            builder = RowBuilder(self.transfers, cut, around)
             if room is not None:
                 least = self._leasts.get(key)
                 if least is None:

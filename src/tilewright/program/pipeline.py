@@ -10,7 +10,7 @@ from tilewright.program.passes.reshape import ImplicitReshape
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PlanStep:
     """A step over a whole block or plan, which compiled code takes; `rounds` at the most."""
 
     name: str
@@ -20,25 +20,25 @@ class Step:
     rounds: int = 1
 
 
-PIPELINING = Step(
+PIPELINING = PlanStep(
     "pipelining",
     "Order the operators of a group as a wavefront over its tiles, where engines alternate.",
     requires="the tasks of each group, tile after tile",
     ensures="matrix and vector engines work on neighbouring tiles",
 )
-PREFETCH = Step(
+PREFETCH = PlanStep(
     "prefetch",
     "Issue loads in front of the operators that run while they arrive, as far as there is room.",
     requires="the dependencies of all tasks",
     ensures="an order of all tasks, and addresses in every scratchpad",
 )
-QUEUES = Step(
+QUEUES = PlanStep(
     "copy-queues",
     "Start copies in the order of their urgency, each on a link that is free.",
     requires="an order of all tasks, and addresses",
     ensures="every copy is on one link, in the order that tasks start",
 )
-SPILLING = Step(
+SPILLING = PlanStep(
     "spilling",
     "Where addresses are not found, buffers leave a scratchpad between two uses.",
     requires="an order of all tasks that does not fit",
@@ -60,4 +60,4 @@ is short; the faster of that and spilling is taken."""
 
 def description(step: object) -> str:
     """What a step does, in a line."""
-    return step.does if isinstance(step, Step) else " ".join((step.__doc__ or "").split())
+    return step.does if isinstance(step, PlanStep) else " ".join((step.__doc__ or "").split())

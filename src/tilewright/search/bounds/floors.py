@@ -16,7 +16,7 @@ from tilewright.graph.graph import Graph, Node
 from tilewright.graph.ops.spec import Engine, Op, OpSpec, Tile
 from tilewright.machine.machine import EngineKind, Machine
 from tilewright.machine.parameters import TableParameters
-from tilewright.search.bounds.needs import Needs, counts_of
+from tilewright.search.bounds.needs import ElementNeeds, counts_of
 from tilewright.tiling.group import typed_group, whole_tile
 
 
@@ -38,7 +38,7 @@ NOTHING = Floor()
 class Floors:
     """The floors of a network's operators on a machine."""
 
-    def __init__(self, graph: Graph, machine: Machine, dtype: str, needs: Needs) -> None:
+    def __init__(self, graph: Graph, machine: Machine, dtype: str, needs: ElementNeeds) -> None:
         self.graph, self.machine, self.dtype, self.needs = graph, machine, dtype, needs
         self.models = models_of(machine)
         self._known: dict[tuple[tuple[tuple[Workload, int], ...], Workload], Floor] = {}

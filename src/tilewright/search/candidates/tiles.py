@@ -13,7 +13,7 @@ from tilewright.graph.ops.spec import channel_axis
 from tilewright.search.candidates.estimates import Copied, Estimate, Side, Slow, work_of
 from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.probe import Cutting, Probe
-from tilewright.search.candidates.tile_costs import CopyCost, Dims, TileCosts
+from tilewright.search.candidates.tile_costs import Dims, PartCost, TileCosts
 from tilewright.tiling.grid import Split, core_grid
 from tilewright.tiling.group import TiledOp, exports
 
@@ -143,7 +143,7 @@ class Tiler:
     ) -> Side:
         """All loads of a group: data by tile, constants as often as what cuts them moves on."""
         probe, costs = cut.probe, self.costs
-        rows: list[tuple[CopyCost, Dims]] = []
+        rows: list[tuple[PartCost, Dims]] = []
         for number in probe.inputs:
             region, value = cut.needs[number], probe.values[number]
             if region is None or value is None or probe.names[number] in resident:

@@ -9,7 +9,7 @@ from tilewright.plan.plan import Plan
 from tilewright.program.lower import lowered
 from tilewright.program.place import Placed
 from tilewright.search.explanation.explain import Boundary, Explanation
-from tilewright.search.explanation.trials import Kind
+from tilewright.search.explanation.trials import BoundaryKind
 from tilewright.search.progress import Tell, silent
 
 ROUNDS = 16  # joins of boundaries, each on the plan that the one before gave
@@ -59,7 +59,7 @@ def _best(explanation: Explanation) -> tuple[Boundary, Plan] | None:
     """The trial with the fewest cycles, then bytes, among those that are better joined."""
     found: list[tuple[int, int, int, Boundary, Plan]] = []
     for number, boundary in enumerate(explanation.boundaries):
-        if boundary.kind is not Kind.MISSED:
+        if boundary.kind is not BoundaryKind.MISSED:
             continue
         for trial in boundary.trials:
             if trial.plan is not None and trial.cycles is not None:
