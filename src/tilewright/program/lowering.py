@@ -22,7 +22,7 @@ from tilewright.program.main_memory import Main, main_of
 from tilewright.program.main_rows import main_rows
 from tilewright.program.passes.duplicates import DuplicateCopies
 from tilewright.program.pipeline import LOCAL, PIPELINING, PREFETCH, QUEUES
-from tilewright.program.regions import Regions, regions_of
+from tilewright.program.regions import regions_of
 from tilewright.program.residents import Residents
 from tilewright.program.rows import Outside, Surroundings
 from tilewright.program.shared import Shared
@@ -74,9 +74,9 @@ class Lowering:
         self._numbered: dict[int, GroupCut] = {}
         self._blocks: dict[Hashable, Block] = {}
         self._sites: dict[Hashable, Site] = {}
-        self._regions: dict[Hashable, tuple[int, Regions]] = {}
         self._region_numbers: dict[Hashable, int] = {}
         self._kept: dict[Hashable, Kept] = {}
+        self._ways: dict[Hashable, Kept] = {}
         self._region_bytes: dict[Hashable, tuple[tuple[int, int, int], ...]] = {}
         self._leasts: dict[Hashable, list[int]] = {}
         self._mains: dict[Hashable, Main] = {}
@@ -358,20 +358,27 @@ class Lowering:
             self._blocks[key] = known
         return known
 
-    def regions(
-        self, maker: tuple[int, int], readers: tuple[tuple[int, int], ...]
-    ) -> tuple[int, Regions]:
-        """The regions of a resident tensor, and their number: equal where they are."""
-        key = (maker, readers)
-        known = self._regions.get(key)
+    def kept(
+        self,
+        maker: tuple[int, int],
+        readers: tuple[tuple[int, int], ...],
+        stored: bool,
+        again: frozenset[str],
+    ) -> Kept:
+        """The one way to keep a tensor that these cuts make and read so."""
+        key = (maker, readers, stored, again)
+        known = self._kept.get(key)
         if known is None:
             cuts = self._numbered
             writes = [cuts[maker[0]].writes(maker[1])]
             reads = [cuts[cut].reads(value) for cut, value in readers]
-            found = regions_of(writes, reads)
-            content = tuple((core, r.box, r.read) for core, r in found.items())
+            regions = regions_of(writes, reads)
+            content = tuple((core, r.box, r.read) for core, r in regions.items())
             number = self._region_numbers.setdefault(content, len(self._region_numbers))
-            known = self._regions[key] = (number, found)
+            one = self._ways.setdefault(
+                (number, stored, again), Kept(number, stored, again, regions)
+            )
+            known = self._kept[key] = one
         return known
 
     def region_bytes(self, name: str, kept: Kept) -> tuple[tuple[int, int, int], ...]:
@@ -383,12 +390,4 @@ class Lowering:
                 (core, *self.shared.region_bytes(name, core, region.box.shape))
                 for core, region in kept.regions.items()
             )
-        return known
-
-    def kept(self, regions: tuple[int, Regions], stored: bool, again: frozenset[str]) -> Kept:
-        """The one way to keep a tensor so."""
-        key = (regions[0], stored, again)
-        known = self._kept.get(key)
-        if known is None:
-            known = self._kept[key] = Kept(regions[0], stored, again, regions[1])
         return known
