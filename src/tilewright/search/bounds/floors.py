@@ -16,8 +16,9 @@ from tilewright.graph.graph import Graph, Node
 from tilewright.graph.ops.spec import Engine, Op, OpSpec, Tile
 from tilewright.machine.machine import EngineKind, Machine
 from tilewright.machine.parameters import TableParameters
+from tilewright.program.tile_work import tile_works_of
 from tilewright.search.bounds.needs import ElementNeeds, counts_of
-from tilewright.tiling.group import typed_group, whole_tile
+from tilewright.tiling.group import typed_group
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +159,7 @@ class Floors:
             (tiled,) = typed_group(self.graph, [index])
         except TilingError:
             return None
-        return workload_of(tiled.spec, tiled.op, whole_tile(tiled), self.dtype)
+        return tile_works_of(self.graph, self.dtype).whole(tiled)
 
     def _works(
         self, index: int, node: Node, spec: OpSpec, op: Op, written: str

@@ -17,8 +17,9 @@ from tilewright.machine.machine import Core, Hop
 from tilewright.program.constants import channels_of, constant_strides, immediate, packs_of
 from tilewright.program.layout import part
 from tilewright.program.program import View
+from tilewright.program.tile_work import tile_works_of
 from tilewright.search.candidates.network import Network
-from tilewright.tiling.group import TiledOp, reaches_of, whole_tile
+from tilewright.tiling.group import TiledOp, reaches_of
 
 Span = tuple[int, int]
 Spans = tuple[Span, ...]
@@ -244,8 +245,8 @@ class TileCosts:
     def _either(self, node: NodeLooks) -> tuple[bool, ...]:
         """Whether tiles of a node go to the cheaper kind of engine, by core."""
         if node.either is None:
-            tiled, models = node.tiled, self.network.models
-            whole = workload_of(tiled.spec, tiled.op, whole_tile(tiled), self.network.dtype)
+            models = self.network.models
+            whole = tile_works_of(self.network.graph, self.network.dtype).whole(node.tiled)
             node.either = tuple(models.either(core, whole) for core in self.cores)
         return node.either
 
