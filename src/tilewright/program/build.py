@@ -1,77 +1,34 @@
 """A group's plainest program: tiles follow each other in grid order, each loads all it reads,
 computes, and hands on what the outside needs. The passes make it good."""
 
-from functools import partial
-
-from tilewright.geometry.box import Ints
 from tilewright.program.columns import COMPUTE, COPY
-from tilewright.program.constants import Pack
-from tilewright.program.cut import GroupCut, Index
+from tilewright.program.cut import Index
+from tilewright.program.cut_tables import CutTables, GroupOperator
 from tilewright.program.faults import LoweringError
-from tilewright.program.held import Held, HeldTransfers, Leg, Storage
-from tilewright.program.packed import PackedLoads
+from tilewright.program.held import Held, Leg
 from tilewright.program.regions import Region
-from tilewright.program.rows import Access, GroupRows, Outside, Price, Row, Surroundings, Title
+from tilewright.program.rows import Access, GroupRows, Outside, Row, Surroundings, Title
 from tilewright.program.tile_tables import (
-    OpTiles,
     TileSpot,
-    ValueSpots,
     box_spot,
     spot_of,
     whole_spot,
 )
-from tilewright.program.tile_work import TileWork
-from tilewright.tiling.grid import Halo
-from tilewright.tiling.group import GroupTiles, TiledOp
-
-
-class GroupOperator:
-    """An operator of the group: its tiles, and its operands and results by number; `given` are
-    results that the outside reads."""
-
-    def __init__(
-        self,
-        number: int,
-        tiles: GroupTiles,
-        tiled: TiledOp,
-        numbers: dict[str, int],
-        spots: dict[str, ValueSpots],
-    ) -> None:
-        self.number, self.ops, self.tiled = number, (number,), tiled
-        self.tiles = OpTiles(tiles, tiled, spots)
-        self.inputs = [numbers.get(name, -1) for name in tiled.node.inputs]
-        self.outputs = [numbers.get(name, -1) for name in tiled.node.outputs]
-        written = (n for n in tiled.node.outputs if n in spots and spots[n].write is not None)
-        self.given = [numbers[name] for name in written]
-        self.works: dict[Index, TileWork] = {}
-        self.prices: dict[tuple[Index, int], tuple[int, Price]] = {}
 
 
 class RowBuilder:
     """Builds the rows of a group in its surroundings, tile after tile; what each tile holds is
     remembered for those that follow."""
 
-    def __init__(self, transfers: HeldTransfers, cut: GroupCut, around: Surroundings) -> None:
-        self.transfers, self.cut, self.around = transfers, cut, around
-        context = self.context = transfers.context
-        self.works = context.tile_works
-        self.names = cut.signature.names
-        number = {name: k for k, name in enumerate(self.names)}
+    def __init__(self, tables: CutTables, around: Surroundings) -> None:
+        self.tables, self.around, self.transfers = tables, around, tables.transfers
+        self.cut, self.names, self.ops = tables.cut, tables.names, tables.ops
+        self.values, self.packs, self.cached = tables.values, tables.packs, tables.cached
+        self.context = tables.transfers.context
         self.made = GroupRows()
-        tiles = cut.tiles
-        dims = len(tiles.counts)
-        spots = {name: ValueSpots(value, dims) for name, value in tiles.values.items()}
-        self.values = {number[name]: value for name, value in spots.items()}
-        self.ops = [GroupOperator(k, tiles, op, number, spots) for k, op in enumerate(tiles.ops)]
-        self.packs = {
-            value: pack for name, value in number.items() if (pack := context.packs.get(name))
-        }
-        self.cached = next((d for d, s in enumerate(tiles.splits) if s.halo is Halo.CACHE), None)
         self.held: dict[tuple[Index, int], dict[int, Held]] = {}
         self.slots: dict[tuple[int, int], int] = {}
         self.mains: dict[int, Held] = {}
-        self.locals: dict[tuple[int, Ints, int], tuple[int, Storage]] = {}
-        self.packed: dict[tuple[int, int], PackedLoads] = {}
         self.regions = {
             (value, core): self._region(value, core, region)
             for value, regions in around.regions.items()
@@ -98,16 +55,6 @@ class RowBuilder:
         _, storage = self.transfers.local(self.names[value], spot.shape, core)
         return Held(self.slot(value, core), 0, spot, storage)
 
-    def local(self, value: int, shape: Ints, core: int) -> tuple[int, Storage]:
-        """Bytes for a region of a value in the memory of a core, and how it lies there."""
-        known = self.locals.get((value, shape, core))
-        if known is None:
-            name = self.names[value]
-            size, storage = known = self.transfers.local(name, shape, core)
-            self.transfers.check(name, size, storage.memory)
-            self.locals[value, shape, core] = known
-        return known
-
     def main(self, value: int) -> Held:
         """A value as it lies between groups."""
         known = self.mains.get(value)
@@ -132,29 +79,6 @@ class RowBuilder:
             if found is not None:
                 return home, found
         return None
-
-    def work(self, op: GroupOperator, index: Index, core: int) -> tuple[TileWork, int, Price]:
-        """The work of a tile, its number on a core and what it costs there, found out once for all
-        tiles that look the same."""
-        kind = op.tiles.kind(index)
-        work = op.works.get(kind)
-        if work is None:
-            extents = op.tiles.extents(index)
-            make = partial(op.tiles.tile, index)
-            work = op.works[kind] = self.works.tile(op.tiled, extents, make)
-        priced = op.prices.get((kind, core))
-        if priced is None:
-            whole = self.works.whole(op.tiled)
-            priced = op.prices[kind, core] = self.context.tables.works.best(core, work.load, whole)
-        return work, *priced
-
-    def pack(self, op: GroupOperator, pack: Pack, core: int) -> PackedLoads:
-        """Loads of weights and bias of an operator to a core."""
-        known = self.packed.get((op.number, core))
-        if known is None:
-            known = PackedLoads(self.transfers, op.tiled.node.inputs, pack, core)
-            self.packed[op.number, core] = known
-        return known
 
 
 class _Tile:
@@ -191,7 +115,7 @@ class _Tile:
 
     def _operator(self, op: GroupOperator) -> None:
         index, pick = self.index, op.tiles.outputs
-        work, number, price = self.parent.work(op, index, self.core)
+        work, number, price = self.parent.tables.work(op, index, self.core)
         reads = [self._operand(op, operand) for operand in work.operands]
         writes = [self._result(op, op.outputs[k], pick[k](index)) for k in work.results]
         self.rows.append(
@@ -226,7 +150,7 @@ class _Tile:
         """Load weights and bias of the tile's channels by one copy, where they lie together; None
         where the tile needs anything but whole rows of them."""
         parent, pick = self.parent, op.tiles.inputs
-        packed = parent.pack(op, parent.packs[value], self.core)
+        packed = parent.tables.pack(op, parent.packs[value], self.core)
         parts = [(part, pick[part.operand](self.index)) for part in (packed.weights, packed.bias)]
         load = packed.load(parts[0][1], parts[1][1])
         if load is None:
@@ -248,7 +172,7 @@ class _Tile:
 
     def _local(self, value: int, spot: TileSpot) -> Held:
         """Bytes for a region of a value."""
-        size, storage = self.parent.local(value, spot.shape, self.core)
+        size, storage = self.parent.tables.local(value, spot.shape, self.core)
         return Held(self._buffer(value, size, storage.memory), 0, spot, storage)
 
     def _copy(

@@ -3,8 +3,9 @@ fit need not be built."""
 
 from collections.abc import Iterator, Sequence
 
-from tilewright.program.build import GroupOperator, RowBuilder
+from tilewright.program.build import RowBuilder
 from tilewright.program.cut import Index
+from tilewright.program.cut_tables import GroupOperator
 
 FEW = 4  # tiles on a core: those are built about as soon as one is looked at
 
@@ -46,7 +47,7 @@ class _Middle:
         self.turn = len(indices) // 2
         self.index = indices[self.turn]
         self.ops = [op for op in builder.ops if op.tiles.computes(self.index)]
-        self.works = {op.number: builder.work(op, self.index, core) for op in self.ops}
+        self.works = {op.number: builder.tables.work(op, self.index, core) for op in self.ops}
         made = {value for op in self.ops for value in op.outputs}
         self.inside = {  # results that may never be in memory: what reads them joins their maker
             op.inputs[0]: op
@@ -125,7 +126,9 @@ class _Middle:
                 if not self._add_region(op, value, live):
                     self._add_loaded(op, operand, live)
             elif (value, self.core) not in self.builder.regions:  # where it may be
-                size, storage = self.builder.local(value, spots.have(self.index).shape, self.core)
+                size, storage = self.builder.tables.local(
+                    value, spots.have(self.index).shape, self.core
+                )
                 live["value", value] = (storage.memory, size)
         if len(op.outputs) == 1:
             self._add_result(op, live)
@@ -145,7 +148,7 @@ class _Middle:
         builder, core, value = self.builder, self.core, op.inputs[operand]
         pack = builder.packs.get(value)
         if pack is not None:
-            packed, pick = builder.pack(op, pack, core), op.tiles.inputs
+            packed, pick = builder.tables.pack(op, pack, core), op.tiles.inputs
             weights, bias = (
                 pick[part.operand](self.index) for part in (packed.weights, packed.bias)
             )
@@ -154,7 +157,9 @@ class _Middle:
                 first = op.inputs[packed.weights.operand]
                 live["loaded", first] = (packed.memory, load.size)
                 return
-        size, storage = builder.local(value, op.tiles.inputs[operand](self.index).shape, core)
+        size, storage = builder.tables.local(
+            value, op.tiles.inputs[operand](self.index).shape, core
+        )
         live["loaded", value] = (storage.memory, size)
 
     def _add_result(self, op: GroupOperator, live: Bytes) -> None:
@@ -167,7 +172,7 @@ class _Middle:
             if (value, self.core) in self.builder.regions:
                 return
             shape = self.builder.values[value].have(self.index).shape
-            size, storage = self.builder.local(value, shape, self.core)
+            size, storage = self.builder.tables.local(value, shape, self.core)
             sizes.append(size)
             memory = storage.memory
             following = self.inside.get(value)

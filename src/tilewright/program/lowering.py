@@ -14,6 +14,7 @@ from tilewright.program.block import Block, Standing, block_of
 from tilewright.program.build import RowBuilder
 from tilewright.program.context import Context, Lying
 from tilewright.program.cut import Entry, GroupCut, Outer, lots_of
+from tilewright.program.cut_tables import CutTables
 from tilewright.program.faults import LoweringError, NoRoomError
 from tilewright.program.held import HeldTransfers
 from tilewright.program.least import exceeds, least_bytes
@@ -72,6 +73,7 @@ class Lowering:
         self._same: dict[int, Entry] = {}
         self._cuts: dict[Hashable, tuple[int, GroupCut]] = {}
         self._numbered: dict[int, GroupCut] = {}
+        self._tables: dict[int, CutTables] = {}
         self._blocks: dict[Hashable, Block] = {}
         self._sites: dict[Hashable, Site] = {}
         self._region_numbers: dict[Hashable, int] = {}
@@ -308,7 +310,10 @@ class Lowering:
         if known is None:
             regions = {value: resident.regions for value, resident in kept.items()}
             around = Surroundings(layouts, regions, frozenset(reloads))
-            builder = RowBuilder(self.transfers, cut, around)
+            tables = self._tables.get(entry.alike)
+            if tables is None:
+                tables = self._tables[entry.alike] = CutTables(self.transfers, cut)
+            builder = RowBuilder(tables, around)
             if room is not None:
                 least = self._leasts.get(key)
                 if least is None:
