@@ -45,10 +45,11 @@ class PackedLoads:
 
     def load(self, weights: TileSpot, bias: TileSpot) -> PackedLoad | None:
         """The load of these regions of both, None where they are anything but whole rows."""
-        key = (weights, bias)
-        if key not in self._known:
-            self._known[key] = self._new(weights, bias)
-        return self._known[key]
+        try:
+            return self._known[weights, bias]
+        except KeyError:
+            load = self._known[weights, bias] = self._new(weights, bias)
+            return load
 
     def _new(self, weights: TileSpot, bias: TileSpot) -> PackedLoad | None:
         pack, source = self.pack, self.source
