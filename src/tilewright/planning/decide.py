@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from tilewright.cost.base import CostError
-from tilewright.cost.from_graph import workload_of
 from tilewright.cost.models import CostModels
 from tilewright.errors import TilewrightError, TilingError, VerificationError
 from tilewright.graph.graph import Graph
@@ -14,7 +13,11 @@ from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Plan, PlanError
 from tilewright.planning.check import PlanFaultsError, check_plan, in_vain, keys_of, without_inner
 from tilewright.program.metrics import Objective
+from tilewright.program.place import DoesNotFitError
+from tilewright.program.tile_work import tile_works_of
 from tilewright.search.batch import search_batch
+from tilewright.search.candidates.candidate import NoPlanFitsError
+from tilewright.search.candidates.layers import largest_misfit
 from tilewright.search.candidates.layers import layer_by_layer as plan_layers
 from tilewright.search.effort import Effort
 from tilewright.search.explanation.ablation import Ablation, ablate
@@ -22,7 +25,7 @@ from tilewright.search.found import Found
 from tilewright.search.fusion import Fusion
 from tilewright.search.grouping.patterns import Pattern
 from tilewright.search.progress import Tell
-from tilewright.tiling.group import typed_group, whole_tile
+from tilewright.tiling.group import typed_group
 from tilewright.tiling.images import by_image
 from tilewright.units import format_bytes
 
@@ -159,11 +162,22 @@ def told(graph: Graph, machine: Machine, dtype: str, options: Options) -> Genera
     except (VerificationError, PlanError):
         raise
     except TilewrightError as error:
+        limited = machine.within(options.memory_limit)
+        if limited != machine and isinstance(error, NoPlanFitsError | DoesNotFitError):
+            misfit = largest_misfit(graph, limited, dtype)
+            raise _too_little(misfit or error, options.memory_limit or 0) from None
         if options.plan is None:
             raise
         raise PlanFaultsError(
             options.plan_name, [(keys_of(error, options.plan), str(error))]
         ) from None
+
+
+def _too_little(error: TilewrightError, limit: int) -> TilewrightError:
+    """What is said where it is the limit that was asked for which nothing fits."""
+    why = f"{error.what} fits: {error.why}" if isinstance(error, NoPlanFitsError) else str(error)
+    least = "the objective memory finds the least that there is a plan for"
+    return TilewrightError(f"a memory limit of {format_bytes(limit)} is too small: {why} ({least})")
 
 
 def _node_without_engine(graph: Graph, machine: Machine, dtype: str, complaint: str) -> str:
@@ -173,7 +187,7 @@ def _node_without_engine(graph: Graph, machine: Machine, dtype: str, complaint: 
         try:
             (tiled,) = typed_group(graph, [index])
             if tiled.spec.engine is not Engine.MOVE:
-                work = workload_of(tiled.spec, tiled.op, whole_tile(tiled), dtype)
+                work = tile_works_of(graph, dtype).whole(tiled)
                 for core in machine.cores:
                     models.best(core, work)
         except TilingError:
