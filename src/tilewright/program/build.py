@@ -2,9 +2,11 @@
 computes, and hands on what the outside needs. The passes make it good."""
 
 from functools import partial
+from operator import mul
 from typing import NamedTuple
 
 from tilewright.geometry.box import Ints
+from tilewright.graph.ops.spec import Engine, Strides
 from tilewright.program.columns import COMPUTE, COPY
 from tilewright.program.constants import Pack, channels_of
 from tilewright.program.cut import GroupCut, Index
@@ -21,13 +23,14 @@ from tilewright.program.tile_tables import (
     whole_spot,
 )
 from tilewright.program.tile_work import Work
+from tilewright.program.views import found_by_rows, long_runs
 from tilewright.tiling.grid import Halo
 from tilewright.tiling.group import GroupTiles, TiledOp
 
 
 class Operator:
     """An operator of the group: its tiles, and its operands and results by number; `given` are
-    results that the outside reads."""
+    results that the outside reads, `moves` says that it does nothing but move data."""
 
     def __init__(
         self,
@@ -43,6 +46,7 @@ class Operator:
         self.outputs = [numbers.get(name, -1) for name in tiled.node.outputs]
         written = (n for n in tiled.node.outputs if n in spots and spots[n].write is not None)
         self.given = [numbers[name] for name in written]
+        self.moves = tiled.spec.engine is Engine.MOVE
         self.works: dict[Index, Work] = {}
         self.prices: dict[tuple[Index, int], tuple[int, Price]] = {}
 
@@ -63,6 +67,9 @@ class Builder:
         spots = {name: ValueSpots(value, dims) for name, value in tiles.values.items()}
         self.values = {number[name]: value for name, value in spots.items()}
         self.ops = [Operator(k, tiles, op, number, spots) for k, op in enumerate(tiles.ops)]
+        self.computing = {  # values that are read by more than data movement
+            value for op in self.ops if not op.moves for value in op.inputs
+        }
         self.packs = {
             value: pack for name, value in number.items() if (pack := context.packs.get(name))
         }
@@ -213,20 +220,62 @@ class _Tile:
     def _operator(self, op: Operator) -> None:
         index, pick = self.index, op.tiles.outputs
         work, number, price = self.parent.work(op, index, self.core)
-        reads = [self._operand(op, operand) for operand in work.operands]
+        found = [self._found(op, operand) for operand in work.operands]
+        if op.moves and work.operands == (0,) and self._seen(op, found[0], work.results):
+            return
+        reads = [
+            held.part(op.tiles.inputs[operand](index))
+            for operand, held in zip(work.operands, found, strict=True)
+        ]
         writes = [self._result(op, op.outputs[k], pick[k](index)) for k in work.results]
         self.rows.append(
             Row(COMPUTE, price, op.ops, self.turn, reads, writes, Title.OPERATOR, number)
         )
 
-    def _operand(self, op: Operator, operand: int) -> Access:
-        """An operand from where it is: held by the tile, resident, or loaded."""
+    def _found(self, op: Operator, operand: int) -> Held:
+        """An operand where it is: held by the tile, resident, or loaded."""
         value = op.inputs[operand]
-        spot = op.tiles.inputs[operand](self.index)
         held = self.held.get(value)
         if held is None:
-            held = self._brought(op, value, spot)
-        return held.part(spot)
+            held = self._brought(op, value, op.tiles.inputs[operand](self.index))
+        return held
+
+    def _seen(self, op: Operator, source: Held, results: Ints) -> bool:
+        """Whether all results of data movement are other views of what is held: no work then. Who
+        computes with them finds rows as ever, and copies to the outside find long ones."""
+        parent, storage, rule = self.parent, source.storage, op.tiled.spec.view
+        if rule is None:
+            return False
+        begin = source.base - sum(map(mul, source.spot.starts, storage.strides))
+        name = parent.names[op.inputs[0]]
+        shape, item = op.tiled.op.shape(0), parent.context.item(name)
+        seen: dict[int, Held] = {}
+        for result in results:
+            value, spot = op.outputs[result], op.tiles.outputs[result](self.index)
+            spots = self.values[value]
+            if value in parent.around.regions or spots.once or spot != spots.have(self.index):
+                return False
+            view = rule(op.tiled.op, Strides(begin, shape, storage.strides, item), result)
+            if view is None:
+                return False
+            base = view.offset + sum(map(mul, spot.starts, view.strides))
+            if not self._serves(op, value, spot, view.strides, base):
+                return False
+            there = self.transfers.seen(parent.names[value], view.strides, storage.memory)
+            seen[value] = Held(source.slot, base, spot, there)
+        self.held.update(seen)
+        return True
+
+    def _serves(self, op: Operator, value: int, spot: TileSpot, strides: Ints, base: int) -> bool:
+        """Whether all that read a result can take it from a view that lies so."""
+        parent, context = self.parent, self.parent.context
+        name = parent.names[value]
+        if value in parent.computing:
+            usual = parent.local(value, spot.shape, self.core)[1].strides
+            if not found_by_rows(spot.shape, strides, base, usual, context.layouts.grain(name)):
+                return False
+        given = value in op.given and value in parent.around.main
+        return not given or long_runs(spot.shape, strides, context.kind(name), context.item(name))
 
     def _brought(self, op: Operator, value: int, spot: TileSpot) -> Held:
         """A value that the tile does not have yet."""

@@ -94,6 +94,12 @@ class Layouts:
         pixel = channels * item
         return (height * width * pixel, item, width * pixel, pixel)
 
+    def grain(self, name: str) -> int:
+        """Bytes that rows of a value begin at multiples of, where engines read them."""
+        item = self.item(name)
+        aligned = name in self.images and not self.packed(name)
+        return item * self.machine.limits.channel_alignment if aligned else item
+
     def packed(self, name: str) -> bool:
         """Whether an image stays packed in scratchpads too: an input of the network with so few
         channels that arrays read it so. All others have their channels expanded on the way in."""

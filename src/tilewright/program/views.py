@@ -1,9 +1,15 @@
 """Operators that are no work at all once layouts are chosen: their result is a view of what is
 there. Asked by the planner (can it be one?) and by the builder (which one?)."""
 
-from tilewright.graph.ops import SPECS
-from tilewright.graph.ops.spec import Op, Strides
-from tilewright.program.program import View
+from collections.abc import Sequence
+from math import prod
+
+from tilewright.geometry.box import Ints
+from tilewright.graph.graph import Graph
+from tilewright.graph.ops import SPECS, spec_of
+from tilewright.graph.ops.spec import Engine, Op, Strides
+from tilewright.program.layout import Layouts
+from tilewright.program.program import View, runs_of
 
 SHORTEST_RUN = 64  # bytes; a view that scatters reads into shorter runs is no gain
 
@@ -16,10 +22,27 @@ def view_of(op: Op, source: View, output: int = 0) -> View | None:
     if found is None:
         return None
     view = _view(source, found)
-    if view.bytes <= SHORTEST_RUN:
-        return view
-    run, _ = view.runs()
-    return view if run >= min(SHORTEST_RUN, source.runs()[0]) else None
+    least = min(SHORTEST_RUN, source.runs()[0])
+    return view if long_runs(view.shape, view.strides, view.dtype, view.item, least) else None
+
+
+def long_runs(shape: Ints, strides: Ints, dtype: str, item: int, least: int = SHORTEST_RUN) -> bool:
+    """Whether copies of a view are no worse than others: all of it, or runs that are long."""
+    return prod(shape) * item <= SHORTEST_RUN or runs_of(shape, strides, dtype, item)[0] >= least
+
+
+def found_by_rows(
+    shape: Sequence[int], strides: Sequence[int], offset: int, usual: Sequence[int], grain: int
+) -> bool:
+    """Whether engines find a view's elements as in the `usual` layout: those side by side there are
+    so here, in rows that begin at multiples of `grain` bytes. Where rows lie is free."""
+    axes = [axis for axis, extent in enumerate(shape) if extent > 1]
+    if not axes:
+        return offset % grain == 0
+    inner = min(axes, key=lambda axis: usual[axis])
+    if strides[inner] != usual[inner] or offset % grain:
+        return False
+    return all(axis == inner or strides[axis] % grain == 0 for axis in axes)
 
 
 def concat_parts(op: Op, result: View) -> list[View]:
@@ -35,3 +58,36 @@ def _strides(view: View) -> Strides:
 
 def _view(source: View, found: Strides) -> View:
     return View(source.buffer, found.offset, found.shape, found.strides, source.dtype, source.item)
+
+
+def seen_on_cores(graph: Graph, layouts: Layouts) -> frozenset[int]:
+    """Data movement that is no work within a group that is not cut, but another look at its source:
+    all that computes with the results finds their rows."""
+    lying: dict[str, Strides] = {}
+    seen: set[int] = set()
+
+    def strides(name: str) -> Strides:
+        shape = graph.types[name].shape
+        usual = layouts.strides(name, shape, aligned=True)
+        return Strides(0, shape, usual, layouts.item(name))
+
+    def serves(name: str, view: Strides) -> bool:
+        specs = (spec_of(graph, graph.nodes[n]) for n in graph.consumers.get(name, ()))
+        if all(spec is not None and spec[0].engine is Engine.MOVE for spec in specs):
+            return True
+        usual, grain = strides(name).strides, layouts.grain(name)
+        return found_by_rows(view.shape, view.strides, view.offset, usual, grain)
+
+    for index, node in enumerate(graph.nodes):
+        known = spec_of(graph, node)
+        rule = None if known is None else known[0].view
+        if known is None or known[0].engine is not Engine.MOVE or rule is None:
+            continue
+        op = known[1]
+        source = lying.get(node.inputs[0]) or strides(node.inputs[0])
+        outputs = [k for k, kind in enumerate(op.outputs) if kind is not None]
+        views = {node.outputs[k]: rule(op, source, k) for k in outputs}
+        if all(view is not None and serves(name, view) for name, view in views.items()):
+            seen.add(index)
+            lying |= {name: view for name, view in views.items() if view is not None}
+    return frozenset(seen)

@@ -73,8 +73,8 @@ class Value:
 class Node:
     """A node's looks, and its tiles."""
 
-    def __init__(self, tiled: TiledOp) -> None:
-        self.tiled = tiled
+    def __init__(self, tiled: TiledOp, seen: bool) -> None:
+        self.tiled, self.seen = tiled, seen  # as a view: no work
         self.known: dict[tuple[Spans | None, ...], NodeTile] = {}
         self.either: tuple[bool, ...] | None = None  # vector engines may run what arrays can
         op = tiled.op
@@ -186,7 +186,9 @@ class TileCosts:
         known = self._nodes.get(tiled.node.name)
         if known is None:
             graph = self.network.graph
+            seen = graph.index[tiled.node.name] in self.network.seen
             key = (
+                seen,
                 tiled.node.kind,
                 tuple(sorted((k, str(v)) for k, v in tiled.node.attributes.items())),
                 tiled.access,
@@ -195,7 +197,7 @@ class TileCosts:
                     for name in (*tiled.node.inputs, *tiled.node.outputs)
                 ),
             )
-            known = self._node_costs.setdefault(key, Node(tiled))
+            known = self._node_costs.setdefault(key, Node(tiled, seen))
             self._nodes[tiled.node.name] = known
         return known
 
