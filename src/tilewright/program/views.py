@@ -5,10 +5,8 @@ from collections.abc import Sequence
 from math import prod
 
 from tilewright.geometry.box import Ints
-from tilewright.graph.graph import Graph
-from tilewright.graph.ops import SPECS, spec_of
-from tilewright.graph.ops.spec import Engine, Op, Strides
-from tilewright.program.layout import Layouts
+from tilewright.graph.ops import SPECS
+from tilewright.graph.ops.spec import Op, Strides
 from tilewright.program.program import View, runs_of
 
 SHORTEST_RUN = 64  # bytes; a view that scatters reads into shorter runs is no gain
@@ -58,36 +56,3 @@ def _strides(view: View) -> Strides:
 
 def _view(source: View, found: Strides) -> View:
     return View(source.buffer, found.offset, found.shape, found.strides, source.dtype, source.item)
-
-
-def seen_on_cores(graph: Graph, layouts: Layouts) -> frozenset[int]:
-    """Data movement that is no work within a group that is not cut, but another look at its source:
-    all that computes with the results finds their rows."""
-    lying: dict[str, Strides] = {}
-    seen: set[int] = set()
-
-    def strides(name: str) -> Strides:
-        shape = graph.types[name].shape
-        usual = layouts.strides(name, shape, aligned=True)
-        return Strides(0, shape, usual, layouts.item(name))
-
-    def serves(name: str, view: Strides) -> bool:
-        specs = (spec_of(graph, graph.nodes[n]) for n in graph.consumers.get(name, ()))
-        if all(spec is not None and spec[0].engine is Engine.MOVE for spec in specs):
-            return True
-        usual, grain = strides(name).strides, layouts.grain(name)
-        return found_by_rows(view.shape, view.strides, view.offset, usual, grain)
-
-    for index, node in enumerate(graph.nodes):
-        known = spec_of(graph, node)
-        rule = None if known is None else known[0].view
-        if known is None or known[0].engine is not Engine.MOVE or rule is None:
-            continue
-        op = known[1]
-        source = lying.get(node.inputs[0]) or strides(node.inputs[0])
-        outputs = [k for k, kind in enumerate(op.outputs) if kind is not None]
-        views = {node.outputs[k]: rule(op, source, k) for k in outputs}
-        if all(view is not None and serves(name, view) for name, view in views.items()):
-            seen.add(index)
-            lying |= {name: view for name, view in views.items() if view is not None}
-    return frozenset(seen)

@@ -19,7 +19,7 @@ from tilewright.machine.machine import Machine
 from tilewright.plan.plan import GroupPlan, Place
 from tilewright.program.layout import Layouts
 from tilewright.program.program import View
-from tilewright.program.views import concat_parts, seen_on_cores, view_of
+from tilewright.program.views import concat_parts, view_of
 from tilewright.tiling.group import TiledOp, typed_group, whole_tile
 
 
@@ -57,11 +57,6 @@ class Network:
         other.machine = self.machine.with_cores(cores)
         other.models = models_of(other.machine)
         return other
-
-    @cached_property
-    def seen(self) -> frozenset[int]:
-        """Data movement that is no work in groups on the cores."""
-        return seen_on_cores(self.graph, self.layouts)
 
     @cached_property
     def units(self) -> tuple[Unit, ...]:

@@ -12,7 +12,7 @@ from tilewright.cost.from_graph import workload_of
 from tilewright.geometry.access import Access
 from tilewright.geometry.box import Box, span_of
 from tilewright.geometry.interval import Interval
-from tilewright.graph.ops.spec import Tile, is_given
+from tilewright.graph.ops.spec import Engine, Tile, is_given
 from tilewright.machine.machine import Core, Hop
 from tilewright.program.constants import channels_of, constant_strides, immediate, packs_of
 from tilewright.program.layout import part
@@ -73,8 +73,8 @@ class Value:
 class Node:
     """A node's looks, and its tiles."""
 
-    def __init__(self, tiled: TiledOp, seen: bool) -> None:
-        self.tiled, self.seen = tiled, seen  # as a view: no work
+    def __init__(self, tiled: TiledOp) -> None:
+        self.tiled = tiled
         self.known: dict[tuple[Spans | None, ...], NodeTile] = {}
         self.either: tuple[bool, ...] | None = None  # vector engines may run what arrays can
         op = tiled.op
@@ -90,6 +90,7 @@ class Node:
             tuple(_axes(access, number) for number in self.data) for access in tiled.access
         )
         self.folds = tiled.spec.folded(tiled.op)
+        self.moves = tiled.spec.engine is Engine.MOVE
         self.dims: dict[tuple[int, Dims], tuple[Dims | None, ...]] = {}
 
     def grow(self, output: int, spans: Spans) -> Spans:
@@ -186,9 +187,7 @@ class TileCosts:
         known = self._nodes.get(tiled.node.name)
         if known is None:
             graph = self.network.graph
-            seen = graph.index[tiled.node.name] in self.network.seen
             key = (
-                seen,
                 tiled.node.kind,
                 tuple(sorted((k, str(v)) for k, v in tiled.node.attributes.items())),
                 tiled.access,
@@ -197,7 +196,7 @@ class TileCosts:
                     for name in (*tiled.node.inputs, *tiled.node.outputs)
                 ),
             )
-            known = self._node_costs.setdefault(key, Node(tiled, seen))
+            known = self._node_costs.setdefault(key, Node(tiled))
             self._nodes[tiled.node.name] = known
         return known
 
