@@ -1,6 +1,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+FILES ?= 20000
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo picture test quick soak golden check format bench clean
@@ -62,8 +63,8 @@ test: $(VENV)/.test $(VENV)/.compiled ## everything
 quick: $(VENV)/.test ## the short loop before a commit, under 30 seconds
 	$(BIN)/python -m pytest -m quick
 
-soak: $(VENV)/.test ## fresh examples and thousands of mutated inputs; an hour or so, not part of `test`
-	TILEWRIGHT_SOAK=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m soak
+soak: $(VENV)/.test ## fresh examples and FILES mutated inputs of each kind (20000: hours; not part of `test`)
+	TILEWRIGHT_SOAK=$(FILES) $(BIN)/python -m pytest -n 2 --dist worksteal -m soak
 
 golden: $(VENV)/.test ## write all golden files anew, after a change that is meant; then read the diff
 	TILEWRIGHT_GOLDEN=write $(BIN)/python -m pytest -m golden

@@ -112,8 +112,7 @@ def fit_rows(rows: Sequence[Row]) -> DenseForm | ChannelwiseForm:
     cycles = np.array([row.cycles for row in rows], dtype=np.float64)
     if kind in MODE_OF:
         mode = modes[MODE_OF[kind]]
-        block = mode.block or mode.unroll
-        terms = [channelwise_terms(row.work, block, mode.unroll, rate) for row in rows]
+        terms = [channelwise_terms(row.work, mode, rate) for row in rows]
         columns = [[t.columns, t.blocks, t.steps, t.input] for t in terms]
         sums = np.array([columns], dtype=np.float64)
         found = fit_form(sums, None, cycles)
@@ -174,8 +173,7 @@ def predict(form: DenseForm | ChannelwiseForm, rows: Iterable[Row]) -> Floats:
         parameters = array_of(row.machine)[1]
         if isinstance(form, ChannelwiseForm):
             mode = parameters.modes[form.mode or "16x16"]
-            block = mode.block or mode.unroll
-            terms = channelwise_terms(row.work, block, mode.unroll, rate)
+            terms = channelwise_terms(row.work, mode, rate)
             result.append(channelwise_cycles(terms, form))
         else:
             result.append(

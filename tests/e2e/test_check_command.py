@@ -1,6 +1,7 @@
 """`tilewright check`: all faults of a file, each with its line and key."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,45 @@ def test_what_is_no_such_file_is_said(command, tmp_path: Path, text: str | None)
     assert outcome.code == 2 and outcome.err == "" and str(path) in outcome.out
 
 
+UNKNOWN = {
+    "a.yaml": ("hello: [", r"is text, and no YAML \(line 1: .*\)"),
+    "b.yaml": ("colour: red\nsize: 3\n", "is YAML with the keys colour, size"),
+    "c.json": ('{"a": 1}', "is JSON with the keys a"),
+    "d.txt": ("only words", "is text without keys"),
+    "e.yaml": ("", "is empty"),
+    "f.yaml": ("[1, 2]", "is JSON that is a list"),
+    "g.onnx": ("\x08\x07", "is an ONNX model .*show model"),
+    "h.bin": ("\x08\x07", "is binary, maybe an ONNX model"),
+    "i.py": ("x = 1", "is Python"),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_what_is_of_no_known_kind_is_not_called_a_machine(
+    command, tmp_path: Path, name: str
+) -> None:
+    content, told = UNKNOWN[name]
+    file = tmp_path / name
+    file.write_text(content)
+    outcome = command("check", file)
+    assert outcome.code == 2 and not outcome.err
+    first, last = outcome.out.splitlines()
+    assert re.search(f"{name}: {told}.*: no kind of file that can be checked; known are", first)
+    assert all(kind in first for kind in ("machine (cores, ", "plan (model", "space (axes)"))
+    assert last == f"{file}: 1 fault"
+    assert command("check", file, "--json").json["files"][0]["kind"] == "unknown"
+
+
+def test_a_broken_file_is_taken_for_what_its_keys_say(command, tmp_path: Path) -> None:
+    keys = {"machine": "cores", "plan": "groups:\n- nodes: [a]\nmodel", "space": "axes"}
+    for kind, key in keys.items():
+        file = tmp_path / f"{kind}.yaml"
+        file.write_text(f"name: x\n{key}: [\n")
+        assert command("check", file).out.splitlines()[-1] == f"{file}: {kind}, 1 fault"
+    folder = command("check", tmp_path).out
+    assert "is a folder (tilewright verify FOLDER" in folder
+
+
 def test_keys_and_schema_are_shown(succeeds) -> None:
     assert "| `read_pj_per_byte` |" in succeeds("show", "keys").out
     schema = json.loads(succeeds("show", "schema").out)
@@ -130,14 +170,16 @@ def test_keys_and_schema_are_shown(succeeds) -> None:
     assert all(name in succeeds("show", "machines").out for name in list_machines())
 
 
-@pytest.mark.parametrize("name", ["1-minimal", "2-second-core", "6-energy", "7-roles"])
+@pytest.mark.parametrize(
+    "name", ["1-minimal", "2-second-core", "6-energy", "7-roles", "8-depthwise"]
+)
 def test_the_machines_of_the_page_run(succeeds, name: str) -> None:
     file = ROOT / "examples" / "machines" / f"{name}.yaml"
     planned = succeeds("plan", "four_convs@16x16", "--on", file, "--layer-by-layer", "--json").json
     assert planned["verified"]["tasks_executed"] > 0
     assert (planned["energy_pj"] is not None) == (name[0] in "67")
     shown = succeeds("plan", "four_convs@16x16", "--on", file, "--layer-by-layer", "--no-verify")
-    assert ("not counted: the machine has no figures" in shown.out) == (name[0] in "12")
+    assert ("not counted: the machine has no figures" in shown.out) == (name[0] in "128")
 
 
 SPACE = """\

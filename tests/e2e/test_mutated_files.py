@@ -22,7 +22,7 @@ from tilewright.errors import TilewrightError
 from tilewright.frontend import zoo
 from tilewright.frontend.save import serialize
 from tilewright.frontend.weights import seeded
-from tilewright.machine import Machine, load_machine
+from tilewright.machine import load_machine
 from tilewright.manycore.plan import CorePlan, plan_cores
 from tilewright.manycore.workload import LOOPS
 from tilewright.planning import plan_model
@@ -31,7 +31,7 @@ from tilewright.runs.saved import reseal
 
 pytestmark = pytest.mark.soak
 EACH = 200  # files in one test
-TESTS = 100 if SOAK else 1  # 20,000 files of each kind in a soak
+TESTS = -(-SOAK // EACH) or 1
 SECONDS = 60
 MANYCORE = Path(__file__).parents[2] / "examples" / "manycore"
 PLAN: Any = {
@@ -76,16 +76,6 @@ def within(seconds: int, what: str) -> Iterator[None]:
         signal.signal(signal.SIGALRM, old)
 
 
-def directly_linked(machine: Machine) -> bool:
-    """Whether every core exchanges data with the main memory in one hop."""
-    main = machine.main_memory.name
-    return all(
-        any(machine.routes(*ends))
-        for core in machine.cores
-        for ends in ((main, core.memory.name), (core.memory.name, main))
-    )
-
-
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     """A very small network."""
@@ -105,7 +95,7 @@ def judged(outcome: Any, case: str, least: int = 1) -> str:
     if outcome.code == 0:
         assert least <= outcome.json["latency_cycles"] < 1 << 62, case
         return "planned"
-    assert outcome.code == 2 and len(outcome.err.splitlines()) == 1, f"{case}\n{outcome.err}"
+    assert outcome.code == 2 and len(outcome.told) == 1, f"{case}\n{outcome.err}"
     return "not planned"
 
 
@@ -129,12 +119,10 @@ def test_a_mutated_machine(command: Command, model: Path, tmp_path: Path, number
 
     def attempt(case: str) -> str:
         try:
-            machine = load_machine(file)
+            load_machine(file)
         except TilewrightError as error:
             assert str(file) in str(error) and "\n" not in str(error), case
             return "refused"
-        if not directly_linked(machine):
-            return "several hops"  # lowered by issue 9's program level
         search = "--fast" if SOAK and len(case) % 10 == 0 else "--layer-by-layer"
         return judged(command("plan", model, "--on", file, search, "--no-verify", "--json"), case)
 
@@ -253,9 +241,7 @@ def test_a_mutated_run(command: Command, tmp_path: Path, number: int) -> None:
             outcome = command(*job, folder)
         counts[job[0], outcome.code] += 1
         if outcome.code:
-            assert outcome.code == 2 and len(outcome.err.splitlines()) == 1, (
-                f"{case}\n{outcome.err}"
-            )
+            assert outcome.code == 2 and len(outcome.told) == 1, f"{case}\n{outcome.err}"
         rmtree(folder)
     assert counts["verify", 2] > 5 and counts["explain", 2] > 5, counts
     # A comparison reads two files of a run: among fresh seeds few may hit them.

@@ -1,10 +1,12 @@
 """What a person stumbles over in the first hour: interrupts, pipes, dimensions, help, tables."""
 
+import ast
 import csv
 import html
 import io
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -13,8 +15,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import tilewright
 from support.builder import GraphBuilder
@@ -258,6 +261,92 @@ def test_suggested_dimensions_are_those_of_such_inputs(
     model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
     path.write_bytes(model.SerializeToString())
     assert f"by name: --shape {suggested}" in refused("show", "model", path)
+
+
+def written_model(
+    path: Path, nodes: list[Any], inputs: dict[str, list[Any]], **weights: Any
+) -> Path:
+    """A model file whose inputs have open dimensions."""
+    graph = helper.make_graph(
+        nodes,
+        "open",
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in inputs.items()],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    opsets = [helper.make_opsetid("", 18)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def test_suggested_options_work_when_they_are_pasted(succeeds, refused, tmp_path: Path) -> None:
+    """Of several inputs that share dimensions, sums of them, names with spaces; and where the
+    operators take one size alone."""
+    grown = written_model(
+        tmp_path / "grown.onnx",
+        [
+            helper.make_node("Concat", ["past", "new"], ["all"], axis=1),
+            helper.make_node("MatMul", ["mask", "all"], ["y"]),
+        ],
+        {
+            "past": ["batch size", "past_len", 64],
+            "new": ["batch size", "seq_len", 64],
+            "mask": ["batch size", "seq_len", "past_len + seq_len"],
+        },
+    )
+    small = written_model(
+        tmp_path / "small.onnx",
+        [
+            helper.make_node("Flatten", ["image"], ["flat"]),
+            helper.make_node("Gemm", ["flat", "weights"], ["y"]),
+        ],
+        {"image": ["N", 3, "H", "W"]},
+        weights=np.zeros((3 * 32 * 32, 10), np.float32),
+    )
+    for path in (grown, small):
+        told = refused("show", "model", path)
+        for options in (
+            told.partition("e.g. ")[2].partition(" (in Python")[0].split(", or by name: ")
+        ):
+            assert succeeds("show", "model", path, *shlex.split(options), "--json").json["inputs"]
+        shapes = ast.literal_eval(told.partition("shapes=")[2].removesuffix(")"))
+        assert tilewright.load(path, shapes)
+    again = refused("show", "model", grown, "--shape", "past_len=5")
+    assert "or by name: --shape 'batch size=1' --shape past_len=5 --shape seq_len=128" in again
+
+
+def test_sizes_that_nobody_can_guess_are_not_suggested_as_if_they_fitted(
+    refused, tmp_path: Path
+) -> None:
+    path = written_model(
+        tmp_path / "odd.onnx",
+        [helper.make_node("MatMul", ["x", "weights"], ["y"])],
+        {"x": ["b", "n_features"]},
+        weights=np.zeros((7777, 2), np.float32),
+    )
+    assert "none of the sizes tried fits: node 'MatMul_y'" in refused("show", "model", path)
+
+
+@pytest.mark.parametrize("job", ["plan", "explain", "shrink", "kernel"])
+def test_what_takes_long_says_so_in_a_pipe_too(
+    succeeds, net: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str
+) -> None:
+    run = tmp_path / "run"
+    jobs: dict[str, list[object]] = {
+        "plan": ["plan", net, "--on", "mcu", "--layer-by-layer", "--json"],
+        "explain": ["explain", run, "--apply", tmp_path / "better.yaml", "--json"],
+        "shrink": ["shrink", net, "--memory", "smallest", "-o", tmp_path / "s.onnx", "--json"],
+        "kernel": ["kernel", "matmul", "--size", "512x512x512", "--search", "--json"],
+    }
+    if job == "explain":
+        succeeds("plan", net, "--on", "mcu", "--layer-by-layer", "--no-verify", "--out", run)
+    assert succeeds(*jobs[job]).err.count("... ") == 0  # what is over soon is not talked about
+    monkeypatch.setattr("tilewright.cli.progress.FIRST", 1e-4)
+    monkeypatch.setattr("tilewright.cli.progress.EVERY", 1e-2)
+    slow = succeeds(*jobs[job])
+    said = [line for line in slow.err.splitlines() if line.startswith("... ")]
+    assert said and all(line.endswith(" s)") for line in said) and slow.json
 
 
 def test_a_fast_search_is_none_of_high_effort(refused, net: Path) -> None:

@@ -1,9 +1,13 @@
 """More work never costs less, and no tiling undercuts the floor."""
 
+from math import inf
+from pathlib import Path
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tilewright.cost import CostModel, CostModels, WorkKind, Workload
+from tilewright.cost.base import CostError
 from tilewright.geometry.interval import even_split
 from tilewright.machine import Engine, load_machine
 
@@ -20,6 +24,8 @@ MACHINES = {
         "mixed-cores",
     )
 }
+EXAMPLES = Path(__file__).parents[2] / "examples" / "machines"
+MACHINES["depthwise"] = CostModels(load_machine(EXAMPLES / "8-depthwise.yaml"))
 EXTENTS = (
     "out_height",
     "out_width",
@@ -72,7 +78,15 @@ def test_cost_grows_with_every_extent(
     model, _ = engine
     if model.supports(work):
         larger = work._replace(**{extent: getattr(work, extent) + more})
-        assert model.cost(larger).cycles >= model.cost(work).cycles
+        assert cycles(model, larger) >= cycles(model, work)
+
+
+def cycles(model: CostModel, work: Workload) -> float:
+    """What work costs; no number where that is more than can be counted."""
+    try:
+        return model.cost(work).cycles
+    except CostError:
+        return inf
 
 
 @settings(max_examples=300)
@@ -93,7 +107,7 @@ def test_no_tiling_undercuts_the_floor(
             kernel_height=1,
             kernel_width=1,
         )
-    total = 0
+    total = 0.0
     for height in even_split(work.out_height, min(rows, work.out_height)):
         for width in even_split(work.out_width, min(columns, work.out_width)):
             for part in even_split(work.out_channels, min(filters, work.out_channels)):
@@ -105,6 +119,6 @@ def test_no_tiling_undercuts_the_floor(
                 )
                 if work.kind in (WorkKind.ELTWISE, WorkKind.VECTOR):
                     tile = tile._replace(in_height=height.length, in_width=width.length)
-                total += model.cost(tile).cycles
+                total += cycles(model, tile)
     assert total >= model.floor(work) * (1 - 1e-9)
-    assert model.cost(work).cycles >= model.floor(work) * (1 - 1e-9)
+    assert cycles(model, work) >= model.floor(work) * (1 - 1e-9)

@@ -2,4 +2,4 @@
 
 import os
 
-SOAK = bool(os.environ.get("TILEWRIGHT_SOAK"))
+SOAK = int(os.environ.get("TILEWRIGHT_SOAK") or 0)  # mutated files of each kind; 0: `make test`

@@ -101,8 +101,8 @@ def plan(
     """
     searched = chosen(Effort, effort, "effort")
     wanted = Path(patterns) if isinstance(patterns, str | Path) else tuple(patterns or ())
-    return PlanResult(
-        plan_model(
+    with interrupted_between(progress) as tell:
+        found = plan_model(
             load_model(model, shapes),
             machine(on),
             layer_by_layer=layer_by_layer,
@@ -117,9 +117,9 @@ def plan(
             ablation=ablation,
             memory_limit=_limit(memory_limit),
             watch=watch,
-            progress=progress,
+            progress=tell,
         )
-    )
+    return PlanResult(found)
 
 
 def _limit(given: int | str | None) -> int | None:

@@ -5,11 +5,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tilewright.cli.common import JsonOption, ShapeOption, out, parse_shapes, print_json
+from tilewright.cli.kinds import UNKNOWN, kind_of, unknown_kind
 from tilewright.errors import TilewrightError
 from tilewright.units import noun
 
@@ -95,9 +96,9 @@ class Given:
 
 def check_file(path: Path, given: Given | None = None) -> Checked:
     """One file, checked as what it looks like."""
-    kind, content = _kind(path)
+    kind = kind_of(path)
     try:
-        told, unchecked = content(path), ""
+        told, unchecked = _READERS[kind](path), ""
         if kind == "plan" and given is None:
             unchecked = "nodes, tensors, cuts and room, which take its network (--model)"
         elif kind == "plan" and given is not None:
@@ -165,34 +166,6 @@ def _line_of(text: str, path: Path) -> int | None:
         return Document(path).find(tuple(keys))[1]
     except TilewrightError:
         return None
-
-
-def _kind(path: Path) -> tuple[str, Callable[[Path], str]]:
-    """What a file is taken for: a list holds patterns, or a mapping of Stream where its entries
-    allocate cores; Stream's other files have keys of their own. A mapping with a list of groups is
-    a plan, one with axes a space, one with loops a nest, one with a kind a processor; anything else
-    has to be a machine."""
-    import yaml
-
-    try:
-        document: object = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError, yaml.YAMLError):
-        return "machine", _machine  # which says what is wrong with it
-    if isinstance(document, list):
-        first = cast("list[object]", document)[:1]
-        mapped = bool(first) and isinstance(first[0], dict) and "core_allocation" in first[0]
-        return ("mapping of Stream", _mapping) if mapped else ("patterns", _patterns)
-    if isinstance(document, dict):
-        top = cast("dict[object, object]", document)
-        for kind, content, keys in _OF_STREAM:
-            if any(key in top for key in keys):
-                return kind, content
-        if isinstance(top.get("groups"), list) or ("model" in top and "cores" not in top):
-            return "plan", _plan
-        for key, kind in _TOLD_BY.items():
-            if key in top and "cores" not in top:
-                return kind
-    return "machine", _machine
 
 
 def _machine(path: Path) -> str:
@@ -273,18 +246,27 @@ def _mapping(path: Path) -> str:
     return f"{entries} {noun(entries, 'entry', 'entries')}{fused}"
 
 
-# Files of Stream: what they are called, who reads them, and keys that no file of ours has.
-_OF_STREAM: tuple[tuple[str, Callable[[Path], str], tuple[str, ...]], ...] = (
-    ("accelerator of Stream", _accelerator,
-     ("core_connectivity", "offchip_core_id", "offchip_core")),
-    ("core of Stream", _core, ("operational_array",)),
-    ("mapping of Stream", _mapping, ("fused_groups", "layers")),
-)  # fmt: skip
-_TOLD_BY = {
-    "axes": ("space", _space),
-    "loops": ("nest", _nest),
-    "nest": ("nest", _nest),
-    "kind": ("processor", _processor),
+def _unknown(path: Path) -> str:
+    if not path.exists():
+        raise TilewrightError("there is no such file")
+    try:
+        fault = unknown_kind(path)
+    except OSError as error:
+        fault = f"cannot be read: {error.strerror or error}"
+    raise TilewrightError(fault)
+
+
+_READERS: Mapping[str, Callable[[Path], str]] = {
+    "machine": _machine,
+    "processor": _processor,
+    "plan": _plan,
+    "patterns": _patterns,
+    "space": _space,
+    "nest": _nest,
+    "accelerator of Stream": _accelerator,
+    "core of Stream": _core,
+    "mapping of Stream": _mapping,
+    UNKNOWN: _unknown,
 }
 
 
@@ -297,7 +279,8 @@ def _lines(result: Checked) -> list[str]:
         place = f"{result.file}:{line}" if line is not None else str(result.file)
         lines.append(f"{place}: {key}: {text}" if key else f"{place}: {text}")
     count = len(result.faults)
-    return [*lines, f"{result.file}: {result.kind}, {count} {noun(count, 'fault')}"]
+    kind = f"{result.kind}, " if result.kind != UNKNOWN else ""
+    return [*lines, f"{result.file}: {kind}{count} {noun(count, 'fault')}"]
 
 
 def _row(result: Checked) -> dict[str, object]:

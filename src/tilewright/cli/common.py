@@ -4,7 +4,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -76,12 +76,10 @@ def note(text: str) -> None:
     err.print(text, style="dim", soft_wrap=True)
 
 
-def end_unverified(failure: "Failure | None", notes: Sequence[str] = ()) -> None:
+def end_unverified(failure: "Failure | None", unproven: bool = False) -> None:
     """A run whose numbers are wrong, or not compared as it was interrupted, ends with an exit code
     of its own, behind all output."""
-    from tilewright.planning import UNPROVEN
-
-    if UNPROVEN in notes:
+    if unproven:
         raise typer.Exit(INTERRUPTED)
     if failure is not None:
         note(f"UNVERIFIED: {failure.told()}")

@@ -54,7 +54,7 @@ def plan_on_cores(asked: Asked, mapping: Path) -> None:
         note(text)
     if asked.as_json:
         print_json(found.summary)
-        end_unverified(found.failure, found.plan.notes)
+        end_unverified(found.failure, found.plan.unproven)
         return
     for line in found.headline():
         out.print(line, soft_wrap=True)
@@ -62,4 +62,4 @@ def plan_on_cores(asked: Asked, mapping: Path) -> None:
     out.print(memories_table(found.plan))
     if folder is not None:
         out.print(f"written: {folder}")
-    end_unverified(found.failure, found.plan.notes)
+    end_unverified(found.failure, found.plan.unproven)

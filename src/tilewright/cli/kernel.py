@@ -16,6 +16,7 @@ from tilewright.cli.common import (
     print_json,
 )
 from tilewright.cli.options import own_options, taking
+from tilewright.cli.progress import shown_line
 from tilewright.errors import TilewrightError
 
 if TYPE_CHECKING:
@@ -193,16 +194,17 @@ def _plan(kind: str, asked: _Kernel) -> None:
     _writable(asked.folder)
     if asked.csv is not None:
         api.check_writable(asked.csv)
-    plan = api.kernel(
-        kind,
-        **problem,
-        dtype=asked.dtype,
-        on=asked.on,
-        nest=asked.nest,
-        searched=asked.search,
-        claim_us=asked.claim_us,
-        check=False if asked.ladder else asked.check,
-    )
+    with shown_line("searching loop nests" if asked.search else "counting the loop nest"):
+        plan = api.kernel(
+            kind,
+            **problem,
+            dtype=asked.dtype,
+            on=asked.on,
+            nest=asked.nest,
+            searched=asked.search,
+            claim_us=asked.claim_us,
+            check=False if asked.ladder else asked.check,
+        )
     if asked.csv is not None:
         plan.to_csv(asked.csv)
     _report(plan, asked.ladder, asked.folder, asked.as_json)

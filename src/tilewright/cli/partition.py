@@ -16,6 +16,7 @@ from tilewright.cli.common import (
     parse_shapes,
     print_json,
 )
+from tilewright.cli.progress import shown_line
 from tilewright.errors import TilewrightError
 from tilewright.partition.partition import FusionLevel
 
@@ -100,10 +101,13 @@ def partition(
         raise TilewrightError(f"--graph goes with a torch module; '{model}' has one graph alone")
     if csv is not None:
         api.check_writable(csv)
-    loaded = api.load_for_partition(model, shapes=parse_shapes(shape), graph=graph)
+    shapes = parse_shapes(shape)
+    with shown_line("reading the network"):
+        loaded = api.load_for_partition(model, shapes=shapes, graph=graph)
     for text in loaded.notes:
         note(text)
-    result = api.partition(loaded, on=on, level=level, dtype=dtype)
+    with shown_line("counting kernels, FLOPs and bytes"):
+        result = api.partition(loaded, on=on, level=level, dtype=dtype)
     if folder is not None:
         write_partition(result.partition, result.mapped, folder)
     if csv is not None:

@@ -144,7 +144,7 @@ def _tell(planned: "Planned", texts: list[str], asked: Asked) -> None:
         note(f"warning: {text}")
     if asked.as_json:
         print_json(summary_json(planned))
-        end_unverified(planned.failure, planned.notes)
+        end_unverified(planned.failure, planned.unproven)
         return
     for line in summary_lines(planned):
         out.print(line, soft_wrap=True)
@@ -157,7 +157,7 @@ def _tell(planned: "Planned", texts: list[str], asked: Asked) -> None:
     out.print(verified_line(planned), soft_wrap=True)
     if asked.folder is not None:
         out.print(f"written: {asked.folder}   (check it with: tilewright verify {asked.folder})")
-    end_unverified(planned.failure, planned.notes)
+    end_unverified(planned.failure, planned.unproven)
 
 
 def _beside(csv: Path) -> Path:

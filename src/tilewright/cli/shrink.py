@@ -11,12 +11,12 @@ from tilewright.cli.common import (
     JsonOption,
     ModelArgument,
     ShapeOption,
-    err,
     note,
     out,
     parse_shapes,
     print_json,
 )
+from tilewright.cli.progress import shown_line
 from tilewright.errors import OutputError
 from tilewright.units import format_bytes
 
@@ -73,15 +73,8 @@ def shrink(
     loaded = api.load(model, parse_shapes(shape))
     if loaded.path is not None and output.exists() and output.samefile(loaded.path):
         raise OutputError(f"cannot write '{output}': it is the model itself; give another name")
-    with err.status("searching for groups and tiles") as status:
-        result = api.shrink(
-            loaded,
-            memory,
-            output,
-            measure=measure,
-            seed=seed,
-            progress=lambda text: status.update(f"{text} ..."),
-        )
+    with shown_line("searching for groups and tiles") as tell:
+        result = api.shrink(loaded, memory, output, measure=measure, seed=seed, progress=tell)
     from tilewright.report.shrunk import groups_table, shrunk_json
 
     if result.weights_seeded:
@@ -136,7 +129,9 @@ def run(
     """
     if output is not None:
         api.check_writable(output)
-    outcome = api.run(model, inputs, output, shapes=parse_shapes(shape), seed=seed, threads=threads)
+    shapes = parse_shapes(shape)
+    with shown_line("running the model"):
+        outcome = api.run(model, inputs, output, shapes=shapes, seed=seed, threads=threads)
     if as_json:
         print_json(
             {

@@ -33,7 +33,6 @@ from tilewright.machine.parameters import (
     ArrayRate,
     ChannelwiseForm,
     DenseForm,
-    Extent,
 )
 
 
@@ -67,7 +66,7 @@ def dense_terms(
     work: Workload, mode: ArrayMode, rate: ArrayRate, least_positions: int = 1, exact: bool = False
 ) -> DenseTerms:
     """The terms of one convolution without groups and batch, in one mode."""
-    unroll, block = mode.unroll, mode.block or mode.unroll
+    unroll, block = mode.unroll, mode.held
     size = element_bytes(work.dtype)
     least = 1 if work.kind is WorkKind.FIRST_CONV else rate.least_channels
     channels = max(work.in_channels, least)
@@ -125,10 +124,13 @@ def soft_maximum(values: tuple[float, ...], sharpness: float) -> float:
 
 
 def channelwise_terms(
-    work: Workload, block: Extent, unroll: Extent, rate: ArrayRate, exact: bool = False
+    work: Workload, mode: ArrayMode, rate: ArrayRate, exact: bool = False
 ) -> ChannelwiseTerms:
     """The terms of work whose channels do not mix; columns are not rounded to the array's width."""
-    channels = _parts(work.out_channels, rate.channel_grain, exact)
+    unroll, block = mode.unroll, mode.held
+    channels = _parts(work.out_channels, rate.channel_grain or unroll.out_channels, exact)
+    taps = _parts(work.kernel_width, unroll.kernel_width, exact)
+    taps *= _parts(work.kernel_height, unroll.kernel_height, exact)
     rows = _parts(work.out_height, unroll.height, exact)
     columns = work.out_width / unroll.width
     per_block = block.width * block.height / (unroll.width * unroll.height)
@@ -136,8 +138,8 @@ def channelwise_terms(
         work.out_height, block.height, exact
     )
     return ChannelwiseTerms(
-        columns=columns * rows * channels * work.taps,
-        blocks=blocks * per_block * channels * work.taps,
+        columns=columns * rows * channels * taps,
+        blocks=blocks * per_block * channels * taps,
         steps=_parts(work.out_width, unroll.width, exact) * rows * channels,
         input=work.in_height * work.in_width * work.in_channels * element_bytes(work.dtype),
     )
@@ -245,9 +247,9 @@ class ArrayModel(Remembering):
             return share * _even(work.out_width, unroll.width)
         form = self._channelwise(work.kind, rate)
         mode = self._parameters.modes[form.mode] if form and form.mode else self._modes[0]
-        unroll, block = mode.unroll, mode.block or mode.unroll
+        unroll, block = mode.unroll, mode.held
         heights, widths = (unroll.height, block.height), (unroll.width, block.width)
-        share = _even(work.out_channels, rate.channel_grain)
+        share = _even(work.out_channels, rate.channel_grain or unroll.out_channels)
         share *= min(_even(work.out_height, size) for size in heights)
         return share * min(_even(work.out_width, size) for size in widths)
 
@@ -310,7 +312,7 @@ class ArrayModel(Remembering):
         if form is None:
             raise CostError(f"the array has no form for {work.kind} in {work.dtype}")
         mode = self._parameters.modes[form.mode] if form.mode else self._modes[0]
-        terms = channelwise_terms(work, mode.block or mode.unroll, mode.unroll, rate, exact)
+        terms = channelwise_terms(work, mode, rate, exact)
         return channelwise_cycles(terms, replace(form, overhead=0.0) if exact else form)
 
     def _dense(self, work: Workload, rate: ArrayRate, exact: bool) -> float:

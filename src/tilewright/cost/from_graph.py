@@ -7,9 +7,9 @@ from tilewright.cost.base import WorkKind, Workload, matrix_product
 from tilewright.geometry.access import Access, AxisRule, Scaled, TransposedWindow, Whole, Window
 from tilewright.graph.ops.spec import Engine, Op, OpSpec, Pool, Tile
 from tilewright.graph.types import FLOATS, QUANTISED
+from tilewright.machine.ranges import MOST_PACKED
 
 _FIRST_SPATIAL = 2
-_MANY = 16  # channels that no array packs any more; below it the machine's own limit decides
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,8 @@ def reads_given(spec: OpSpec, op: Op) -> bool:
     data = op.inputs[0]
     if data is None or not data.given or spec.filter is None or spec.filter.transposed:
         return False
-    return data.type.shape[1] < _MANY and op.int_of("group", 1) == 1
+    # Of so few channels the machine's own limit decides.
+    return data.type.shape[1] <= MOST_PACKED and op.int_of("group", 1) == 1
 
 
 def _kernel(rule: AxisRule) -> int:

@@ -112,7 +112,7 @@ class CostModels:
                 raise CostError(f"{whose} cannot run {what}: it {lacking}")
             broken = broken_limit(work, self.machine.limits)
             because = f": {broken}" if broken else ""
-            raise CostError(f"no engine of {whose} runs {what}{because}")
+            raise CostError(f"no engine of {whose} runs {what}{because} ({_needed(work)})")
         costs = [(engine, self.model(engine).cost(work)) for engine in able]
         return min(costs, key=lambda pair: pair[1].cycles)
 
@@ -126,6 +126,16 @@ def models_of(machine: Machine) -> CostModels:
     if not _latest or _latest[0].machine is not machine:
         _latest[:] = [CostModels(machine)]
     return _latest[0]
+
+
+def _needed(work: Workload) -> str:
+    """The rates that would let an engine run the work."""
+    if work.dense:
+        return "it takes an array, or `mac` under the rates of a vector engine"
+    if work.kind is WorkKind.DEPTHWISE and work.operator != "pool":
+        return "it takes `depthwise` under the rates of an array or of a vector engine, or `mac`"
+    name = work.operator or "add"
+    return f"it takes `{name}` or `default` under the rates of a vector engine"
 
 
 def _alike(machine: Machine, one: Engine, other: Engine) -> bool:

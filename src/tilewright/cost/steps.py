@@ -118,7 +118,7 @@ class Dense:
         channels = max(work.in_channels, least)
         field = work.taps * channels * size
         unrolls = [mode.unroll for mode in self.modes]
-        blocks = [mode.block or mode.unroll for mode in self.modes]
+        blocks = [mode.held for mode in self.modes]
         spatial = places.blocks(blocks)[:, :, None]
         patches = np.maximum(places.steps, self.least_positions)[:, None]
         filters = np.ceil(made / _layers([unroll.out_channels for unroll in unrolls]))
@@ -180,7 +180,7 @@ def best_rectangles(work: Workload, dense: Dense) -> tuple[tuple[int, int], tupl
     work at the least cost, the second at most a block; None where one step does."""
     unroll = dense.modes[0].unroll
     area, across = unroll.width * unroll.height, unroll.width
-    blocks = [mode.block or mode.unroll for mode in dense.modes]
+    blocks = [mode.held for mode in dense.modes]
     steps = -(-work.positions // area)
     most = min(steps - 1, max(block.width * block.height for block in blocks) // area)
     if most < 1:

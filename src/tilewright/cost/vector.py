@@ -9,7 +9,7 @@ from tilewright.machine.parameters import VectorParameters, VectorRate
 _CLASS_OF_KIND = {
     WorkKind.CONV: "mac",
     WorkKind.FIRST_CONV: "mac",
-    WorkKind.DEPTHWISE: "mac",
+    WorkKind.DEPTHWISE: "depthwise",
     WorkKind.POOL: "pool",
 }
 
@@ -26,7 +26,7 @@ class VectorModel(Remembering):
 
     def supports(self, work: Workload) -> bool:
         """Whatever the file has a rate or a default for, in types that it has or that fit into one;
-        multiplying needs the class `mac`."""
+        multiplying needs the class `mac`, or `depthwise` for such convolutions."""
         if self._dtypes and runs_as(work.dtype, self._dtypes) is None:
             return False
         return self._rate(work) is not None
@@ -59,6 +59,8 @@ class VectorModel(Remembering):
         name = "pool" if work.operator == "pool" else _CLASS_OF_KIND.get(work.kind)
         if name == "mac":
             return rates.get("mac")
+        if name == "depthwise":
+            return rates.get("depthwise") or rates.get("mac")
         return rates.get(name or work.operator or "add") or rates.get("default")
 
     def _rate_or_error(self, work: Workload) -> VectorRate:

@@ -1,15 +1,16 @@
 """A model file becomes a Graph: shapes known, constants folded, nodes named and in order."""
 
-import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import partial
 from math import prod
 from pathlib import Path
 
-from tilewright.errors import ModelError, ShapeError
+from tilewright.errors import ModelError, ShapeError, TilewrightError
 from tilewright.frontend import proto
 from tilewright.frontend.infer import Inference
+from tilewright.frontend.open_shapes import Shapes, by_input, named_dims, open_message
 from tilewright.frontend.upgrade import TARGET, Upgrade
 from tilewright.graph.edit import Names, needed
 from tilewright.graph.graph import Graph, Node
@@ -17,7 +18,6 @@ from tilewright.graph.types import TensorType
 from tilewright.graph.verify import verify
 
 OLDEST_OPSET = 9
-Shapes = Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +49,10 @@ def _loaded(raw: proto.RawModel, label: str, shapes: Shapes | None) -> Loaded:
     for domain, number in raw.opsets.items():
         if not 0 <= number < 2**31:
             raise ModelError(f"{label} uses operator set {number} of '{domain}': no such set")
-    given = _by_input(raw.inputs, shapes or {})
+    given = by_input(raw.inputs, shapes or {})
     replaced = [name for name in given if _replaces(raw.inputs, name, given[name])]
     try:
-        graph = build(raw, given, frozenset(shapes or {}))
+        graph = build(raw, given, shapes or {})
     except ShapeError:
         raise
     except ModelError as error:
@@ -67,26 +67,6 @@ def _loaded(raw: proto.RawModel, label: str, shapes: Shapes | None) -> Loaded:
     return Loaded(graph, raw.missing_files, bool(replaced))
 
 
-def _by_input(inputs: Mapping[str, proto.OpenType], shapes: Shapes) -> Shapes:
-    """Shapes of inputs, where dimensions were given by their names (`batch=2`): an input whose
-    every open dimension is known that way has its shape."""
-    named = {name: extent[0] for name, extent in shapes.items() if len(extent) == 1}
-    for name in inputs:
-        named.pop(name, None)
-    used: set[str] = set()
-    found: dict[str, tuple[int, ...]] = {n: s for n, s in shapes.items() if n not in named}
-    for name, kind in inputs.items():
-        wanted = {d for d in kind.shape or () if isinstance(d, str) and d in named}
-        if name in found or not wanted:
-            continue
-        used |= wanted
-        extents = [named.get(d) if isinstance(d, str) else d for d in kind.shape or ()]
-        if all(extent is not None for extent in extents):
-            found[name] = tuple(extent for extent in extents if extent is not None)
-    known = {d for kind in inputs.values() for d in kind.shape or () if isinstance(d, str)}
-    return {**found, **{n: shapes[n] for n in named if n not in used and n not in known}}
-
-
 def _replaces(inputs: Mapping[str, proto.OpenType], name: str, given: tuple[int, ...]) -> bool:
     """Whether a given shape replaces a dimension that the file fixes."""
     declared = (inputs[name].shape if name in inputs else None) or ()
@@ -94,21 +74,20 @@ def _replaces(inputs: Mapping[str, proto.OpenType], name: str, given: tuple[int,
     return any(isinstance(fixed, int) and fixed != extent for fixed, extent in pairs)
 
 
-def build(raw: proto.RawModel, shapes: Shapes, said: Collection[str] = ()) -> Graph:
-    """The Graph of a raw model, with the inputs' shapes fixed; `said` are all names, of inputs and
-    of dimensions, for which a person gave any."""
+def build(raw: proto.RawModel, shapes: Shapes, said: Shapes | None = None) -> Graph:
+    """The Graph of a raw model, with the inputs' shapes fixed; `said` is what a person gave, for
+    inputs and for dimensions by their names."""
     inputs = {name: _fixed(name, kind, shapes) for name, kind in raw.inputs.items()}
     unknown = [name for name in shapes if name not in inputs]
     if unknown:
         known = ", ".join(inputs) or "none"
-        open_dims = _named_dims(raw.inputs)
+        open_dims = named_dims(raw.inputs)
         near = get_close_matches(unknown[0], [*inputs, *open_dims], 1)
         dims = f"; open dimensions: {', '.join(open_dims)}" if open_dims else ""
         hint = f" (did you mean '{near[0]}'?)" if near else ""
         raise ShapeError(f"shapes has '{unknown[0]}', but the inputs are: {known}{dims}{hint}")
-    open_inputs = {name: raw.inputs[name] for name, kind in inputs.items() if kind is None}
-    if open_inputs:
-        raise ShapeError(_open_message(open_inputs, said))
+    if any(kind is None for kind in inputs.values()):
+        raise ShapeError(open_message(raw.inputs, shapes, said or {}, partial(_refused, raw)))
     opsets = dict(raw.opsets)
     old = opsets.get("", TARGET)
     opsets[""] = max(old, TARGET)
@@ -126,6 +105,15 @@ def build(raw: proto.RawModel, shapes: Shapes, said: Collection[str] = ()) -> Gr
             if inference.add(named):
                 nodes.append(named)
     return _finish(raw.name, tuple(inputs), raw.outputs, nodes, inference)
+
+
+def _refused(raw: proto.RawModel, shapes: Shapes) -> str:
+    """Why a network does not take inputs of these shapes; nothing where it does."""
+    try:
+        build(raw, shapes)
+    except TilewrightError as error:
+        return str(error)
+    return ""
 
 
 def reinferred(graph: Graph, learnt: Mapping[str, TensorType]) -> Graph:
@@ -220,61 +208,3 @@ def _fixed(name: str, kind: proto.OpenType, shapes: Shapes) -> TensorType | None
     if prod(given) > proto.LARGEST:
         raise ShapeError(f"shape {name}={','.join(map(str, given))} is too large")
     return TensorType(kind.dtype, given)
-
-
-def _named_dims(inputs: Mapping[str, proto.OpenType]) -> list[str]:
-    """Names of open dimensions, each once."""
-    every = (d for kind in inputs.values() for d in kind.shape or () if isinstance(d, str))
-    return list(dict.fromkeys(every))
-
-
-_CALLED = {
-    1: ("batch", "n", "b"),
-    3: ("channel", "channels", "c"),
-    128: ("seq", "sequence", "len", "length", "time", "token", "tokens", "t", "s"),
-    224: ("height", "width", "size", "h", "w"),
-}
-_LAID_OUT = {1: (1,), 2: (1, 128), 3: (1, 128, 128), 4: (1, 3, 224, 224), 5: (1, 3, 16, 112, 112)}
-
-
-def _likely(shape: Sequence[int | str | None]) -> list[int]:
-    """A shape to begin with: open dimensions as their names say, or as inputs of this rank mostly
-    are (images with their channels first, or last where those alone are fixed)."""
-    rank = len(shape)
-    usual = _LAID_OUT.get(rank, (1,) * rank)
-    if rank == 4 and isinstance(shape[3], int) and shape[3] <= 4 and not isinstance(shape[2], int):
-        usual = (1, 224, 224, shape[3])
-    found: list[int] = []
-    for dim, extent in zip(shape, usual, strict=True):
-        words = re.split(r"[^a-z]+", str(dim).lower())
-        named = [likely for likely, names in _CALLED.items() if any(w in names for w in words)]
-        found.append(dim if isinstance(dim, int) else named[0] if named else extent)
-    return found
-
-
-def _open_message(inputs: Mapping[str, proto.OpenType], given: Collection[str]) -> str:
-    """Which dimensions are open, and the option that closes them; `given` are names of those that
-    are known."""
-    told: list[str] = []
-    options: list[str] = []
-    shapes: list[str] = []
-    by_dim: dict[str, int] = {}
-    for name, kind in inputs.items():
-        shape = kind.shape or ()
-        dims = ",".join(str(d) if d is not None else "?" for d in shape) or "any rank"
-        told.append(f"'{name}' is [{dims}]")
-        example = _likely(shape)
-        for dim, extent in zip(shape, example, strict=True):
-            if isinstance(dim, str):
-                by_dim.setdefault(dim, extent)
-        options.append(f"--shape {name}={','.join(map(str, example)) or '1,3,224,224'}")
-        shapes.append(f"'{name}': {tuple(example) or (1, 3, 224, 224)}")
-    left = [name for name in _named_dims(inputs) if name not in given]
-    every = all(d is not None for kind in inputs.values() for d in kind.shape or (None,))
-    ways = " ".join(f"--shape {dim}={by_dim[dim]}" for dim in left)
-    by_name = f", or by name: {ways}" if left and every else ""
-    still = "still " if given else ""
-    return (
-        f"input dimensions are {still}open: {'; '.join(told)}. Fix them, e.g. "
-        f"{' '.join(options)}{by_name} (in Python shapes={{{', '.join(shapes)}}})"
-    )

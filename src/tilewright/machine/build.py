@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from math import ceil
 
 from tilewright.errors import TilewrightError
+from tilewright.machine.effects import engine_faults
 from tilewright.machine.faults import KeyFaultsError, Keys
 from tilewright.machine.machine import (
     ROLES,
@@ -23,13 +24,6 @@ from tilewright.machine.machine import (
     Memory,
     Role,
     Route,
-)
-from tilewright.machine.parameters import (
-    ArrayParameters,
-    ArrayRate,
-    ChannelwiseForm,
-    EngineParameters,
-    TableParameters,
 )
 from tilewright.machine.ranges import (
     CLOCK_RATIO,
@@ -51,7 +45,6 @@ from tilewright.machine.schema import (
 )
 
 Faults = list[tuple[Keys, str]]
-_ROUNDED = 1e-3  # of what is told as the least
 
 
 def build_machine(file: MachineFile) -> Machine:
@@ -98,6 +91,7 @@ class _Builder:
         memories = (*shared, *(memory for core in cores for memory in core.memories))
         groups = self._groups(memories)
         links = tuple(self._links(memories, groups))
+        self._shared(links)
         self._told_apart(("links",), (link.name for link in links))
         limits, energy = file.limits, file.energy
         return Machine(
@@ -139,12 +133,21 @@ class _Builder:
             groups[name] = self._rate(group.bandwidth, self.clock, (*keys, "bandwidth"))
         return groups
 
+    def _shared(self, links: tuple[Link, ...]) -> None:
+        """Bandwidths are those of some route."""
+        used = {group for link in links for route in link.routes for group in route.groups}
+        for name in self.file.groups:
+            if name not in used:
+                text = f"has no effect: no route shares it (groups: [{name}])"
+                self._fault(("groups", name), text)
+
     def _core(self, name: str, file: CoreFile, keys: Keys) -> Core:
         engines: list[Engine] = []
+        partitioned = any(memory.partitions > 1 for memory in file.memories.values())
         for short, engine in file.engines.items():
             at = (*keys, "engines", short)
             parameters = engine.parameters
-            for place, text in _array_faults(parameters):
+            for place, text in engine_faults(parameters, partitioned):
                 self._fault((*at, "parameters", *place), text)
             if engine.kind == "matrix" and engine.model == "vector":
                 text = "costs elements, not multiply-accumulates: a matrix engine takes array or"
@@ -226,11 +229,14 @@ class _Builder:
         own = self._clock(file.clock, keys)
         for key, route in file.routes.items():
             at = (*keys, "routes", key)
-            found = 0
-            for made in self._routes(route, own, memories, groups, at):
-                routes.setdefault((made.source, made.destination), made)
-                found += 1
-            if not found:
+            made = list(self._routes(route, own, memories, groups, at))
+            new = [one for one in made if (one.source, one.destination) not in routes]
+            for one in new:
+                routes.setdefault((one.source, one.destination), one)
+            if made and not new:
+                text = "has no effect: routes before it copy between the same memories"
+                self._fault(at, text)
+            if not made:
                 text = f"'{route.origin}' to '{route.to}' names no pair of memories"
                 self._fault(at, f"{text}{self._meant(route, memories)}")
             for group in route.groups:
@@ -310,42 +316,6 @@ class _Builder:
 
 def _copies(name: str, count: int | None) -> tuple[str, ...]:
     return (name,) if count is None else tuple(f"{name}{index}" for index in range(count))
-
-
-def _array_faults(parameters: EngineParameters) -> Iterator[tuple[Keys, str]]:
-    if isinstance(parameters, TableParameters) and parameters.otherwise is not None:
-        for keys, text in _array_faults(parameters.otherwise):
-            yield ("otherwise", *keys), text
-    if not isinstance(parameters, ArrayParameters):
-        return
-    for dtype, rate in parameters.rates.items():
-        forms = {"depthwise": rate.depthwise, "pool": rate.pool, "eltwise": rate.eltwise}
-        for key, form in forms.items():
-            if form is None:
-                continue
-            if form.mode is not None and form.mode not in parameters.modes:
-                yield ("rates", dtype, key, "mode"), f"no mode '{form.mode}'"
-            elif key == "depthwise":
-                yield from _beyond_peak(parameters, dtype, rate, form)
-            elif not (form.per_column or form.per_block or form.per_step) and (
-                form.input_bytes_per_cycle is None
-            ):
-                text = "takes as long whatever its size: give per_column, per_block, per_step or"
-                yield ("rates", dtype, key), f"{text} input_bytes_per_cycle"
-
-
-def _beyond_peak(
-    parameters: ArrayParameters, dtype: str, rate: ArrayRate, form: ChannelwiseForm
-) -> Iterator[tuple[Keys, str]]:
-    """Depthwise work that multiplies more in a cycle than the array has multipliers."""
-    modes = parameters.modes
-    unroll = (modes[form.mode] if form.mode else next(iter(modes.values()))).unroll
-    peak = max(mode.unroll.lanes for mode in modes.values()) * rate.in_channels
-    column = unroll.width * unroll.height * rate.channel_grain
-    if column > peak * (form.per_column + form.per_block) * (1 + _ROUNDED):
-        text = f"runs faster than the array's {peak} multiply-accumulates a cycle:"
-        least = f"per_column and per_block are {column / peak:.4g} at least, together"
-        yield ("rates", dtype, "depthwise"), f"{text} {least}"
 
 
 def _unreachable(machine: Machine, file: MachineFile) -> Iterator[tuple[Keys, str]]:

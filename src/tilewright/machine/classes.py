@@ -15,6 +15,7 @@ OPERATOR_CLASSES: Mapping[str, str] = {
     "reduce": "sums, means, largest and smallest along axes",
     "pool": "pooling, an element per window position",
     "copy": "layout and resampling: elements that only move",
+    "depthwise": "depthwise convolutions, a multiply-accumulate; as `mac` where left out",
     "mac": "convolutions and matrix products, a multiply-accumulate",
     "default": "whatever has no rate of its own",
 }

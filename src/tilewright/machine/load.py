@@ -107,15 +107,28 @@ def _build(file: Path | Traversable, default_name: str) -> Machine:
 
 def _located(faults: Sequence[tuple[Keys, str]], documents: Sequence[Document]) -> FileError:
     """The faults with the lines of their keys, in the file that says so: the one given, or one that
-    it extends."""
+    it extends and that is wrong by itself."""
+    sound = (n for n, document in enumerate(documents) if n and _sound(document))
+    wrong = next(sound, len(documents))
     found: list[Fault] = []
     for keys, text in faults:
         places = [(document, *document.find(keys)) for document in documents]
-        document, _, line = max(places, key=lambda place: place[1])
-        found.append(Fault(document.label, line, written(keys) or "machine", text))
+        document, depth, line = max(places[:wrong], key=lambda place: place[1])
+        base, below, there = max(places, key=lambda place: place[1])
+        elsewhere = f" (the key stands in {base.label}:{there})" if below > depth else ""
+        found.append(Fault(document.label, line, written(keys) or "machine", f"{text}{elsewhere}"))
     first = documents[0].label
-    found.sort(key=lambda f: (f.file != first, f.file, f.line or 0))
+    found.sort(key=lambda f: (f.file != first, f.line is None, f.file, f.line or 0))
     return FileError(list(dict.fromkeys(found)))
+
+
+def _sound(document: Document) -> bool:
+    """Whether a file that another extends is a machine without faults."""
+    try:
+        _build(document.file, "base")
+    except FileError:
+        return False
+    return True
 
 
 def _chain(file: Path | Traversable) -> list[Document]:

@@ -19,6 +19,7 @@ from tilewright.machine.ranges import (
     Dtype,
     Factor,
     OperatorClass,
+    PackedCount,
     Picojoules,
     Sharpness,
 )
@@ -48,6 +49,23 @@ class Extent:
 
 
 @dataclass(frozen=True, slots=True)
+class BlockExtent:
+    """What the accumulators hold: outputs, so neither input channels nor kernel positions."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
+
+    width: Annotated[
+        Count | None, Field(description="Columns of the output; left out: those of a step.")
+    ] = None
+    height: Annotated[
+        Count | None, Field(description="Rows of the output; left out: those of a step.")
+    ] = None
+    out_channels: Annotated[
+        Count | None, Field(description="Output channels; left out: those of a step.")
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
 class ArrayMode:
     """One way to use the array: what runs at once (`unroll`) and what a block of work keeps in the
     accumulators, so that weights are read once per block of positions and activations once per
@@ -57,8 +75,18 @@ class ArrayMode:
 
     unroll: Annotated[Extent, Field(description="What the array computes in one step.")]
     block: Annotated[
-        Extent | None, Field(description="What the accumulators hold; left out: one step.")
+        BlockExtent | None, Field(description="What the accumulators hold; left out: one step.")
     ] = None
+
+    @property
+    def held(self) -> Extent:
+        """The outputs that a block has: those of a step, where the file does not say."""
+        step, block = self.unroll, self.block or BlockExtent()
+        return Extent(
+            block.width or step.width,
+            block.height or step.height,
+            block.out_channels or step.out_channels,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +120,16 @@ class DenseForm:
 @dataclass(frozen=True, slots=True)
 class ChannelwiseForm:
     """Cycles of work whose channels do not mix (depthwise, pooling, element-wise): overhead +
-    columns and blocks for each kernel position + steps + input."""
+    columns and blocks for each kernel position + steps + input. `{}` is an array that takes a
+    column a cycle: its positions, channels and kernel positions at once, input channels idle."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
     overhead: Annotated[Cycles, Field(description="Cycles per call.")] = 0.0
     per_column: Annotated[
-        CyclesEach, Field(description="Cycles per column of the array and kernel position.")
-    ] = 0.0
+        CyclesEach,
+        Field(description="Cycles per column of the array and kernel position; 1 is a full one."),
+    ] = 1.0
     per_block: Annotated[CyclesEach, Field(description="Cycles per block and kernel position.")] = (
         0.0
     )
@@ -128,8 +158,12 @@ class ArrayRate:
         Count, Field(description="Fewer input channels than this cost as many.")
     ] = 1
     channel_grain: Annotated[
-        Count, Field(description="Channelwise work counts channels in blocks of so many.")
-    ] = 1
+        Count | None,
+        Field(
+            description="Channels that `depthwise`, `pool` and `eltwise` take at once; left out: "
+            "the mode's `out_channels`."
+        ),
+    ] = None
     first_conv: Annotated[
         DenseForm | None,
         Field(description="A convolution that reads the network's packed input."),
@@ -168,7 +202,7 @@ class ArrayParameters:
         Count, Field(description="The shortest issue interval, in steps over positions.")
     ] = 1
     packed_channels: Annotated[
-        Count | None,
+        PackedCount | None,
         Field(
             description="A network's input of up to so many channels is read packed, in the form "
             "`first_conv`; left out: channels are expanded like all others."
@@ -199,7 +233,7 @@ class VectorParameters:
         Field(
             min_length=1,
             description="Rates by operator class, `default` for the rest; with `mac` it also runs "
-            "convolutions and matrix products.",
+            "convolutions and matrix products, with `depthwise` depthwise convolutions.",
         ),
     ]
     per_call: Annotated[Cycles, Field(description="Cycles that every call costs.")] = 0.0
@@ -209,14 +243,21 @@ class VectorParameters:
         Field(description="What the rates are multiplied by for an element type; left out: 1."),
     ] = field(default_factory=dict[str, float])
     copy_16bit: Annotated[
-        Factor, Field(description="How many times as fast copies of two-byte elements are.")
+        Factor,
+        Field(
+            description="How many times as fast copies of two-byte elements are, to "
+            "`tilewright kernel`."
+        ),
     ] = 1.0
     copy_16bit_psum: Annotated[
         Factor, Field(description="The same with an accumulator memory on one side.")
     ] = 1.0
     cycles_of: Annotated[
         Literal["engine", "reference"],
-        Field(description="The clock that the rates count: the engine's own or the reference."),
+        Field(
+            description="The clock that the rates count: the engine's own, or the reference: then "
+            "`clock` is told, and read by `tilewright kernel` alone."
+        ),
     ] = "engine"
 
 

@@ -18,6 +18,7 @@ MOST_ROUTES = 200_000  # of all links together, patterns written out
 # Bytes per cycle of the reference clock; schedules count them in fractions of up to 64 parts.
 LEAST_RATE, MOST_RATE = 1 / 64, 1e9
 MOST_LATENCY = 1e9  # cycles of the reference clock
+MOST_PACKED = 15  # channels of a network's input: more are no image any more
 CLOCK_RATIO = 1000  # between a block's own clock and the reference clock
 
 
@@ -53,6 +54,7 @@ def _whole(least: int, most: int) -> tuple[Any, ...]:
 
 
 Count = Annotated[int, *_whole(1, 1 << 20)]
+PackedCount = Annotated[int, *_whole(1, MOST_PACKED)]
 CoreCount = Annotated[int, *_whole(1, MOST_CORES)]
 LinkCount = Annotated[int, *_whole(1, MOST_LINKS)]
 Length = Annotated[int, *_whole(1, 1 << 31)]

@@ -48,7 +48,7 @@ class Alternative:
 class CorePlan:
     """A plan on many cores: decisions, times, program and proof. `lowered` is the program with its
     final writes, whatever `evaluator` leaves out. `outcome` is what an execution gave; where the
-    search was `interrupted`, it is the best plan so far."""
+    search was `interrupted`, it is the best plan so far; where the execution was, `unproven`."""
 
     model: str
     workload: LayerGraph
@@ -64,6 +64,7 @@ class CorePlan:
     notes: tuple[str, ...]
     alternatives: tuple[Alternative, ...]
     interrupted: bool = False
+    unproven: bool = False
 
     @property
     def best(self) -> TimedAllocation:
@@ -143,13 +144,15 @@ def plan_cores(
             "memories: they are too small for their tiles"
         )
     chosen, evaluator, best, lowered, shared = made
-    outcome, unproven = None, ()
+    outcome, unproven = None, False
     if numbered is not None:
         try:
             outcome = _executed(numbered, lowered, seed, tell)
         except KeyboardInterrupt:  # what the search took is not thrown away
-            unproven = (UNPROVEN,)
-    notes = [*accelerator.notes, *given.notes, *chosen.notes, *unproven]
+            unproven = True
+    notes = [*accelerator.notes, *given.notes, *chosen.notes]
+    if unproven:
+        notes.append(UNPROVEN)
     if shared < 1.0:
         notes.append(f"{shared:.0%} of every memory is used at once, so that addresses are found")
     return CorePlan(
@@ -167,6 +170,7 @@ def plan_cores(
         tuple(notes),
         tuple(Alternative(c.name, f.best.latency if f else None) for c, _, f in results),
         any(f is not None and f.interrupted for _, _, f in results),
+        unproven,
     )
 
 

@@ -25,7 +25,7 @@ from tilewright.program.place import Placed
 from tilewright.search.bounds.bounds import Bounds, bounds_of
 from tilewright.search.effort import Effort
 from tilewright.search.grouping.patterns import Pattern, read_patterns
-from tilewright.search.progress import Tell, interrupted_between, silent
+from tilewright.search.progress import Tell, silent
 
 __all__ = [
     "TOLERANCE",
@@ -66,15 +66,15 @@ def plan(
     dtype = rate_class(wishes.dtype or (machine.dtype if given is None else given.dtype))
     progress("reading the network")
     legal = plannable(graph, machine, dtype)
-    with told(legal.graph, machine, dtype, wishes), interrupted_between(progress) as tell:
-        decision = decide(legal.graph, machine, dtype, wishes, tell)
+    with told(legal.graph, machine, dtype, wishes):
+        decision = decide(legal.graph, machine, dtype, wishes, progress)
 
         def finished() -> tuple[Bounds, Placed]:
-            tell("bounding what any plan takes")
+            progress("bounding what any plan takes")
             bounds = bounds_of(legal.graph, machine.within(wishes.memory_limit), dtype)
-            tell("lowering, placing and scheduling")
+            progress("lowering, placing and scheduling")
             placed = lowered(decision.graph, machine, decision.plan, decision.without, watch)
-            tell("validating")
+            progress("validating")
             validate(placed, machine)
             return bounds, placed
 
@@ -83,7 +83,7 @@ def plan(
         except KeyboardInterrupt:  # what a search took is not thrown away; a second one ends it
             if decision.found is None:
                 raise
-            tell("interrupted: finishing the plan that was found")
+            progress("interrupted: finishing the plan that was found")
             bounds, placed = finished()
     return Planned(
         decision.plan,
@@ -138,19 +138,18 @@ def plan_model(
         memory_limit=memory_limit,
     )
     numbered = model.with_numbers(seed) if verify else model.graph
-    with interrupted_between(progress) as tell:
-        try:
-            planned = _plan(numbered, machine, options, watch=watch, progress=tell)
-        except PlanFaultsError as error:
-            raise error.in_file(plan) if isinstance(plan, Path) else error from None
-        if not verify:
-            return planned
-        try:
-            return prove(planned, model, numbered, seed, tell)
-        except KeyboardInterrupt:
-            if planned.found is None:
-                raise
-            return replace(planned, notes=(*planned.notes, UNPROVEN))
+    try:
+        planned = _plan(numbered, machine, options, watch=watch, progress=progress)
+    except PlanFaultsError as error:
+        raise error.in_file(plan) if isinstance(plan, Path) else error from None
+    if not verify:
+        return planned
+    try:
+        return prove(planned, model, numbered, seed, progress)
+    except KeyboardInterrupt:
+        if planned.found is None:
+            raise
+        return replace(planned, unproven=True, notes=(*planned.notes, UNPROVEN))
 
 
 _plan = plan  # a parameter of `plan_model` has its name

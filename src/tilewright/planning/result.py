@@ -45,8 +45,9 @@ class Verified(NamedTuple):
 class Planned:
     """A plan for a (legalised) network, what became of it, what no plan can undercut, what a search
     compared it with, and (unless left out) the proof that it runs: `verified`, or the `failure` of
-    an execution. `legalisation` is what was done to the network before; `notes` are remarks for the
-    user, `warnings` what makes the figures less than they seem; `without` are passes left out."""
+    an execution, or `unproven` where that was interrupted. `legalisation` is what was done to the
+    network before; `notes` are remarks for the user, `warnings` what makes the figures less than
+    they seem; `without` are passes left out."""
 
     plan: Plan
     machine: Machine
@@ -64,3 +65,4 @@ class Planned:
     ablation: Ablation | None = None
     failure: Failure | None = None
     warnings: tuple[str, ...] = ()
+    unproven: bool = False

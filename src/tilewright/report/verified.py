@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
-from tilewright.planning import UNPROVEN, Failure, Planned, Verified
+from tilewright.planning import Failure, Planned, Verified
 from tilewright.units import noun
 
 UNVERIFIED = "UNVERIFIED"  # how outputs mark a run that gave other numbers than the original
@@ -16,7 +16,7 @@ REFERENCES = {
 
 def verified_line(planned: Planned) -> str:
     """Whether the plan was executed, and how well it did."""
-    if UNPROVEN in planned.notes:
+    if planned.unproven:
         return "not executed: interrupted; validated only"
     return proof_line(planned.verified, planned.failure, REFERENCES[as_written(planned)])
 

@@ -23,7 +23,9 @@ def interrupted_between(
 ) -> Generator[Tell, None, None]:
     """A Ctrl-C ends work where it next tells what it does, and never within compiled code, which
     does not survive it everywhere; where nothing is told any more, at the end of this. Those that
-    come before it was heard wait with it, unless `at_once` ends the process."""
+    come before it was heard wait with it, unless `at_once` ends the process. Entered where a person
+    or a program comes in: by the functions of `api`, and around them by a command, which also
+    writes files and can end its process."""
     before = signal.getsignal(signal.SIGINT)
     ours = threading.current_thread() is threading.main_thread()
     if not ours or before is not signal.default_int_handler:

@@ -1,11 +1,17 @@
 """The array model on shipped machines."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
+import yaml
 
 from tilewright.cost import CostModels, WorkKind, Workload
 from tilewright.cost.array import soft_maximum
 from tilewright.cost.base import CostError, matrix_product, views_of
+from tilewright.errors import TilewrightError
 from tilewright.machine import load_machine
+from tilewright.machine.load import machine_of
 
 NPU = CostModels(load_machine("npu-2.7"))
 NEWER = CostModels(load_machine("npu-4.0"))
@@ -140,3 +146,86 @@ def test_soft_maximum_lies_between_maximum_and_sum() -> None:
     assert soft_maximum((0.0, 0.0), 3) == 0
     assert soft_maximum((5.0, 5.0), 1) == 10
     assert 5 <= soft_maximum((5.0, 4.0), 64) < 5.01
+
+
+MINIMAL = Path(__file__).parents[3] / "examples" / "machines" / "1-minimal.yaml"
+WINDOW = Workload(WorkKind.DEPTHWISE, "int8", 32, 32, 10, 10, 12, 12, 3, 3)  # 28,800 products
+
+
+def array_with(array: dict[str, Any], simd: dict[str, Any] | None = None) -> CostModels:
+    """The smallest machine with other parameters of its engines."""
+    engines = {"array": {"parameters": array}, "simd": {"parameters": simd or {}}}
+    tree = {"name": "mine", "extends": str(MINIMAL), "cores": {"core": {"engines": engines}}}
+    return CostModels(machine_of(tree, "mine"))
+
+
+@pytest.mark.parametrize(
+    ("unroll", "rate", "each"),
+    [
+        ({"out_channels": 16, "in_channels": 16}, {"depthwise": {}}, 16),
+        ({"out_channels": 8, "in_channels": 16}, {"depthwise": {}}, 8),
+        ({"out_channels": 16, "in_channels": 16}, {"depthwise": {}, "channel_grain": 8}, 8),
+        ({"out_channels": 16, "in_channels": 16}, {"depthwise": {"per_column": 2}}, 8),
+        ({"out_channels": 16, "width": 5}, {"depthwise": {}}, 80),
+        ({"out_channels": 16, "kernel_width": 3, "kernel_height": 3}, {"depthwise": {}}, 144),
+    ],
+)
+def test_depthwise_of_an_array_whose_size_is_known(
+    unroll: dict[str, int], rate: dict[str, Any], each: int
+) -> None:
+    models = array_with({"modes": {"plain": {"unroll": unroll}}, "rates": {"int8": rate}})
+    assert cycles(models, WINDOW) == WINDOW.macs // each
+    alike = WINDOW._replace(kind=WorkKind.POOL)
+    assert not models.model(models.machine.engines[0]).supports(alike)
+
+
+def test_depthwise_on_the_vector_engine() -> None:
+    def taken(rates: dict[str, Any]) -> int:
+        models = array_with({}, {"rates": rates})
+        engine, cost = models.best(models.machine.cores[0], WINDOW)
+        assert engine.kind == "vector"
+        return cost.cycles
+
+    assert taken({}) == WINDOW.macs // 8  # as `mac`
+    assert taken({"depthwise": {"per_element": 0.5}}) == WINDOW.macs // 2
+    assert taken({"depthwise": {"per_element": 0.5}, "mac": None}) == WINDOW.macs // 2
+    with pytest.raises(
+        CostError, match=r"runs depthwise .*`depthwise` under the rates of an array"
+    ):
+        taken({"mac": None})
+
+
+def test_a_block_that_gives_one_extent_has_the_others_of_a_step() -> None:
+    rate = {"conv": {"activation_bytes_per_cycle": 16, "overhead": 0}}
+    work = Workload(WorkKind.CONV, "int8", 64, 64, 16, 16, 16, 16)
+    unroll = {"out_channels": 16, "in_channels": 16}
+    found = [
+        cycles(array_with({"modes": {"plain": mode}, "rates": {"int8": rate}}), work)
+        for mode in (
+            {"unroll": unroll},
+            {"unroll": unroll, "block": {"width": 1}},
+            {"unroll": unroll, "block": {"width": 16, "height": 16, "out_channels": 16}},
+            {"unroll": unroll, "block": {"out_channels": 64}},
+        )
+    ]
+    assert found[0] == found[1] == found[2] > found[3]
+
+
+ROWS = {
+    "[{kind: conv, cycles: 1}, {kind: conv, cycles: 2, stride: 2}]": r"rows\[1\]: never counts: r",
+    "[{kind: conv, cycles: 1}, {kind: first_conv, cycles: 2}]": r"rows\[1\]: never counts: rows\[0",
+    "[{kind: conv, cycles: 1, operator: add}]": r"rows\[0\].operator: work of kind conv has none",
+    "[{kind: vector, cycles: 1, out_height: 3}]": r"rows\[0\].out_height: work of kind vector has",
+}
+
+
+@pytest.mark.parametrize("rows", ROWS)
+def test_rows_that_never_match_are_refused(rows: str) -> None:
+    engine = {"kind": "matrix", "model": "table", "parameters": {"rows": yaml.safe_load(rows)}}
+    tree = {
+        "name": "mine",
+        "extends": str(MINIMAL),
+        "cores": {"core": {"engines": {"measured": engine}}},
+    }
+    with pytest.raises(TilewrightError, match=ROWS[rows]):
+        machine_of(tree, "mine")

@@ -1,6 +1,5 @@
 """Element types: which ones a machine has, what they run as, and how many bytes they take."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -60,18 +59,18 @@ def test_work_goes_to_engines_that_have_its_type() -> None:
     models = CostModels(load_machine("npu-2.7"))
     core = models.machine.cores[0]
     assert models.best(core, CONV)[0].kind == "matrix"
-    wide = models.best(core, replace(CONV, dtype="fp32"))
+    wide = models.best(core, CONV._replace(dtype="fp32"))
     assert wide[0].kind == "vector"  # the array has fp16 and int8
     with pytest.raises(
         CostError, match="cluster0 cannot run conv: it has no elements of type fp64"
     ):
-        models.best(core, replace(CONV, dtype="fp64"))
+        models.best(core, CONV._replace(dtype="fp64"))
 
 
 def test_int4_moves_half_the_bytes() -> None:
     machine = load_machine("mcu")
     models = CostModels(machine)
-    whole, half = (models.best(machine.cores[0], replace(CONV, dtype=d)) for d in ("int8", "int4"))
+    whole, half = (models.best(machine.cores[0], CONV._replace(dtype=d)) for d in ("int8", "int4"))
     array = models.model(whole[0])
     figures = machine.cores[0].memory
     per_byte = figures.read_pj_per_byte

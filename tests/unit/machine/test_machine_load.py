@@ -154,6 +154,36 @@ WRONG = {
     " {per_column: 0, per_block: 0, per_step: 0, input_bytes_per_cycle: null}}}}}}}}": (
         "rates.int8.pool: takes as long whatever its size: give per_column, per_block, per_step"
     ),
+    "cores: {cluster: {engines: {dpu: {parameters: {modes: {16x16:\n"
+    " {block: {in_channels: 4}}}}}}}}": ("modes.16x16.block.in_channels: no such key"),
+    "cores: {cluster: {engines: {dpu: {parameters: {packed_channels: null}}}}}": (
+        "mine.yaml:2: .*rates.fp16.first_conv: has no effect without packed_channels beside modes "
+        r"and rates \(the key stands in .*npu-2.7.yaml:67\)"
+    ),
+    "cores: {cluster: {engines: {dpu: {parameters: {packed_channels: 16}}}}}": (
+        "packed_channels: has to be at most 15"
+    ),
+    "cores: {cluster: {engines: {dpu: {parameters: {rates: {int8:\n"
+    " {depthwise: null, pool: null, eltwise: null}}}}}}}": (
+        "rates.int8.channel_grain: has no effect without depthwise, pool or eltwise"
+    ),
+    "cores: {cluster: {engines: {dpu: {parameters: {rates: {int8: null, fp16:\n"
+    " {first_conv: null, conv: {activation_bytes_per_cycle: null, weight_bytes_per_cycle: null,\n"
+    " output_bytes_per_cycle: null}}}, sharpness: 8}}}}}": "sharpness: has no effect: .* computing",
+    "cores: {cluster: {engines: {shave: {parameters: {copy_16bit: 2}}}}}": (
+        "shave.parameters.copy_16bit: has no effect: `tilewright kernel` alone reads it"
+    ),
+    "cores: {cluster: {engines: {dsp: {kind: vector, model: vector, source: x,\n"
+    " parameters: {per_call: 9, rates: {default: {per_element: 1, per_call: 5}}}}}}}": (
+        "parameters.per_call: has no effect: every rate has"
+    ),
+    "groups: {noc: {bandwidth: 1 GB/s, source: x}}": (
+        r"groups.noc: has no effect: no route shares it \(groups: \[noc\]\)"
+    ),
+    "links: {dma: {routes: {again: {from: ddr, to: cluster0.cmx, latency: 1 ns,\n"
+    " bandwidth: 1 GB/s, source: x}}}}": (
+        "dma.routes.again: has no effect: routes before it copy between"
+    ),
     "links: {dma: {routes: {ddr: {to: moon}}}}": "links.dma.routes.ddr: 'ddr' to 'moon' names no",
     "links: {dma: {routes: {ddr: {groups: [noc]}}}}": "routes.ddr.groups: no bandwidth 'noc'",
     "limits: {source: null}": "limits.source: is missing$",

@@ -79,7 +79,7 @@ def test_cores_differ() -> None:
     work = Workload(WorkKind.CONV, "int8", 64, 64, 28, 28, 28, 28, 3, 3)
     cycles = {core.name: models.best(core, work)[1].cycles for core in machine.cores}
     assert cycles["large"] < cycles["small0"] == cycles["small1"] < cycles["vector"]
-    deep = replace(work, kind=WorkKind.DEPTHWISE)
+    deep = work._replace(kind=WorkKind.DEPTHWISE)
     assert models.best(machine.core("small0"), deep)[1].cycles < models.best(large, deep)[1].cycles
 
 

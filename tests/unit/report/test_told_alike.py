@@ -58,6 +58,7 @@ def test_an_interrupted_search_says_so_in_every_output() -> None:
     stopped = replace(
         planned,
         found=replace(planned.found, interrupted=True, exact=False, not_looked_at=left),
+        unproven=True,
         notes=(UNPROVEN,),
     )
     head = report_data(stopped)["head"]
