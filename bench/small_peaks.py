@@ -107,9 +107,15 @@ def written(graph: Graph, form: str, folder: Path) -> Path:
         return path
     small = folder / "quantised.onnx"
     how, per_channel, activations = wanted
-    types = {"activation_type": activations, "weight_type": QuantType.QInt8}
-    reader = Numbers(graph)
-    quantize_static(path, small, reader, quant_format=how, per_channel=per_channel, **types)
+    quantize_static(
+        path,
+        small,
+        Numbers(graph),
+        quant_format=how,
+        per_channel=per_channel,
+        activation_type=activations,
+        weight_type=QuantType.QInt8,
+    )
     return small
 
 

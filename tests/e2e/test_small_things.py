@@ -443,6 +443,35 @@ def test_a_run_that_was_tampered_with_and_sealed_anew_is_one_line(
     assert "makes no sense" in refused("compare", folder, folder)
 
 
+def test_a_summary_that_makes_no_sense_is_one_line_to_compare(
+    succeeds, command, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    call = ("plan", "four_convs@12x12", "--on", "mcu", "--layer-by-layer", "--no-verify")
+    succeeds(*call, "--out", folder)
+    file = folder / "summary.json"
+    sound = json.loads(file.read_text())
+    engine = next(iter(sound["engines"]))
+    places = [(key,) for key in sound] + [("engines", engine), ("engines", engine, "busy_cycles")]
+    refused = set[tuple[str, ...]]()
+    for place in places:
+        for value in (1.5, True, [], {}, "abc", [[1]], {"a": 1}):
+            summary = json.loads(json.dumps(sound))
+            inner = summary
+            for key in place[:-1]:
+                inner = inner[key]
+            inner[place[-1]] = value
+            file.write_text(json.dumps(summary))
+            page = tmp_path / "page.html"
+            outcome = command("compare", folder, folder, "--html", page)
+            assert outcome.code in (0, 2), (place, value)
+            if outcome.code:
+                assert len(outcome.told) == 1 and "Traceback" not in outcome.err, (place, value)
+                refused.add(place)
+    assert {("engines",), ("engines", engine), ("peak_bytes",), ("latency_cycles",)} <= refused
+    assert ("title",) not in refused and len(refused) < len(places)
+
+
 def test_a_run_whose_memories_are_aligned_to_nothing_is_one_line(
     succeeds, refused, net: Path, tmp_path: Path
 ) -> None:

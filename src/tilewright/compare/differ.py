@@ -1,8 +1,7 @@
 """Where two plans differ, and what each difference costs: the largest causes first."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
 
 from tilewright.compare.side import Part, PlanSide
 from tilewright.plan.plan import GroupPlan, Place
@@ -146,8 +145,8 @@ def difference(before: PlanSide, after: PlanSide) -> PlanDifference:
         after,
         tuple(_setting(before, after)),
         tuple(_change(n, before.summary.get(n), after.summary.get(n)) for n in FIGURES),
-        _busy(before, after),
-        _changes("peak_bytes", before, after),
+        _changes(before.busy, after.busy),
+        _changes(before.peaks, after.peaks),
         tuple(ranked),
         len(regions) - len(differ),
         tuple(name for name in after.plan.resident if name not in kept),
@@ -269,18 +268,9 @@ def _number(value: object) -> float | None:
     return None if number is None else float(number)
 
 
-def _busy(before: PlanSide, after: PlanSide) -> tuple[Change, ...]:
-    old = {n: use["busy_cycles"] for n, use in before.summary["engines"].items()}
-    new = {n: use["busy_cycles"] for n, use in after.summary["engines"].items()}
-    names = dict.fromkeys((*old, *new))
-    return _ranked([_change(name, old.get(name), new.get(name)) for name in names])
-
-
-def _changes(key: str, before: PlanSide, after: PlanSide) -> tuple[Change, ...]:
-    old = cast(dict[str, Any], before.summary.get(key) or {})
-    new = cast(dict[str, Any], after.summary.get(key) or {})
-    names = dict.fromkeys((*old, *new))
-    return _ranked([_change(name, old.get(name), new.get(name)) for name in names])
+def _changes(before: Mapping[str, int], after: Mapping[str, int]) -> tuple[Change, ...]:
+    names = dict.fromkeys((*before, *after))
+    return _ranked([_change(name, before.get(name), after.get(name)) for name in names])
 
 
 def _ranked(changes: list[Change]) -> tuple[Change, ...]:

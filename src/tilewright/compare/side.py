@@ -10,9 +10,11 @@ from typing import Any, cast
 from tilewright.errors import TilewrightError
 from tilewright.plan.plan import GroupPlan, Plan
 from tilewright.plan.read import read_plan
+from tilewright.units import number_of
 
 _SUMMARY, _PLAN = "summary.json", "plan.yaml"
-_WANTED = ("latency_cycles", "energy_pj", "dram_read_bytes", "dram_write_bytes", "engines")
+_FIGURES = ("latency_cycles", "energy_pj", "dram_read_bytes", "dram_write_bytes")
+_WANTED = (*_FIGURES, "engines")
 
 
 class CompareError(TilewrightError):
@@ -39,6 +41,8 @@ class PlanSide:
     summary: Mapping[str, Any]
     plan: Plan
     parts: tuple[Part, ...]
+    busy: Mapping[str, int] = field(default_factory=dict[str, int])  # cycles of each engine
+    peaks: Mapping[str, int] = field(default_factory=dict[str, int])  # bytes of each memory
     asked: Mapping[str, str] = field(default_factory=dict[str, str])  # what a point's space set
     folder: Path | None = None  # of a run
 
@@ -89,9 +93,12 @@ def side_of(name: str, summary: object, plan: Plan) -> PlanSide:
     missing = [key for key in _WANTED if key not in figures]
     if missing:
         raise CompareError(f"'{name}': its {_SUMMARY} has no '{missing[0]}'")
+    for key in _FIGURES:
+        if figures[key] is not None and number_of(figures[key]) is None:
+            raise CompareError(f"'{name}': its {_SUMMARY} has a '{key}' that is no number")
     try:
         return _side(name, figures, plan)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         detail = f"{type(error).__name__}: {error}"
         raise CompareError(f"'{name}': its {_SUMMARY} makes no sense: {detail}") from None
 
@@ -110,4 +117,7 @@ def _side(name: str, figures: dict[str, Any], plan: Plan) -> PlanSide:
         )
         for group, row in zip(plan.groups, rows, strict=bool(rows))
     )
-    return PlanSide(name, figures, plan, parts)
+    busy = {str(engine): int(use["busy_cycles"]) for engine, use in figures["engines"].items()}
+    held = cast(dict[str, Any], figures.get("peak_bytes") or {})
+    peaks = {memory: int(peak) for memory, peak in held.items()}
+    return PlanSide(name, figures, plan, parts, busy, peaks)

@@ -12,6 +12,8 @@ from pathlib import Path
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # glibc's mallopt parameters
 THRESHOLD = 4096  # a page: tiles of small networks are small too
 LARGEST = 32 << 20  # the highest threshold that glibc takes
+_FILLING = (2032, 1008, 496, 240, 112, 56, 24)  # blocks that fill gaps of any size
+_FILLED_AT_ONCE = 8
 
 
 class _Info(ctypes.Structure):
@@ -85,6 +87,35 @@ def most_mapped() -> int | None:
         file.seek(0)
         found = re.search(rb"max mmap bytes\s*=\s*(\d+)", file.read())
     return None if found is None else int(found.group(1))
+
+
+def most_on_heaps() -> int | None:
+    """The most bytes that each heap of the process had, added up, since it began."""
+    libc = _libc()
+    if libc is None or not hasattr(libc, "malloc_info"):
+        return None
+    libc.fdopen.restype = ctypes.c_void_p
+    with tempfile.TemporaryFile() as file:
+        stream = ctypes.c_void_p(libc.fdopen(os.dup(file.fileno()), b"w"))
+        libc.malloc_info(0, stream)
+        libc.fclose(stream)
+        file.seek(0)
+        found = re.findall(rb'<system type="max" size="(\d+)"', file.read())
+    return int(found[-1]) if found else None  # the last is that of all heaps
+
+
+def fill_heap() -> None:
+    """Take all that is free on the heap of this thread, for good: what comes later has to grow the
+    heap, or is mapped by itself. glibc gives every thread a heap of 132 KiB to begin with, and
+    blocks of any size are taken from there as long as it lasts."""
+    libc = _libc()
+    if libc is None:
+        return
+    for size in _FILLING:
+        before = most_on_heaps()
+        while before is not None and most_on_heaps() == before:
+            for _ in range(_FILLED_AT_ONCE):
+                libc.malloc(size)
 
 
 def trim() -> None:

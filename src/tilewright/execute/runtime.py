@@ -12,10 +12,12 @@ from typing import Any
 
 from tilewright.errors import ModelError
 from tilewright.execute.memory_settings import (
+    fill_heap,
     high_water_mark,
     keep_on_heap,
     mapped,
     most_mapped,
+    most_on_heaps,
     resident,
     return_freed_memory,
     trim,
@@ -151,11 +153,13 @@ def run_measured(model: bytes | Path, feeds: Feeds, threads: int = 1) -> Measure
 
 
 def count_peak(model: bytes | Path, feeds: Feeds, threads: int = 1) -> int | None:
-    """The most bytes of blocks from a page on, above the level between two runs, right to a few
-    pages; None where it was less than while loading, or the C library does not tell.
+    """The most bytes of a run above the level before it, right to a few pages; None where there
+    were more while loading, or the C library does not tell.
 
-    Meant for a process of its own. What loading leaves free lies on the heap of its thread; a run
-    in another does not find it there, so that every such block is mapped by itself, and counted.
+    Meant for a process of its own that takes all from the heap from its start on. What loading
+    leaves free lies on the heap of its thread; a run in another does not find it there, and what is
+    free on its own heap is taken before: so every block from a page on is mapped by itself, smaller
+    ones grow the heap, and glibc knows the most that there were of both, each at its own moment.
     """
     keep_on_heap()
     active = session(model, arena=False, threads=threads)
@@ -165,12 +169,13 @@ def count_peak(model: bytes | Path, feeds: Feeds, threads: int = 1) -> int | Non
         loading = most_mapped()
         names = [output.name for output in active.get_outputs()]
         _outputs(active, names, feeds)
-        blocks = mapped()
+        fill_heap()
+        blocks, heaps = mapped(), most_on_heaps()
         _outputs(active, names, feeds)
-        most = most_mapped()
+        most, grown = most_mapped(), most_on_heaps()
         if loading is None or most is None or blocks is None or most <= loading:
             return None
-        return most - blocks
+        return most - blocks + (0 if grown is None or heaps is None else grown - heaps)
 
     with ThreadPoolExecutor(1) as other:
         return other.submit(counted).result()

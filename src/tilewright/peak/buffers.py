@@ -22,6 +22,7 @@ def buffer_bytes(size: int) -> int:
 
 class Buffers:
     """The memory of a run, launch by launch. Inputs of the network and constants do not count.
+    Blocks of less than a page lie on a heap, which keeps the pages it once had.
 
     A buffer is a number; the lists below hold its facts. They are lists and not objects because
     the search walks millions of buffers.
@@ -32,7 +33,9 @@ class Buffers:
         self.outputs = network.outputs
         self.bookkeeping = network.runtime.bookkeeping
         values = sum(len(kernel.outputs) for kernel in kernels)
-        self.total = SLOT * values if self.bookkeeping else 0
+        self._mapped, self._small, self._heap = 0, 0, 0
+        if self.bookkeeping:
+            self._count(SLOT * values)
         # Reads of each value to come; being an output of the network is one that never comes.
         self.uses = Counter(chain.from_iterable(kernel.inputs for kernel in kernels))
         self.uses.update(network.outputs)
@@ -79,7 +82,21 @@ class Buffers:
         self.reads.append(self.uses[name])
         self.born.append(position)
         self.died.append(None)
-        self.total += size
+        self._count(size)
+
+    @property
+    def total(self) -> int:
+        """Bytes in use, with what the heap once grew to."""
+        return self._mapped + self._heap
+
+    def _count(self, size: int, sign: int = 1) -> None:
+        """A buffer comes, or goes."""
+        if not self.bookkeeping or size >= PAGE + RECORD:
+            record = RECORD if self.bookkeeping else 0
+            self._mapped += sign * (size - record)
+            size = record
+        self._small += sign * size
+        self._heap = max(self._heap, self._small)
 
     def release(self, kernel: RuntimeKernel, position: int) -> None:
         """The kernel is done: what nothing reads any more goes."""
@@ -97,7 +114,7 @@ class Buffers:
     def _free(self, buffer: int, position: int) -> None:
         if self.died[buffer] is None:
             self.died[buffer] = position
-            self.total -= self.bytes[buffer]
+            self._count(self.bytes[buffer], -1)
 
     def at(self, position: int) -> list[tuple[str, int]]:
         """Names and bytes of what is in memory at a launch, largest first."""

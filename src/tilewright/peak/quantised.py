@@ -12,6 +12,7 @@ QUANTISED = frozenset(
         *("GlobalAveragePool", "Concat", "Softmax", "Gemm"),
     }
 )
+WEIGHTED = frozenset({"Conv", "MatMul", "Gemm"})
 # Change places with the DequantizeLinear before them and with the QuantizeLinear behind them.
 MOVING = frozenset({"MaxPool", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Slice"})
 # Run on bytes as they are.
@@ -151,8 +152,11 @@ def fuse_quantised(network: RuntimeNetwork) -> None:
 def _have_kernel(
     network: RuntimeNetwork, kernel: RuntimeKernel, above: list[RuntimeKernel], tail: RuntimeKernel
 ) -> bool:
-    """Whether there is a kernel for the types that an operator reads and writes as bytes."""
-    data = [maker.inputs[0] for maker in above if not network.is_constant(maker.inputs[0])]
+    """Whether there is a kernel for the types that an operator reads and writes as bytes. Weights
+    may have another type than what they are multiplied with; what is added up may not."""
+    data = [maker.inputs[0] for maker in above]
+    if kernel.kind in WEIGHTED:
+        data = [name for name in data if not network.is_constant(name)]
     kinds = {network.types[n].dtype for n in (*data, tail.output) if n in network.types}
     if len(kinds) > 1:
         return False
@@ -232,12 +236,14 @@ def quantised_channels_last(network: RuntimeNetwork) -> None:
         plain.update(dict.fromkeys(name for name in kernel.outputs if name in network.outputs))
         kernel.outputs = tuple(last.get(name, name) for name in kernel.outputs)
     network.relink()
+    passed: list[RuntimeKernel] = []  # with which a transpose changes places, and back
     for name in plain:
         if name not in network.producer and name not in network.graph.inputs:
             network.add("Transpose", "", [last[name]], [name], {"perm": (0, 3, 1, 2)})
-            for reader in network.readers.get(name, ()):
-                if reader.kind == "DequantizeLinear":  # the transpose has changed places with it
-                    network.become(reader, reader.kind, "")
+            readers = network.readers.get(name, ())
+            passed += [reader for reader in readers if reader.kind == "DequantizeLinear"]
+    for kernel in sorted(passed, key=lambda kernel: kernel.index):
+        network.become(kernel, kernel.kind, "")
 
 
 def _spatial(network: RuntimeNetwork, *names: str) -> bool:

@@ -14,7 +14,10 @@ from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Plan, PlanError
 from tilewright.planning.check import PlanFaultsError, check_plan, in_vain, keys_of, without_inner
 from tilewright.program.metrics import Objective
+from tilewright.program.place import DoesNotFitError
 from tilewright.search.batch import search_batch
+from tilewright.search.candidates.candidate import NoPlanFitsError
+from tilewright.search.candidates.layers import largest_misfit
 from tilewright.search.candidates.layers import layer_by_layer as plan_layers
 from tilewright.search.effort import Effort
 from tilewright.search.explanation.ablation import Ablation, ablate
@@ -159,11 +162,22 @@ def told(graph: Graph, machine: Machine, dtype: str, options: Options) -> Genera
     except (VerificationError, PlanError):
         raise
     except TilewrightError as error:
+        limited = machine.within(options.memory_limit)
+        if limited != machine and isinstance(error, NoPlanFitsError | DoesNotFitError):
+            misfit = largest_misfit(graph, limited, dtype)
+            raise _too_little(misfit or error, options.memory_limit or 0) from None
         if options.plan is None:
             raise
         raise PlanFaultsError(
             options.plan_name, [(keys_of(error, options.plan), str(error))]
         ) from None
+
+
+def _too_little(error: TilewrightError, limit: int) -> TilewrightError:
+    """What is said where it is the limit that was asked for which nothing fits."""
+    why = f"{error.what} fits: {error.why}" if isinstance(error, NoPlanFitsError) else str(error)
+    least = "the objective memory finds the least that there is a plan for"
+    return TilewrightError(f"a memory limit of {format_bytes(limit)} is too small: {why} ({least})")
 
 
 def _node_without_engine(graph: Graph, machine: Machine, dtype: str, complaint: str) -> str:

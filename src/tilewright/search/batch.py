@@ -17,7 +17,7 @@ from tilewright.plan.plan import GroupPlan, Place, Plan
 from tilewright.program.lowering import Lowering
 from tilewright.program.metrics import metrics_of
 from tilewright.program.timed import Timed
-from tilewright.search.candidates.candidate import Candidates
+from tilewright.search.candidates.candidate import Candidates, NoPlanFitsError
 from tilewright.search.candidates.network import Network
 from tilewright.search.effort import Effort
 from tilewright.search.found import Found, Trial
@@ -65,7 +65,7 @@ def search_batch(search: Fusion, effort: Effort) -> Searched:
         if fault is None:
             raise
     if found is None and not batch.ways:
-        raise fault or TilewrightError(f"no plan of {search.model} fits {search.machine.name}")
+        raise fault or NoPlanFitsError(f"no plan of {search.model}", search.machine.name)
     return batch.best(interrupted)
 
 

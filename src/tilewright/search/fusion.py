@@ -19,7 +19,7 @@ from tilewright.program.lowering import Lowering
 from tilewright.program.metrics import Metrics, Objective, metrics_of, metrics_of_placed
 from tilewright.program.place import DoesNotFitError
 from tilewright.program.timed import Timed
-from tilewright.search.candidates.candidate import Candidates, NoTileFitsError
+from tilewright.search.candidates.candidate import Candidates, NoPlanFitsError, NoTileFitsError
 from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.tiles import USABLE_SHARE
 from tilewright.search.effort import Effort
@@ -428,21 +428,20 @@ class Fusion:
     def best(self) -> Trial:
         """The best by the objective; of those within a tie, the one with the fewest bytes."""
         if not self.trials:
-            raise TilewrightError(self._why_none())
+            raise self._why_none()
         least = min(trial.score(self.objective) for trial in self.trials)
         tie = TIE if self.objective is Objective.LATENCY else 0.0
         most = max(least, min(least * (1 + tie), self.worst))
         close = [t for t in self.trials if t.score(self.objective) <= most]
         return min(close, key=lambda t: (t.dram_bytes, t.cycles))
 
-    def _why_none(self) -> str:
+    def _why_none(self) -> NoPlanFitsError:
         """Why not even the plainest plan can be lowered."""
-        text = f"no plan of {self.model} fits {self.machine.name}"
-        if self.space.forced:
-            text += " with its patterns fused"
+        why = ""
         try:
             plan = self.space.plan(self.model, self.space.singles)
             lowered(self.graph, self.machine, plan, lowering=self.lowering)
         except TilewrightError as error:
-            text += f": {error}"
-        return text
+            why = str(error)
+        forced = " with its patterns fused" if self.space.forced else ""
+        return NoPlanFitsError(f"no plan of {self.model}{forced}", self.machine.name, why)

@@ -17,6 +17,8 @@ RESOLUTION = 128 * 1024
 ROUGH = 64 * RESOLUTION  # peaks below are measured several times, unless they were counted
 SAMPLES = 3
 FEW_PAGES = 32 * 1024  # so far runs differ whose blocks are counted one by one
+# While a process that counts is loading, it takes all from the heap: as `keep_on_heap` says.
+ALL_ON_HEAP = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20)}
 
 Verdict = Literal["met", "missed", "too close to tell"]
 """What a measurement says about a budget."""
@@ -87,9 +89,8 @@ def run_in_child(
     model: Path, inputs: Path, outputs: Path | None = None, threads: int = 1
 ) -> ChildRun:
     """Run a model on inputs in a fresh process, arena off: what `run` and `--measure` both do.
-    Where its peak is small, another process counts it block by block; blocks of less than a page
-    are not among those, so what the system counts holds where it is more, or where both are so
-    little that such blocks may be most of it."""
+    Where its peak is small, another process counts it block by block; where the system sees more
+    than it may be wrong by, not all blocks were found, and its figure holds."""
     request: dict[str, Any] = {
         "job": "run",
         "models": [str(model)],
@@ -102,7 +103,7 @@ def run_in_child(
     counted = None
     if peak is not None and peak < ROUGH:
         counted = _child({**request, "job": "count"})["peak"]
-    exact = counted is not None and counted >= max(peak or 0, RESOLUTION)
+    exact = counted is not None and counted + RESOLUTION >= (peak or 0)
     return ChildRun(counted if exact else peak, float(done["seconds"]), exact)
 
 
@@ -157,6 +158,8 @@ def _ends(peaks: tuple[int, ...]) -> tuple[int, int]:
 
 def _child(request: dict[str, Any]) -> dict[str, Any]:
     environment = dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
+    if request["job"] == "count":
+        environment |= ALL_ON_HEAP
     done = subprocess.run(
         [sys.executable, "-m", CHILD],
         input=json.dumps(request),

@@ -67,6 +67,20 @@ def test_peaks_of_small_networks_are_counted_block_by_block(tmp_path: Path) -> N
             assert predict_peak(graph).peak == pytest.approx(peak, abs=FEW_PAGES)
 
 
+@pytest.mark.skipif(mapped() is None, reason="this C library counts no blocks")
+def test_small_networks_in_tiny_tiles(tmp_path: Path) -> None:
+    """What is left of the heap that a thread begins with would hide 132 KiB of them."""
+    b = GraphBuilder()
+    x = b.input(1, 3, 96, 96)
+    for channels in (16, 24, 24):
+        x = b.add("Relu", b.add("Conv", x, b.weight(channels, b.shape(x)[1], 3, 3), pads=[1] * 4))
+    b.add("MaxPool", x, kernel_shape=[8, 8], strides=[8, 8])
+    graph = b.graph()
+    small = cut(graph, len(graph.nodes), (2, 12), (3, 4))
+    assert predict_peak(small).peak < 160 * 1024
+    check(small, tmp_path)
+
+
 def test_scratch_of_transposed_convolutions(tmp_path: Path) -> None:
     graph = seeded(api.load("fsrcnn@180x320").graph, 0)
     check(graph, tmp_path)
@@ -132,6 +146,41 @@ def test_tiles_of_a_quantised_network(tmp_path: Path) -> None:
     graph = b.graph()
     check(graph, tmp_path)
     check(cut(graph, len(graph.nodes), (2, 6), (3, 4)), tmp_path)
+
+
+def signed(b: GraphBuilder, x: str) -> str:
+    """A value with the pair of a quantiser of signed bytes."""
+    scale, zero = b.constant(0.1, "float32"), b.constant(0, "int8")
+    return b.add("DequantizeLinear", b.add("QuantizeLinear", x, scale, zero), scale, zero)
+
+
+def test_unsigned_bytes_and_signed_constants_have_no_kernel(tmp_path: Path) -> None:
+    """A product of both runs on real numbers."""
+    b = GraphBuilder()
+    scale, zero = b.constant(0.1, "float32"), b.constant(0, "int8")
+    real = b.add("DequantizeLinear", b.weight(256, dtype="int8"), scale, zero)
+    weight = b.add("DequantizeLinear", b.weight(64, 256, dtype="int8"), scale, zero)
+    x = signed(b, b.add("MatMul", signed(b, b.input(1, 1024, 64)), weight))
+    x = signed(b, b.add("Mul", x, real))
+    b.add("ReduceMax", x, keepdims=0)
+    check(b.graph(), tmp_path)
+
+
+def test_branches_of_signed_bytes_run_in_the_order_of_the_file(tmp_path: Path) -> None:
+    b = GraphBuilder()
+    scale, zero = b.constant(0.1, "float32"), b.constant(0, "int8")
+
+    def conv(x: str, channels: int, size: int) -> str:
+        shape = (channels, b.shape(x)[1], size, size)
+        weight = b.add("DequantizeLinear", b.weight(*shape, dtype="int8"), scale, zero)
+        return signed(b, b.add("Conv", x, weight, pads=[size // 2] * 4))
+
+    x = signed(b, b.input(1, 48, 96, 96))
+    parts = [conv(x, 16, 1), conv(conv(x, 12, 1), 16, 3), conv(conv(x, 8, 1), 8, 5)]
+    pooled = b.add("MaxPool", x, kernel_shape=[3, 3], pads=[1] * 4, strides=[1, 1])
+    parts.append(conv(signed(b, pooled), 8, 1))
+    b.add("ReduceMax", b.add("Concat", *parts, axis=1), keepdims=0)
+    check(b.graph(), tmp_path)
 
 
 def test_sums_of_quantised_products(tmp_path: Path) -> None:

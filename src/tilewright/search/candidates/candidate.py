@@ -20,8 +20,21 @@ SMALL = 4  # units; larger groups whose values all fit need not be tried tile by
 NEAR = 1.06  # kept values so close to what engines and memory need leave nothing to gain
 
 
-class NoTileFitsError(TilewrightError):
-    """The scratchpad is too small for a single tile of an operator."""
+class NoPlanFitsError(TilewrightError):
+    """A network has no plan on a machine: `what` does not fit it, because of `why`."""
+
+    def __init__(self, what: str, machine: str, why: str = "") -> None:
+        self.what, self.why = what, why
+        super().__init__(f"{what} fits {machine}{why and f': {why}'}")
+
+
+class NoTileFitsError(NoPlanFitsError):
+    """The scratchpad is too small for a single tile of an operator, which takes `needed` bytes."""
+
+    def __init__(self, operator: str, machine: str, needed: int, there: int) -> None:
+        self.needed = needed
+        why = f"{format_bytes(needed)} needed, {format_bytes(there)} there"
+        super().__init__(f"no tile of {operator}", machine, why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,12 +143,9 @@ class Candidates:
             fitting = fitting or [o for o in options if o.bytes <= 2 * usable]
             if not fitting:
                 tiled = ops[0]
-                least = min((o.bytes for o in options), default=0)
-                raise NoTileFitsError(
-                    f"no tile of '{tiled.node.name}' ({tiled.node.kind}) fits "
-                    f"{self.network.machine.name}: {format_bytes(least)} needed, "
-                    f"{format_bytes(usable)} there"
-                )
+                least = min((o.least for o in options), default=0)
+                operator = f"'{tiled.node.name}' ({tiled.node.kind})"
+                raise NoTileFitsError(operator, self.network.machine.name, least, usable)
             self._alone[signature] = fitting[0]
         return self._alone[signature]
 
