@@ -25,6 +25,7 @@ from array_cost_show import emit, print_tables
 
 from tilewright.cost.array import (
     ArrayModel,
+    ModeSizes,
     channelwise_cycles,
     channelwise_terms,
     dense_cycles,
@@ -120,7 +121,7 @@ def fit_rows(rows: Sequence[Row]) -> DenseForm | ChannelwiseForm:
     adding: list[list[list[float]]] = []
     limits: list[list[list[float]]] = []
     for mode in modes.values():
-        dense = [dense_terms(row.work, mode, rate) for row in rows]
+        dense = [dense_terms(row.work, ModeSizes.of(mode), rate) for row in rows]
         adding.append([[t.blocks, t.steps, t.input] for t in dense])
         limits.append([[t.compute, t.activation, t.weight, t.output] for t in dense])
     if kind is WorkKind.FIRST_CONV:  # a handful of near-equal rows: one coefficient
@@ -178,8 +179,8 @@ def predict(form: DenseForm | ChannelwiseForm, rows: Iterable[Row]) -> Floats:
         else:
             result.append(
                 min(
-                    dense_cycles(dense_terms(row.work, mode, rate), form, parameters.sharpness)
-                    for mode in parameters.modes.values()
+                    dense_cycles(dense_terms(row.work, sizes, rate), form, parameters.sharpness)
+                    for sizes in map(ModeSizes.of, parameters.modes.values())
                 )
             )
     return np.array(result)

@@ -7,10 +7,10 @@ plan is known except one group, which is cut in a way that was never lowered; th
 that lie spread over the plan. Each begins with what was known before the others. `scratch_ms`:
 nothing is known, not even how the tensors of the network lie; the least of three. An evaluation
 gives addresses, times and figures of all tasks, or says what does not fit. What is true of the
-machine (costs of works and copies) and of the network's operators (access relations) is kept with
-them, so the first of four evaluations finds it out. The garbage collector runs as rarely as under
-the command line. Networks that are neither in the zoo nor in the folder beside the checkout are
-left out.
+machine (costs of works and copies) and of the network's operators (access relations, signatures,
+the work of tiles by their extents) is kept with them, so the first of four evaluations finds it
+out. The garbage collector runs as rarely as under the command line. Networks that are neither in
+the zoo nor in the folder beside the checkout are left out.
 """
 
 import argparse

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from functools import partial
 from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, cast
@@ -271,28 +272,13 @@ def _explained(saved: SavedRun, everything: bool, apply: bool, progress: Tell) -
     graph, target, without = saved.graph, saved.machine, saved.without
     apart = apart_edges(graph, saved.patterns)
     limit = None if everything else MOST_BOUNDARIES
-    explanation = explain_plan(
-        graph,
-        target,
-        saved.plan,
-        saved.placed,
-        without=without,
-        apart=apart,
-        limit=limit,
-        tell=progress,
+    explaining = partial(
+        explain_plan, graph, target, without=without, apart=apart, limit=limit, tell=progress
     )
-    applied = None
+    explanation, applied = explaining(saved.plan, saved.placed), None
     if apply:
-        applied = apply_trials(
-            graph,
-            target,
-            saved.plan,
-            explanation,
-            without=without,
-            apart=apart,
-            limit=limit,
-            tell=progress,
-        )
+        given = (graph, target, saved.plan, explanation, explaining)
+        applied = apply_trials(*given, without=without, tell=progress)
     return Explained(saved.plan, target, explanation, saved.notes, applied)
 
 

@@ -24,7 +24,7 @@ from tilewright.cost.base import (
     whole_cycles,
 )
 from tilewright.cost.energy import EnergyFigures
-from tilewright.cost.steps import Dense, TileCosts, best_rectangles, tile_costs
+from tilewright.cost.steps import Dense, StepCosts, best_rectangles, tile_costs
 from tilewright.machine.dtypes import element_bytes, nearest_class, runs_as
 from tilewright.machine.machine import Engine
 from tilewright.machine.parameters import (
@@ -62,39 +62,59 @@ def _parts(extent: float, size: float, exact: bool) -> float:
     return extent / size if exact else -(-extent // size)
 
 
+class ModeSizes(NamedTuple):
+    """A mode's extents as plain numbers: of a step, and of a block."""
+
+    width: int
+    height: int
+    out_channels: int
+    in_channels: int
+    kernel_width: int
+    kernel_height: int
+    block_width: int
+    block_height: int
+    block_channels: int
+
+    @staticmethod
+    def of(mode: ArrayMode) -> "ModeSizes":
+        """Those of a mode."""
+        step, block = mode.unroll, mode.held
+        return ModeSizes(
+            *(step.width, step.height, step.out_channels, step.in_channels),
+            *(step.kernel_width, step.kernel_height),
+            *(block.width, block.height, block.out_channels),
+        )
+
+
 def dense_terms(
-    work: Workload, mode: ArrayMode, rate: ArrayRate, least_positions: int = 1, exact: bool = False
+    work: Workload, sizes: ModeSizes, rate: ArrayRate, least_positions: int = 1, exact: bool = False
 ) -> DenseTerms:
-    """The terms of one convolution without groups and batch, in one mode."""
-    unroll, block = mode.unroll, mode.held
-    size = element_bytes(work.dtype)
-    least = 1 if work.kind is WorkKind.FIRST_CONV else rate.least_channels
-    channels = max(work.in_channels, least)
-    columns = _parts(work.out_width, unroll.width, exact)
-    rows = _parts(work.out_height, unroll.height, exact)
-    patches = columns * rows
-    if not exact:
+    """The terms of one convolution without groups and batch, in one mode; `exact` leaves rounding
+    out, for the floor."""
+    kind, dtype, made, read, high, wide, high_in, wide_in, taps_high, taps_wide = work[:10]
+    across, down, each, inner, tap_columns, tap_rows, block_wide, block_high, block_made = sizes
+    size = element_bytes(dtype)
+    channels = max(read, 1 if kind is WorkKind.FIRST_CONV else rate.least_channels)
+    lanes = rate.in_channels * inner  # in which a position takes channels of the sum, a cycle
+    if exact:
+        patches, filters = wide / across * (high / down), made / each
+        taps, depth = taps_wide / tap_columns * (taps_high / tap_rows), channels / lanes
+        spatial, kernels = wide / block_wide * (high / block_high), made / block_made
+    else:
+        patches, filters = -(-wide // across) * -(-high // down), -(-made // each)
         patches = max(patches, least_positions)
-    filters = _parts(work.out_channels, unroll.out_channels, exact)
-    # A position takes rate.in_channels channels of the sum a cycle, in unroll.in_channels lanes.
-    lanes = rate.in_channels * unroll.in_channels
-    depth = channels / lanes if exact or unroll.in_channels == 1 else -(-channels // lanes)
-    taps = _parts(work.kernel_width, unroll.kernel_width, exact)
-    taps *= _parts(work.kernel_height, unroll.kernel_height, exact)
-    positions = patches * unroll.width * unroll.height
-    spatial = _parts(work.out_width, block.width, exact) * _parts(
-        work.out_height, block.height, exact
-    )
-    kernels = _parts(work.out_channels, block.out_channels, exact)
-    field = work.taps * channels * size
+        taps = -(-taps_wide // tap_columns) * -(-taps_high // tap_rows)
+        depth = channels / lanes if inner == 1 else -(-channels // lanes)
+        spatial, kernels = -(-wide // block_wide) * -(-high // block_high), -(-made // block_made)
+    field = taps_high * taps_wide * channels * size
     return DenseTerms(
-        compute=patches * filters * taps * depth,
-        activation=positions * field * kernels,
-        weight=spatial * filters * unroll.out_channels * field,
-        output=work.out_height * work.out_width * work.out_channels * size,
-        input=work.in_height * work.in_width * channels * size,
-        blocks=spatial * kernels,
-        steps=patches * filters,
+        patches * filters * taps * depth,
+        patches * across * down * field * kernels,
+        spatial * filters * each * field,
+        high * wide * made * size,
+        high_in * wide_in * channels * size,
+        spatial * kernels,
+        patches * filters,
     )
 
 
@@ -164,12 +184,13 @@ class ArrayModel(Remembering):
         self._energy = energy
         self._scale = engine.reference_cycles
         self._modes = tuple(parameters.modes.values())
+        self._sizes = tuple(ModeSizes.of(mode) for mode in self._modes)
         self._dtypes = tuple(parameters.rates)
         sizes = {(m.unroll.width, m.unroll.height, m.unroll.out_channels) for m in self._modes}
         self._same_steps = len(sizes) == 1
         self._lanes = max(mode.unroll.lanes for mode in self._modes)
         super().__init__()
-        self._tiles: dict[Workload, TileCosts] = {}
+        self._tiles: dict[Workload, StepCosts] = {}
 
     def supports(self, work: Workload) -> bool:
         """Convolutions in types that the array has or that fit into one it has; channelwise work
@@ -264,11 +285,11 @@ class ArrayModel(Remembering):
     def _input_cycles(self, work: Workload, rate: ArrayRate) -> float:
         """Reading every input element of one image once."""
         return min(
-            dense_terms(seen, self._modes[0], rate).input / (form.input_bytes_per_cycle or inf)
+            dense_terms(seen, self._sizes[0], rate).input / (form.input_bytes_per_cycle or inf)
             for form, seen in self._forms(work, rate)
         )
 
-    def _tile_costs(self, work: Workload) -> TileCosts | None:
+    def _tile_costs(self, work: Workload) -> StepCosts | None:
         """The costs of tiles of one image by their whole steps. Tiles may mix modes, so nothing is
         known where the modes' steps differ in size; nor of groups, which may be joined."""
         if not work.dense or work.groups > 1 or not self._same_steps:
@@ -334,7 +355,7 @@ class ArrayModel(Remembering):
         if exact:
             form = replace(form, overhead=0.0)
         least, sharpness = self._parameters.least_positions, self._parameters.sharpness
-        terms = [dense_terms(work, mode, rate, least, exact) for mode in self._modes]
+        terms = [dense_terms(work, sizes, rate, least, exact) for sizes in self._sizes]
         return min([dense_cycles(each, form, sharpness) for each in terms])
 
     def _rate(self, work: Workload) -> ArrayRate:

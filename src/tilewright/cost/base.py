@@ -156,8 +156,7 @@ def views_of(work: Workload) -> list[Workload]:
     return [work, *(work.as_view(positions // width, width) for width in widths)]
 
 
-@dataclass(frozen=True, slots=True)
-class Copy:
+class Copy(NamedTuple):
     """One copy: `run_bytes` contiguous bytes, repeated by `repeats` (outermost first)."""
 
     run_bytes: int

@@ -1,8 +1,8 @@
 """Copies: latency, then bytes over bandwidth; short runs and many strides cost more."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 from tilewright.cost.base import Copy, Cost, whole_cycles
 from tilewright.machine.machine import Hop, Link, Machine, Route
@@ -40,8 +40,7 @@ def alone_cost(machine: Machine, link: Link, route: Route, copy: Copy) -> Cost:
     return Cost(cycles, copy.bytes * each, utilisation)
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
+class Way(NamedTuple):
     """A copy on one link that can carry it: cycles before its bytes move, bytes moved, the time it
     takes when nothing else moves, and the cycles of its bytes where they share no bandwidth with
     others (None where they do)."""
@@ -53,8 +52,7 @@ class Way:
     unshared: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class CopyCost:
+class CopyCost(NamedTuple):
     """All ways of a copy in the machine's order, which of them it takes at first (loads and stores
     take different ports where there are several), its energy, and whether it is hardly more than
     its latency."""

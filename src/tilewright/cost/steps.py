@@ -7,6 +7,7 @@ cheapest step, and by whole tiles, as an axis takes a whole number of them (docs
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil, inf, prod
 
 import numpy as np
@@ -25,7 +26,7 @@ WIDER = (
 
 
 @dataclass(frozen=True, slots=True)
-class TileCosts:
+class StepCosts:
     """The least cycles of tiles by their steps, reading their input left out: a row for each number
     of steps in space, a column for each number of steps of filters. `rows`, `columns` and
     `positions` are the most that tiles of a row hold, `filters` those of a column."""
@@ -161,7 +162,7 @@ def _layers(numbers: list[float] | list[int]) -> Floats:
     return np.array(numbers, dtype=np.float64)[:, None, None]
 
 
-def tile_costs(work: Workload, dense: Dense) -> TileCosts:
+def tile_costs(work: Workload, dense: Dense) -> StepCosts:
     """The costs of tiles of a convolution, each in the cheapest of its forms and of modes whose
     steps have the same size."""
     unroll = dense.modes[0].unroll
@@ -172,7 +173,7 @@ def tile_costs(work: Workload, dense: Dense) -> TileCosts:
     cycles = dense.cycles(places, made)
     all_positions = work.out_height * work.out_width
     held = np.minimum(positions, float(all_positions))
-    return TileCosts(cycles, rows, columns, held, most_filters, steps, all_positions)
+    return StepCosts(cycles, rows, columns, held, most_filters, steps, all_positions)
 
 
 def best_rectangles(work: Workload, dense: Dense) -> tuple[tuple[int, int], tuple[int, int]] | None:
@@ -186,22 +187,33 @@ def best_rectangles(work: Workload, dense: Dense) -> tuple[tuple[int, int], tupl
     if most < 1:
         return None
     widest = max(block.width for block in blocks) // across
-    second = np.arange(1, most + 1)
-    taken = np.unique(np.concatenate((second, steps - second)))
-    shapes = [(int(s) // b, b) for s in taken for b in range(1, widest + 1) if s % b == 0]
-    high, wide = np.array(shapes, dtype=np.float64).T
-    extents = high * unroll.height, wide * across
-    places = _Places(high * wide, extents[0] * extents[1], extents)
+    shapes, places = _whole_steps(steps, most, widest, unroll.height, across)
     made = np.array([float(work.out_channels)])
-    costs = dense.cycles(places, made)[:, 0]
-    best: dict[int, int] = {}  # steps -> the shape that takes them at the least cost
-    for number in np.argsort(costs, kind="stable").tolist():
-        best.setdefault(int(places.steps[number]), number)
+    costs: list[float] = dense.cycles(places, made)[:, 0].tolist()
+    best = {s: min(numbers, key=costs.__getitem__) for s, numbers in shapes.items()}
     first = min(range(steps - most, steps), key=lambda s: costs[best[s]] + costs[best[steps - s]])
-    one, other = (
-        (int(extents[0][best[s]]), int(extents[1][best[s]])) for s in (first, steps - first)
-    )
+    assert places.extents is not None
+    high, wide = places.extents
+    one, other = ((int(high[best[s]]), int(wide[best[s]])) for s in (first, steps - first))
     return one, other
+
+
+@lru_cache(maxsize=4096)
+def _whole_steps(
+    steps: int, most: int, widest: int, height: int, width: int
+) -> tuple[dict[int, range], _Places]:
+    """Rectangles of steps that are so high and wide, at most `widest` of them side by side: of up
+    to `most` steps, and of all but so many. By their steps, the numbers of their shapes."""
+    taken = sorted({*range(1, most + 1), *range(steps - most, steps)})
+    found: dict[int, range] = {}
+    pairs: list[tuple[int, int]] = []
+    for count in taken:
+        fits = [(count // b, b) for b in range(1, widest + 1) if count % b == 0]
+        found[count] = range(len(pairs), len(pairs) + len(fits))
+        pairs += fits
+    high, wide = np.array(pairs, dtype=np.float64).T
+    extents = high * height, wide * width
+    return found, _Places(high * wide, extents[0] * extents[1], extents)
 
 
 def _space(

@@ -18,7 +18,7 @@ from tilewright.machine.machine import Limits
 
 
 @dataclass(frozen=True, slots=True)
-class _Axis:
+class _PhaseAxis:
     """One spatial axis in phases. Row `crop + o` of the result before cropping is output row o,
     and phase (crop + o) % stride of position (crop + o) // stride. Phase p's tap at kernel index
     j is the filter's tap `stride * (last - j) + p + shift`, where there is one."""
@@ -34,11 +34,11 @@ class _Axis:
     result: int
 
     @staticmethod
-    def of(stride: int, taps: int, pad: int, crop: int, extent: int, result: int) -> "_Axis":
+    def of(stride: int, taps: int, pad: int, crop: int, extent: int, result: int) -> "_PhaseAxis":
         shift = pad - crop
         first, last = -((stride - 1 + shift) // stride), (taps - 1 - shift) // stride
         positions = -(-(result + crop) // stride)
-        return _Axis(stride, taps, crop, shift, first, last, positions, extent, result)
+        return _PhaseAxis(stride, taps, crop, shift, first, last, positions, extent, result)
 
     @property
     def kernel(self) -> int:
@@ -98,20 +98,20 @@ def _checks(draft: Draft) -> tuple[LimitCheck, ...]:
     return array_limits(draft.op, None, draft.machine)
 
 
-def _axes(draft: Draft, window: WindowParameters, *, crop: bool) -> tuple[_Axis, ...]:
+def _axes(draft: Draft, window: WindowParameters, *, crop: bool) -> tuple[_PhaseAxis, ...]:
     """Phases that start with the output, or (cropped) with the kernel, which is shorter then."""
     shape, result = draft.op.shape(0), draft.op.result().shape
-    axes: list[_Axis] = []
+    axes: list[_PhaseAxis] = []
     for a, stride in enumerate(window.strides):
         pad, axis = window.before[a], FIRST_SPATIAL + a
         whole = (stride, reach(window, a), pad)
-        plain = _Axis.of(*whole, 0, shape[axis], result[axis])
-        short = _Axis.of(*whole, pad % stride, shape[axis], result[axis])
+        plain = _PhaseAxis.of(*whole, 0, shape[axis], result[axis])
+        short = _PhaseAxis.of(*whole, pad % stride, shape[axis], result[axis])
         axes.append(short if crop and short.kernel < plain.kernel else plain)
     return tuple(axes)
 
 
-def _possible(axes: Sequence[_Axis]) -> bool:
+def _possible(axes: Sequence[_PhaseAxis]) -> bool:
     """Whether there is a kernel, and an input for it to read."""
     return all(
         axis.kernel > 0 and axis.extent + min(0, axis.pads[0]) + min(0, axis.pads[1]) > 0
@@ -119,7 +119,7 @@ def _possible(axes: Sequence[_Axis]) -> bool:
     )
 
 
-def _write(draft: Draft, axes: tuple[_Axis, ...], weight: Constant, bias: str) -> None:
+def _write(draft: Draft, axes: tuple[_PhaseAxis, ...], weight: Constant, bias: str) -> None:
     op = draft.op
     batch, channels = op.result().shape[:FIRST_SPATIAL]
     groups, phases = op.int_of("group", 1), prod(axis.stride for axis in axes)
@@ -156,7 +156,7 @@ def _write(draft: Draft, axes: tuple[_Axis, ...], weight: Constant, bias: str) -
 def _to_space(
     draft: Draft,
     value: str,
-    axes: tuple[_Axis, ...],
+    axes: tuple[_PhaseAxis, ...],
     shape: tuple[int, ...],
     phases_first: bool,
 ) -> str:
@@ -181,7 +181,7 @@ def _to_space(
     return draft.reshape(turned, shape, "space")
 
 
-def _phase_weight(weight: Constant, axes: tuple[_Axis, ...], groups: int) -> Constant:
+def _phase_weight(weight: Constant, axes: tuple[_PhaseAxis, ...], groups: int) -> Constant:
     """[input, output per group, taps] as [outputs x phases, input per group, kernel]."""
     inputs, filters = weight.type.shape[:FIRST_SPATIAL]
     phases = prod(axis.stride for axis in axes)
@@ -220,7 +220,7 @@ def _phase_bias(draft: Draft, bias: str, phases: int, phases_first: bool) -> Con
     return Constant(kind, repeat(constant.data, phases))
 
 
-def _in_phases(costs: LegalCosts, axes: tuple[_Axis, ...]) -> float:
+def _in_phases(costs: LegalCosts, axes: tuple[_PhaseAxis, ...]) -> float:
     """Cycles as a convolution and a rearrangement: the larger of work and copies, and the way to
     space and back on top."""
     op = costs.draft.op

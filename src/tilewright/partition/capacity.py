@@ -18,7 +18,7 @@ from tilewright.units import format_bytes
 
 
 @dataclass(slots=True)
-class _Group:
+class _CapacityGroup:
     """Kernels joined so far."""
 
     clusters: list[int]
@@ -37,7 +37,7 @@ class _Search:
         self.clusters = clusters
         self.edges = kernel_edges(self.ledger, [c.operators for c in clusters])
 
-    def group(self, members: Sequence[int]) -> _Group:
+    def group(self, members: Sequence[int]) -> _CapacityGroup:
         """Kernels as one group: its best cut and its time."""
         operators = tuple(sorted(o for i in members for o in self.clusters[i].operators))
         nodes = tuple(sorted(n for o in operators for n in self.ledger.operators[o].nodes))
@@ -55,9 +55,9 @@ class _Search:
             + target.launch
         )
         reason = self.clusters[members[-1]].reason
-        return _Group(list(members), operators, nodes, tiling, seconds, reason)
+        return _CapacityGroup(list(members), operators, nodes, tiling, seconds, reason)
 
-    def joined(self, first: _Group, second: _Group) -> _Group | str:
+    def joined(self, first: _CapacityGroup, second: _CapacityGroup) -> _CapacityGroup | str:
         """Two groups as one, or why not."""
         members = sorted(first.clusters + second.clusters)
         try:
@@ -78,7 +78,7 @@ def capacity_clusters(
 ) -> tuple[list[Cluster], list[Tiling | None]]:
     """Kernels of the capacity level, and how each is cut (None where no cut fits)."""
     search = _Search(items, clusters, target)
-    group_of: dict[int, _Group] = {}
+    group_of: dict[int, _CapacityGroup] = {}
     for index in range(len(clusters)):
         group = search.group([index])
         group_of[index] = group

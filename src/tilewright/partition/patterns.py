@@ -64,7 +64,7 @@ def _before(items: Items, start: int, taken: set[int]) -> list[int]:
 def _chain(items: Items, start: int, taken: set[int]) -> Chain:
     role = items.items[start].role
     if role is Role.PRODUCT:
-        return _grown(items, start, taken, _Product())
+        return _grown(items, start, taken, _ProductItem())
     if role is Role.ATTENTION:
         grown = _grown(items, start, taken, _Attention())
         return Chain((*_before(items, start, taken), *grown.items), grown.reason)
@@ -73,7 +73,7 @@ def _chain(items: Items, start: int, taken: set[int]) -> Chain:
     return Chain((start,), _ALONE.get(role, _ALONE[Role.OTHER]))
 
 
-class _Product:
+class _ProductItem:
     """A product takes bias and batch norm, one activation, then one sum."""
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ class _Elementwise:
         return role in _ELEMENTWISE
 
 
-_Rule = _Product | _Attention | _Elementwise
+_Rule = _ProductItem | _Attention | _Elementwise
 
 
 def _grown(items: Items, start: int, taken: set[int], rule: _Rule) -> Chain:

@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from tilewright.cost.base import CostError
-from tilewright.cost.from_graph import workload_of
 from tilewright.cost.models import CostModels
 from tilewright.errors import TilewrightError, TilingError, VerificationError
 from tilewright.graph.graph import Graph
@@ -15,6 +14,7 @@ from tilewright.plan.plan import Plan, PlanError
 from tilewright.planning.check import PlanFaultsError, check_plan, in_vain, keys_of, without_inner
 from tilewright.program.metrics import Objective
 from tilewright.program.place import DoesNotFitError
+from tilewright.program.tile_work import tile_works_of
 from tilewright.search.batch import search_batch
 from tilewright.search.candidates.candidate import NoPlanFitsError
 from tilewright.search.candidates.layers import largest_misfit
@@ -25,7 +25,7 @@ from tilewright.search.found import Found
 from tilewright.search.fusion import Fusion
 from tilewright.search.grouping.patterns import Pattern
 from tilewright.search.progress import Tell
-from tilewright.tiling.group import typed_group, whole_tile
+from tilewright.tiling.group import typed_group
 from tilewright.tiling.images import by_image
 from tilewright.units import format_bytes
 
@@ -187,7 +187,7 @@ def _node_without_engine(graph: Graph, machine: Machine, dtype: str, complaint: 
         try:
             (tiled,) = typed_group(graph, [index])
             if tiled.spec.engine is not Engine.MOVE:
-                work = workload_of(tiled.spec, tiled.op, whole_tile(tiled), dtype)
+                work = tile_works_of(graph, dtype).whole(tiled)
                 for core in machine.cores:
                     models.best(core, work)
         except TilingError:

@@ -1,84 +1,39 @@
 """A group's plainest program: tiles follow each other in grid order, each loads all it reads,
 computes, and hands on what the outside needs. The passes make it good."""
 
-from functools import partial
 from operator import mul
-from typing import NamedTuple
 
 from tilewright.geometry.box import Ints
-from tilewright.graph.ops.spec import Engine, Strides
+from tilewright.graph.ops.spec import Strides
 from tilewright.program.columns import COMPUTE, COPY
-from tilewright.program.constants import Pack, channels_of
-from tilewright.program.cut import GroupCut, Index
+from tilewright.program.cut import Index
+from tilewright.program.cut_tables import CutTables, GroupOperator
 from tilewright.program.faults import LoweringError
-from tilewright.program.held import Held, HeldTransfers, Storage
+from tilewright.program.held import Held, Leg
 from tilewright.program.regions import Region
-from tilewright.program.rows import Access, GroupRows, Outside, Price, Row, Surroundings, Title
+from tilewright.program.rows import Access, GroupRows, Outside, Row, Surroundings, Title
 from tilewright.program.tile_tables import (
-    OpTiles,
     TileSpot,
-    ValueSpots,
     box_spot,
     spot_of,
     whole_spot,
 )
-from tilewright.program.tile_work import Work
 from tilewright.program.views import found_by_rows, long_runs
-from tilewright.tiling.grid import Halo
-from tilewright.tiling.group import GroupTiles, TiledOp
 
 
-class Operator:
-    """An operator of the group: its tiles, and its operands and results by number; `given` are
-    results that the outside reads, `moves` says that it does nothing but move data."""
-
-    def __init__(
-        self,
-        number: int,
-        tiles: GroupTiles,
-        tiled: TiledOp,
-        numbers: dict[str, int],
-        spots: dict[str, ValueSpots],
-    ) -> None:
-        self.number, self.ops, self.tiled = number, (number,), tiled
-        self.tiles = OpTiles(tiles, tiled, spots)
-        self.inputs = [numbers.get(name, -1) for name in tiled.node.inputs]
-        self.outputs = [numbers.get(name, -1) for name in tiled.node.outputs]
-        written = (n for n in tiled.node.outputs if n in spots and spots[n].write is not None)
-        self.given = [numbers[name] for name in written]
-        self.moves = tiled.spec.engine is Engine.MOVE
-        self.works: dict[Index, Work] = {}
-        self.prices: dict[tuple[Index, int], tuple[int, Price]] = {}
-
-
-class Builder:
+class RowBuilder:
     """Builds the rows of a group in its surroundings, tile after tile; what each tile holds is
     remembered for those that follow."""
 
-    def __init__(self, transfers: HeldTransfers, cut: GroupCut, around: Surroundings) -> None:
-        self.transfers, self.cut, self.around = transfers, cut, around
-        context = self.context = transfers.context
-        self.works = context.tile_works
-        self.names = cut.signature.names
-        number = {name: k for k, name in enumerate(self.names)}
+    def __init__(self, tables: CutTables, around: Surroundings) -> None:
+        self.tables, self.around, self.transfers = tables, around, tables.transfers
+        self.cut, self.names, self.ops = tables.cut, tables.names, tables.ops
+        self.values, self.packs, self.cached = tables.values, tables.packs, tables.cached
+        self.context = tables.transfers.context
         self.made = GroupRows()
-        tiles = cut.tiles
-        dims = len(tiles.counts)
-        spots = {name: ValueSpots(value, dims) for name, value in tiles.values.items()}
-        self.values = {number[name]: value for name, value in spots.items()}
-        self.ops = [Operator(k, tiles, op, number, spots) for k, op in enumerate(tiles.ops)]
-        self.computing = {  # values that are read by more than data movement
-            value for op in self.ops if not op.moves for value in op.inputs
-        }
-        self.packs = {
-            value: pack for name, value in number.items() if (pack := context.packs.get(name))
-        }
-        self.cached = next((d for d, s in enumerate(tiles.splits) if s.halo is Halo.CACHE), None)
         self.held: dict[tuple[Index, int], dict[int, Held]] = {}
         self.slots: dict[tuple[int, int], int] = {}
         self.mains: dict[int, Held] = {}
-        self.locals: dict[tuple[int, Ints, int], tuple[int, Storage]] = {}
-        self.packed: dict[tuple[int, int], _Packed] = {}
         self.regions = {
             (value, core): self._region(value, core, region)
             for value, regions in around.regions.items()
@@ -105,16 +60,6 @@ class Builder:
         _, storage = self.transfers.local(self.names[value], spot.shape, core)
         return Held(self.slot(value, core), 0, spot, storage)
 
-    def local(self, value: int, shape: Ints, core: int) -> tuple[int, Storage]:
-        """Bytes for a region of a value in the memory of a core, and how it lies there."""
-        known = self.locals.get((value, shape, core))
-        if known is None:
-            name = self.names[value]
-            size, storage = known = self.transfers.local(name, shape, core)
-            self.transfers.check(name, size, storage.memory)
-            self.locals[value, shape, core] = known
-        return known
-
     def main(self, value: int) -> Held:
         """A value as it lies between groups."""
         known = self.mains.get(value)
@@ -140,50 +85,6 @@ class Builder:
                 return home, found
         return None
 
-    def work(self, op: Operator, index: Index, core: int) -> tuple[Work, int, Price]:
-        """The work of a tile, its number on a core and what it costs there, found out once for all
-        tiles that look the same."""
-        kind = op.tiles.kind(index)
-        work = op.works.get(kind)
-        if work is None:
-            extents = op.tiles.extents(index)
-            make = partial(op.tiles.tile, index)
-            work = op.works[kind] = self.works.tile(op.tiled, extents, make)
-        priced = op.prices.get((kind, core))
-        if priced is None:
-            whole = self.works.whole(op.tiled)
-            priced = op.prices[kind, core] = self.context.tables.works.best(core, work.load, whole)
-        return work, *priced
-
-    def pack(self, op: Operator, pack: Pack, core: int) -> "_Packed":
-        """How weights and bias of an operator lie together, in the main memory and on a core."""
-        known = self.packed.get((op.number, core))
-        if known is None:
-            inputs, context = op.tiled.node.inputs, self.context
-            memory = context.memory_of(core, pack.weights)
-            step = (pack.row * pack.item, pack.item)
-            parts: list[tuple[int, int, Storage]] = []
-            for name in (pack.weights, pack.bias):
-                offset, strides = pack.place(name)
-                parts.append((inputs.index(name), offset, Storage(context, name, strides, memory)))
-            known = self.packed[op.number, core] = _Packed(
-                op.inputs[parts[0][0]],
-                Storage(context, pack.weights, step, context.main),
-                memory,
-                tuple(parts),
-            )
-        return known
-
-
-class _Packed(NamedTuple):
-    """Weights and bias, row by row: where they come from, the memory they go to, and each of the
-    two (its operand, first byte and how it lies)."""
-
-    value: int
-    source: Storage
-    memory: int
-    parts: tuple[tuple[int, int, Storage], ...]
-
 
 class _Tile:
     """Builds one tile of one group on one core."""
@@ -200,7 +101,7 @@ class _Tile:
         "values",
     )
 
-    def __init__(self, parent: Builder, turn: int, index: Index, core: int) -> None:
+    def __init__(self, parent: RowBuilder, turn: int, index: Index, core: int) -> None:
         self.parent, self.transfers, self.values = parent, parent.transfers, parent.values
         self.turn, self.index, self.core = turn, index, core
         self.rows, self.buffers = parent.made.rows, parent.made.buffers
@@ -217,9 +118,9 @@ class _Tile:
                 if spot is not None and 0 not in spot.shape:
                     self._give(op, value, spot)
 
-    def _operator(self, op: Operator) -> None:
+    def _operator(self, op: GroupOperator) -> None:
         index, pick = self.index, op.tiles.outputs
-        work, number, price = self.parent.work(op, index, self.core)
+        work, number, price = self.parent.tables.work(op, index, self.core)
         found = [self._found(op, operand) for operand in work.operands]
         if op.moves and work.operands == (0,) and self._seen(op, found[0], work.results):
             return
@@ -232,7 +133,7 @@ class _Tile:
             Row(COMPUTE, price, op.ops, self.turn, reads, writes, Title.OPERATOR, number)
         )
 
-    def _found(self, op: Operator, operand: int) -> Held:
+    def _found(self, op: GroupOperator, operand: int) -> Held:
         """An operand where it is: held by the tile, resident, or loaded."""
         value = op.inputs[operand]
         held = self.held.get(value)
@@ -240,7 +141,7 @@ class _Tile:
             held = self._brought(op, value, op.tiles.inputs[operand](self.index))
         return held
 
-    def _seen(self, op: Operator, source: Held, results: Ints) -> bool:
+    def _seen(self, op: GroupOperator, source: Held, results: Ints) -> bool:
         """Whether all results of data movement are other views of what is held: no work then. Who
         computes with them finds rows as ever, and copies to the outside find long ones."""
         parent, storage, rule = self.parent, source.storage, op.tiled.spec.view
@@ -266,18 +167,20 @@ class _Tile:
         self.held.update(seen)
         return True
 
-    def _serves(self, op: Operator, value: int, spot: TileSpot, strides: Ints, base: int) -> bool:
+    def _serves(
+        self, op: GroupOperator, value: int, spot: TileSpot, strides: Ints, base: int
+    ) -> bool:
         """Whether all that read a result can take it from a view that lies so."""
         parent, context = self.parent, self.parent.context
         name = parent.names[value]
-        if value in parent.computing:
-            usual = parent.local(value, spot.shape, self.core)[1].strides
+        if value in parent.tables.computing:
+            usual = parent.tables.local(value, spot.shape, self.core)[1].strides
             if not found_by_rows(spot.shape, strides, base, usual, context.layouts.grain(name)):
                 return False
         given = value in op.given and value in parent.around.main
         return not given or long_runs(spot.shape, strides, context.kind(name), context.item(name))
 
-    def _brought(self, op: Operator, value: int, spot: TileSpot) -> Held:
+    def _brought(self, op: GroupOperator, value: int, spot: TileSpot) -> Held:
         """A value that the tile does not have yet."""
         parent, held = self.parent, None
         spots = self.values.get(value)
@@ -292,26 +195,23 @@ class _Tile:
             self._copy(Title.LOAD, op, value, parent.main(value), held, spot)
         return held
 
-    def _packed(self, op: Operator, value: int) -> Held | None:
+    def _packed(self, op: GroupOperator, value: int) -> Held | None:
         """Load weights and bias of the tile's channels by one copy, where they lie together; None
         where the tile needs anything but whole rows of them."""
-        parent, pack = self.parent, self.parent.packs[value]
-        first, source, memory, parts = parent.pack(op, pack, self.core)
-        pick = op.tiles.inputs
-        spots = [pick[operand](self.index) for operand, _, _ in parts]
-        channels = channels_of(pack, *[(spot.starts, spot.stops) for spot in spots])
-        if channels is None:
+        parent, pick = self.parent, op.tiles.inputs
+        packed = parent.tables.pack(op, parent.packs[value], self.core)
+        parts = [(part, pick[part.operand](self.index)) for part in (packed.weights, packed.bias)]
+        load = packed.load(parts[0][1], parts[1][1])
+        if load is None:
             return None
-        channel, count = channels
-        size = pack.bytes(count)
-        self.transfers.check(pack.weights, size, memory)
-        slot = self._buffer(first, size, memory)
-        for spot, (operand, offset, storage) in zip(spots, parts, strict=True):
+        size, start, layout, legs = load
+        self.transfers.check(packed.pack.weights, size, packed.memory)
+        first = op.inputs[packed.weights.operand]
+        slot = self._buffer(first, size, packed.memory)
+        for (operand, offset, storage), spot in parts:
             self.held[op.inputs[operand]] = Held(slot, offset, spot, storage)
-        layout = source.layout((count, pack.row))
-        read = (parent.slot(first, -1), channel * source.strides[0], layout)
-        ends = (source.memory, memory)
-        self._transfer(Title.LOAD_PACK, op, first, read, (slot, 0, layout), ends)
+        read = (parent.slot(first, -1), start, layout)
+        self._transfer(Title.LOAD_PACK, op, first, read, (slot, 0, layout), legs)
         return self.held[value]
 
     def _buffer(self, value: int, size: int, memory: int) -> int:
@@ -321,36 +221,45 @@ class _Tile:
 
     def _local(self, value: int, spot: TileSpot) -> Held:
         """Bytes for a region of a value."""
-        size, storage = self.parent.local(value, spot.shape, self.core)
+        size, storage = self.parent.tables.local(value, spot.shape, self.core)
         return Held(self._buffer(value, size, storage.memory), 0, spot, storage)
 
     def _copy(
-        self, title: Title, op: Operator, value: int, source: Held, target: Held, spot: TileSpot
+        self,
+        title: Title,
+        op: GroupOperator,
+        value: int,
+        source: Held,
+        target: Held,
+        spot: TileSpot,
     ) -> None:
         """Copy a region from one place to another."""
-        ends = (source.storage.memory, target.storage.memory)
-        self._transfer(title, op, value, source.part(spot), target.part(spot), ends)
+        here, there, legs = self.transfers.carried(
+            self.parent.names[value], source.storage, target.storage, spot.shape
+        )
+        read = (source.slot, source.offset(spot), here)
+        written = (target.slot, target.offset(spot), there)
+        self._transfer(title, op, value, read, written, legs)
 
     def _transfer(
         self,
         title: Title,
-        op: Operator,
+        op: GroupOperator,
         value: int,
         read: Access,
         written: Access,
-        ends: tuple[int, int],
+        legs: tuple[Leg, ...],
     ) -> None:
         """A copy between two memories, over every stop between."""
-        name, turn, ops = self.parent.names[value], self.turn, op.ops
-        for leg in self.transfers.legs(name, *ends, read[2], written[2]):
-            source, target, price, size, layout = leg
+        turn, ops = self.turn, op.ops
+        for source, target, price, size, layout in legs:
             there = written if layout < 0 else (self._buffer(value, size, target), 0, layout)
             self.rows.append(
                 Row(COPY, price, ops, turn, [read], [there], title, -1, source, target, value)
             )
             read = there
 
-    def _result(self, op: Operator, value: int, spot: TileSpot) -> Access:
+    def _result(self, op: GroupOperator, value: int, spot: TileSpot) -> Access:
         """Where a result goes: into its region if nothing else needs more of it, else by itself."""
         spots, region = self.values[value], self.parent.regions.get((value, self.core))
         have = spots.have(self.index)
@@ -361,7 +270,9 @@ class _Tile:
             return access
         return self._keep(op, value, have, spot).part(spot)
 
-    def _keep(self, op: Operator, value: int, have: TileSpot, computed: TileSpot | None) -> Held:
+    def _keep(
+        self, op: GroupOperator, value: int, have: TileSpot, computed: TileSpot | None
+    ) -> Held:
         """Room for all the tile reads of a value, with what the tile before has of it."""
         before = self.parent.before(self.index, self.core, value)
         here = computed is None and before is not None and before[0] == self.core
@@ -380,7 +291,7 @@ class _Tile:
         self._copy(Title.KEEP, op, value, before[1], held, kept)
         return held
 
-    def _give(self, op: Operator, value: int, spot: TileSpot) -> None:
+    def _give(self, op: GroupOperator, value: int, spot: TileSpot) -> None:
         """Hand a result to who needs it outside the tile: other groups' regions, the main
         memory."""
         parent, cut = self.parent, self.parent.cut

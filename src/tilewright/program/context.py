@@ -45,7 +45,6 @@ class Context:
         self._items: dict[str, int] = {}
         self._hops: dict[tuple[int, int], Ints] = {}
         self._lying: dict[str, Lying] = {}
-        self._root_bytes: dict[str, int] = {}
         self._memory_of: dict[tuple[int, bool], int] = {}
 
     def item(self, name: str) -> int:
@@ -133,12 +132,6 @@ class Context:
 
     def root_bytes(self, root: str) -> int:
         """Bytes of a buffer of the main memory."""
-        known = self._root_bytes.get(root)
-        if known is None:
-            known = self._root_bytes[root] = self._new_root_bytes(root)
-        return known
-
-    def _new_root_bytes(self, root: str) -> int:
         pack = self.packs.get(root)
         if pack is not None:
             return pack.bytes(pack.shape[pack.axis])

@@ -15,13 +15,15 @@ if TYPE_CHECKING:
 
 
 class Storage:
-    """How values lie in a memory; `layouts` are the numbers of regions of them, by extents."""
+    """How values lie in a memory; `layouts` are the numbers of regions of them by extents, and
+    `carried` copies of such regions to other storages."""
 
-    __slots__ = ("context", "layouts", "memory", "name", "strides")
+    __slots__ = ("carried", "context", "layouts", "memory", "name", "strides")
 
     def __init__(self, context: "Context", name: str, strides: Ints, memory: int) -> None:
         self.context, self.name, self.strides, self.memory = context, name, strides, memory
         self.layouts: dict[Ints, int] = {}
+        self.carried: dict[tuple[Storage, Ints], Carried] = {}
 
     def layout(self, shape: Ints) -> int:
         """The layout of a region with these extents."""
@@ -41,13 +43,17 @@ class Held(NamedTuple):
 
     def part(self, spot: TileSpot) -> Access:
         """A region of it."""
-        slot, offset, own, storage = self
-        layout = storage.layouts.get(spot.shape)
+        layout = self.storage.layouts.get(spot.shape)
         if layout is None:
-            layout = storage.layout(spot.shape)
+            layout = self.storage.layout(spot.shape)
+        return self.slot, self.offset(spot), layout
+
+    def offset(self, spot: TileSpot) -> int:
+        """The first byte of a region of it."""
+        _, offset, own, storage = self
         if spot is not own:
             offset += sum(map(mul, map(sub, spot.starts, own.starts), storage.strides))
-        return slot, offset, layout
+        return offset
 
 
 class Leg(NamedTuple):
@@ -59,6 +65,15 @@ class Leg(NamedTuple):
     price: Price
     size: int = 0
     layout: int = -1
+
+
+class Carried(NamedTuple):
+    """Copies of regions with some extents from one storage to another: the layouts at both ends,
+    and the links on the way."""
+
+    read: int
+    written: int
+    legs: tuple[Leg, ...]
 
 
 class HeldTransfers:
@@ -106,6 +121,15 @@ class HeldTransfers:
                 f"'{name}' takes {size} bytes of {where}, {usable} are there: "
                 "cut its group into more tiles"
             )
+
+    def carried(self, name: str, source: Storage, target: Storage, shape: Ints) -> Carried:
+        """Copies of regions with these extents."""
+        known = source.carried.get((target, shape))
+        if known is None:
+            read, written = source.layout(shape), target.layout(shape)
+            legs = self.legs(name, source.memory, target.memory, read, written)
+            known = source.carried[target, shape] = Carried(read, written, legs)
+        return known
 
     def legs(self, name: str, source: int, target: int, read: int, written: int) -> tuple[Leg, ...]:
         """A copy between memories, of views that lie so: on the links that lead there."""

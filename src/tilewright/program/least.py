@@ -3,9 +3,9 @@ fit need not be built."""
 
 from collections.abc import Iterator, Sequence
 
-from tilewright.program.build import Builder, Operator
-from tilewright.program.constants import channels_of
+from tilewright.program.build import RowBuilder
 from tilewright.program.cut import Index
+from tilewright.program.cut_tables import GroupOperator
 
 FEW = 4  # tiles on a core: those are built about as soon as one is looked at
 
@@ -18,7 +18,7 @@ def exceeds(needed: Sequence[int], room: Sequence[int]) -> bool:
     return any(a > b for a, b in zip(needed, room, strict=True))
 
 
-def least_bytes(builder: Builder, *, shares: bool) -> list[int]:
+def least_bytes(builder: RowBuilder, *, shares: bool) -> list[int]:
     """For every memory: the most bytes that one operator of a tile in the middle of a core's tiles
     has at once, and what is there meanwhile for the tiles before and behind. `shares`: a tile uses
     what the tile before it has loaded."""
@@ -40,12 +40,14 @@ class _Middle:
     """The tile in the middle of a core's tiles. Operators of neighbouring tiles may overlap: of a
     tile `n` turns later, those are earlier that have `n` changes of the engine less before them."""
 
-    def __init__(self, builder: Builder, core: int, indices: Sequence[Index], shares: bool) -> None:
+    def __init__(
+        self, builder: RowBuilder, core: int, indices: Sequence[Index], shares: bool
+    ) -> None:
         self.builder, self.core, self.indices, self.shares = builder, core, indices, shares
         self.turn = len(indices) // 2
         self.index = indices[self.turn]
         self.ops = [op for op in builder.ops if op.tiles.computes(self.index)]
-        self.works = {op.number: builder.work(op, self.index, core) for op in self.ops}
+        self.works = {op.number: builder.tables.work(op, self.index, core) for op in self.ops}
         made = {value for op in self.ops for value in op.outputs}
         self.seen = {value for op in self.ops if op.moves for value in op.outputs}  # views, perhaps
         self.inside = {  # results that may never be in memory: what reads them joins their maker
@@ -107,7 +109,7 @@ class _Middle:
                     self._add_region(None, value, buffers)
                     yield number, None, buffers
 
-    def _driven(self, op: Operator, operand: int) -> set[int]:
+    def _driven(self, op: GroupOperator, operand: int) -> set[int]:
         """The dimensions of the grid that a region which an operator reads depends on."""
         reaches = self.builder.cut.tiles.reaches.get(op.tiled.node.name)
         if reaches is None:
@@ -115,7 +117,7 @@ class _Middle:
         axes = reaches[operand] or ()
         return {dim for dim, row in axes if dim is not None and len(row) > 1}
 
-    def _own(self, op: Operator) -> Bytes:
+    def _own(self, op: GroupOperator) -> Bytes:
         """What an operator reads, and where its result goes."""
         live = Bytes()
         for operand in self.works[op.number][0].operands:
@@ -125,13 +127,15 @@ class _Middle:
                 if not self._add_region(op, value, live):
                     self._add_loaded(op, operand, live)
             elif value not in self.seen and (value, self.core) not in self.builder.regions:
-                size, storage = self.builder.local(value, spots.have(self.index).shape, self.core)
+                size, storage = self.builder.tables.local(
+                    value, spots.have(self.index).shape, self.core
+                )
                 live["value", value] = (storage.memory, size)
         if len(op.outputs) == 1:
             self._add_result(op, live)
         return live
 
-    def _add_region(self, op: Operator | None, value: int, live: Bytes) -> bool:
+    def _add_region(self, op: GroupOperator | None, value: int, live: Bytes) -> bool:
         """Add the core's region of a resident tensor, if it has one that the operator reads."""
         held = self.builder.regions.get((value, self.core))
         if held is None or (op and (value, op.number) in self.builder.around.reloads):
@@ -140,31 +144,36 @@ class _Middle:
         live["region", value] = (held.storage.memory, size)
         return True
 
-    def _add_loaded(self, op: Operator, operand: int, live: Bytes) -> None:
+    def _add_loaded(self, op: GroupOperator, operand: int, live: Bytes) -> None:
         """Add what a tile loads: weights and bias together, where they lie so."""
         builder, core, value = self.builder, self.core, op.inputs[operand]
         pack = builder.packs.get(value)
         if pack is not None:
-            first, _, memory, parts = builder.pack(op, pack, core)
-            spots = [op.tiles.inputs[number](self.index) for number, _, _ in parts]
-            channels = channels_of(pack, *[(spot.starts, spot.stops) for spot in spots])
-            if channels is not None:
-                live["loaded", first] = (memory, pack.bytes(channels[1]))
+            packed, pick = builder.tables.pack(op, pack, core), op.tiles.inputs
+            weights, bias = (
+                pick[part.operand](self.index) for part in (packed.weights, packed.bias)
+            )
+            load = packed.load(weights, bias)
+            if load is not None:
+                first = op.inputs[packed.weights.operand]
+                live["loaded", first] = (packed.memory, load.size)
                 return
-        size, storage = builder.local(value, op.tiles.inputs[operand](self.index).shape, core)
+        size, storage = builder.tables.local(
+            value, op.tiles.inputs[operand](self.index).shape, core
+        )
         live["loaded", value] = (storage.memory, size)
 
-    def _add_result(self, op: Operator, live: Bytes) -> None:
+    def _add_result(self, op: GroupOperator, live: Bytes) -> None:
         """Add the least of the results that an operator may have, joined with those that follow; a
         region of a resident tensor may be one."""
         value, sizes, memory = op.outputs[0], list[int](), 0
-        following: Operator | None = op
+        following: GroupOperator | None = op
         while following is not None and len(following.outputs) == 1:
             value = following.outputs[0]
             if (value, self.core) in self.builder.regions:
                 return
             shape = self.builder.values[value].have(self.index).shape
-            size, storage = self.builder.local(value, shape, self.core)
+            size, storage = self.builder.tables.local(value, shape, self.core)
             sizes.append(size)
             memory = storage.memory
             following = self.inside.get(value)

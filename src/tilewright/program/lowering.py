@@ -11,9 +11,10 @@ from tilewright.graph.graph import Graph
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import GroupPlan, Place, Plan, group_label
 from tilewright.program.block import Block, Standing, block_of
-from tilewright.program.build import Builder
+from tilewright.program.build import RowBuilder
 from tilewright.program.context import Context, Lying
 from tilewright.program.cut import Entry, GroupCut, Outer, lots_of
+from tilewright.program.cut_tables import CutTables
 from tilewright.program.faults import LoweringError, NoRoomError
 from tilewright.program.held import HeldTransfers
 from tilewright.program.least import exceeds, least_bytes
@@ -22,7 +23,7 @@ from tilewright.program.main_memory import Main, main_of
 from tilewright.program.main_rows import main_rows
 from tilewright.program.passes.duplicates import DuplicateCopies
 from tilewright.program.pipeline import LOCAL, PIPELINING, PREFETCH, QUEUES
-from tilewright.program.regions import Regions, regions_of
+from tilewright.program.regions import regions_of
 from tilewright.program.residents import Residents
 from tilewright.program.rows import Outside, Surroundings
 from tilewright.program.shared import Shared
@@ -72,11 +73,12 @@ class Lowering:
         self._same: dict[int, Entry] = {}
         self._cuts: dict[Hashable, tuple[int, GroupCut]] = {}
         self._numbered: dict[int, GroupCut] = {}
+        self._tables: dict[int, CutTables] = {}
         self._blocks: dict[Hashable, Block] = {}
         self._sites: dict[Hashable, Site] = {}
-        self._regions: dict[Hashable, tuple[int, Regions]] = {}
         self._region_numbers: dict[Hashable, int] = {}
         self._kept: dict[Hashable, Kept] = {}
+        self._ways: dict[Hashable, Kept] = {}
         self._region_bytes: dict[Hashable, tuple[tuple[int, int, int], ...]] = {}
         self._leasts: dict[Hashable, list[int]] = {}
         self._mains: dict[Hashable, Main] = {}
@@ -308,7 +310,10 @@ class Lowering:
         if known is None:
             regions = {value: resident.regions for value, resident in kept.items()}
             around = Surroundings(layouts, regions, frozenset(reloads))
-            builder = Builder(self.transfers, cut, around)
+            tables = self._tables.get(entry.alike)
+            if tables is None:
+                tables = self._tables[entry.alike] = CutTables(self.transfers, cut)
+            builder = RowBuilder(tables, around)
             if room is not None:
                 least = self._leasts.get(key)
                 if least is None:
@@ -358,20 +363,27 @@ class Lowering:
             self._blocks[key] = known
         return known
 
-    def regions(
-        self, maker: tuple[int, int], readers: tuple[tuple[int, int], ...]
-    ) -> tuple[int, Regions]:
-        """The regions of a resident tensor, and their number: equal where they are."""
-        key = (maker, readers)
-        known = self._regions.get(key)
+    def kept(
+        self,
+        maker: tuple[int, int],
+        readers: tuple[tuple[int, int], ...],
+        stored: bool,
+        again: frozenset[str],
+    ) -> Kept:
+        """The one way to keep a tensor that these cuts make and read so."""
+        key = (maker, readers, stored, again)
+        known = self._kept.get(key)
         if known is None:
             cuts = self._numbered
             writes = [cuts[maker[0]].writes(maker[1])]
             reads = [cuts[cut].reads(value) for cut, value in readers]
-            found = regions_of(writes, reads)
-            content = tuple((core, r.box, r.read) for core, r in found.items())
+            regions = regions_of(writes, reads)
+            content = tuple((core, r.box, r.read) for core, r in regions.items())
             number = self._region_numbers.setdefault(content, len(self._region_numbers))
-            known = self._regions[key] = (number, found)
+            one = self._ways.setdefault(
+                (number, stored, again), Kept(number, stored, again, regions)
+            )
+            known = self._kept[key] = one
         return known
 
     def region_bytes(self, name: str, kept: Kept) -> tuple[tuple[int, int, int], ...]:
@@ -383,12 +395,4 @@ class Lowering:
                 (core, *self.shared.region_bytes(name, core, region.box.shape))
                 for core, region in kept.regions.items()
             )
-        return known
-
-    def kept(self, regions: tuple[int, Regions], stored: bool, again: frozenset[str]) -> Kept:
-        """The one way to keep a tensor so."""
-        key = (regions[0], stored, again)
-        known = self._kept.get(key)
-        if known is None:
-            known = self._kept[key] = Kept(regions[0], stored, again, regions[1])
         return known

@@ -42,7 +42,7 @@ def program_of(
     return _Maker(lowering, linked).program(needs, order, issued)
 
 
-class _Group:
+class _NamedGroup:
     """One group of a plan, with its own names: blocks are shared by all that look like it."""
 
     def __init__(self, lowering: Lowering, plan: GroupPlan, names: tuple[str, ...]) -> None:
@@ -144,7 +144,7 @@ class _Maker:
         self.memories = [memory.name for memory in lowering.machine.memories]
         self.numbers = {owner: number for number, owner in enumerate(linked.owners)}
         self.groups = [
-            _Group(lowering, linked.plan.groups[number], names)
+            _NamedGroup(lowering, linked.plan.groups[number], names)
             for number, _, names in linked.groups
         ]
 

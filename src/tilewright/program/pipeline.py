@@ -2,7 +2,6 @@
 in order. A step is a frozen value whose fields are its options."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from tilewright.program.passes.duplicates import DuplicateCopies
 from tilewright.program.passes.fold import FoldActivations
@@ -11,46 +10,44 @@ from tilewright.program.passes.reshape import ImplicitReshape
 
 
 @dataclass(frozen=True, slots=True)
-class Pipelining:
-    """Order the operators of a group as a wavefront over its tiles, where engines alternate."""
+class PlanStep:
+    """A step over a whole block or plan, which compiled code takes; `rounds` at the most."""
 
-    name: ClassVar[str] = "pipelining"
-    requires: ClassVar[str] = "the tasks of each group, tile after tile"
-    ensures: ClassVar[str] = "matrix and vector engines work on neighbouring tiles"
-
-
-@dataclass(frozen=True, slots=True)
-class Prefetch:
-    """Issue loads in front of the operators that run while they arrive, as far as there is room."""
-
-    name: ClassVar[str] = "prefetch"
-    requires: ClassVar[str] = "the dependencies of all tasks"
-    ensures: ClassVar[str] = "an order of all tasks, and addresses in every scratchpad"
+    name: str
+    does: str
+    requires: str
+    ensures: str
+    rounds: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class CopyQueues:
-    """Start copies in the order of their urgency, each on a link that is free."""
-
-    name: ClassVar[str] = "copy-queues"
-    requires: ClassVar[str] = "an order of all tasks, and addresses"
-    ensures: ClassVar[str] = "every copy is on one link, in the order that tasks start"
-
-
-@dataclass(frozen=True, slots=True)
-class Spilling:
-    """Where addresses are not found, buffers leave a scratchpad between two uses."""
-
-    rounds: int = 40
-    name: ClassVar[str] = "spilling"
-    requires: ClassVar[str] = "an order of all tasks that does not fit"
-    ensures: ClassVar[str] = "one that does, or the reason why not"
-
-
+PIPELINING = PlanStep(
+    "pipelining",
+    "Order the operators of a group as a wavefront over its tiles, where engines alternate.",
+    requires="the tasks of each group, tile after tile",
+    ensures="matrix and vector engines work on neighbouring tiles",
+)
+PREFETCH = PlanStep(
+    "prefetch",
+    "Issue loads in front of the operators that run while they arrive, as far as there is room.",
+    requires="the dependencies of all tasks",
+    ensures="an order of all tasks, and addresses in every scratchpad",
+)
+QUEUES = PlanStep(
+    "copy-queues",
+    "Start copies in the order of their urgency, each on a link that is free.",
+    requires="an order of all tasks, and addresses",
+    ensures="every copy is on one link, in the order that tasks start",
+)
+SPILLING = PlanStep(
+    "spilling",
+    "Where addresses are not found, buffers leave a scratchpad between two uses.",
+    requires="an order of all tasks that does not fit",
+    ensures="one that does, or the reason why not",
+    rounds=40,
+)
 LOCAL = (FoldActivations(), DuplicateCopies(), Multicast(), ImplicitReshape())
 """Within a group: alike groups share what these make of them."""
 
-PIPELINING, PREFETCH, QUEUES, SPILLING = Pipelining(), Prefetch(), CopyQueues(), Spilling()
 PASSES = (*LOCAL, PIPELINING, PREFETCH, QUEUES)
 """All passes that can be left out, in order."""
 
@@ -63,4 +60,4 @@ is short; the faster of that and spilling is taken."""
 
 def description(step: object) -> str:
     """What a step does, in a line."""
-    return " ".join((step.__doc__ or "").split())
+    return step.does if isinstance(step, PlanStep) else " ".join((step.__doc__ or "").split())

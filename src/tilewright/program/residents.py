@@ -39,24 +39,23 @@ class Residents:
                     makers[name] = (entry.alike, value)
                     self._made[name] = number
                     continue
-                cores = self._reading(entry, value, name, reloaded.get(name))
+                again, cut = reloaded.get(name), entry.cut
+                cores = self._reading(entry, name, again) if again else ()
+                if again is None and cut is not None:
+                    cores = cut.reads(value)
                 if cores is not None:
                     found.append((entry.alike, value))
                     self._read[name].append((number, cores))
         self._check(makers, plan, reloaded)
         outputs, nothing = lowering.graph.outputs, frozenset[str]()
         for name, found in readers.items():
-            regions = lowering.regions(makers[name], tuple(found))
             stored = name in main.read or name in outputs or name in reloaded
-            self.kept[name] = lowering.kept(regions, stored, reloaded.get(name, nothing))
+            again = reloaded.get(name, nothing)
+            self.kept[name] = lowering.kept(makers[name], tuple(found), stored, again)
 
-    def _reading(
-        self, entry: Entry, value: int, name: str, again: frozenset[str] | None
-    ) -> Collection[int] | None:
-        """Cores whose tiles surely read a resident tensor where it is; None where the whole group
-        loads it again."""
-        if again is None:
-            return entry.cut.reads(value) if entry.cut is not None else ()
+    def _reading(self, entry: Entry, name: str, again: frozenset[str]) -> Collection[int] | None:
+        """Cores whose tiles surely read a tensor where it is that some nodes load again: nobody
+        knows; None where the whole group loads it again."""
         nodes = [self.graph.nodes[index] for index in entry.members]
         here = any(name in node.inputs and node.name not in again for node in nodes)
         return () if here else None

@@ -24,12 +24,17 @@ class Shared:
         self.context = context
         self.owners: list[Owner] = []
         self._numbers: dict[tuple[Owner, int, int], int] = {}
+        self._between: dict[tuple[str, int], int] = {}
         self._table = Growing(np.int64, 2)
 
     def between(self, lying: Lying) -> int:
         """The buffer of the main memory, or of another shared one, that a value lies in."""
-        owner, size = Owner(lying.root, -1), self.context.root_bytes(lying.root)
-        return self._number(owner, lying.memory, size)
+        known = self._between.get((lying.root, lying.memory))
+        if known is None:
+            owner, size = Owner(lying.root, -1), self.context.root_bytes(lying.root)
+            known = self._number(owner, lying.memory, size)
+            self._between[lying.root, lying.memory] = known
+        return known
 
     def region(self, name: str, core: int, shape: Ints) -> int:
         """A core's region of a resident tensor."""

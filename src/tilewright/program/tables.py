@@ -55,6 +55,7 @@ class Tables:
         self.alignments = np.array(self.alignment, np.int64)
         self.works = Works(machine, self.engine_number)
         self.layouts: list[Layout] = []
+        self._runs: list[Copy] = []
         self.costs: list[CopyCost] = []
         self.prices: list[Price] = []
         self._layout_number: dict[tuple[Shape, Shape, str, int], int] = {}
@@ -72,8 +73,9 @@ class Tables:
         known = self._layout_number.get(key)
         if known is None:
             known = self._layout_number[key] = len(self.layouts)
-            self.layouts.append(Layout(*key))
-            self._add_view(Layout(*key))
+            layout = Layout(*key)
+            self.layouts.append(layout)
+            self._add_view(layout)
         return known
 
     def copy(self, source: int, target: int, read: int, written: int) -> Price:
@@ -82,9 +84,9 @@ class Tables:
         key = (source, target, read, written)
         known = self._copy_number.get(key)
         if known is None:
-            layouts = (self.layouts[read], self.layouts[written])
-            pieces = [Copy(*runs_of(*layout)) for layout in layouts]
-            known = self._new_copy(source, target, max(pieces, key=lambda p: (p.bytes, p.runs)))
+            one, other = self._runs[read], self._runs[written]
+            more = (other.bytes, other.runs) > (one.bytes, one.runs)
+            known = self._new_copy(source, target, other if more else one)
             self._copy_number[key] = known
         return self.prices[known]
 
@@ -101,8 +103,9 @@ class Tables:
 
     def _add_view(self, layout: Layout) -> None:
         low, reach, levels = pattern(layout.shape, layout.strides, layout.item)
-        size = Copy(*runs_of(*layout)).bytes
-        for column, value in zip(self._views, (low, reach, size), strict=False):
+        runs = Copy(*runs_of(*layout))
+        self._runs.append(runs)
+        for column, value in zip(self._views, (low, reach, runs.bytes), strict=False):
             column.append(value)
         for stride, count in levels:
             self._views[4].append(stride)

@@ -46,9 +46,13 @@ def spot_of(starts: Ints, stops: Ints) -> TileSpot:
 
 def box_spot(intervals: Collection[Interval]) -> TileSpot:
     """A box as a region; where it is empty, nothing from its start on."""
-    starts = tuple([start for start, _ in intervals])
-    stops = tuple([stop if stop > start else start for start, stop in intervals])
-    return TileSpot(starts, stops, tuple(map(sub, stops, starts)))
+    if not intervals:
+        return TileSpot((), (), ())
+    starts, stops = zip(*intervals, strict=True)
+    shape = tuple(map(sub, stops, starts))
+    if min(shape) < 0:
+        return spot_of(starts, tuple(map(max, starts, stops)))
+    return TileSpot(starts, stops, shape)
 
 
 def whole_spot(shape: Ints) -> TileSpot:

@@ -13,7 +13,7 @@ from tilewright.program.signature import signatures_of
 from tilewright.tiling.group import TiledOp, whole_tile
 
 
-class Work(NamedTuple):
+class TileWork(NamedTuple):
     """What tiles that look alike have in common: what an engine does, and the operands they read
     and the outputs they write, by number."""
 
@@ -28,17 +28,17 @@ class TileWorks:
     def __init__(self, graph: Graph, dtype: str) -> None:
         self.graph, self.dtype = graph, dtype
         self._signatures = signatures_of(graph)
-        self._tiles: dict[tuple[int, Hashable], Work] = {}
+        self._tiles: dict[tuple[int, Hashable], TileWork] = {}
         self._wholes: dict[int, Workload] = {}
 
-    def tile(self, tiled: TiledOp, extents: Hashable, make: Callable[[], Tile]) -> Work:
+    def tile(self, tiled: TiledOp, extents: Hashable, make: Callable[[], Tile]) -> TileWork:
         """The work of tiles with these extents: what it depends on, beside the operator."""
         key = (self._number(tiled), extents)
         known = self._tiles.get(key)
         if known is None:
             tile = make()
             operands = operands_of(self.graph, tiled, tile)
-            known = self._tiles[key] = Work(self._load(tiled, tile), operands, results_of(tile))
+            known = self._tiles[key] = TileWork(self._load(tiled, tile), operands, results_of(tile))
         return known
 
     def whole(self, tiled: TiledOp) -> Workload:

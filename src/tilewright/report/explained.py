@@ -13,7 +13,7 @@ from tilewright.search.explanation.explain import (
     GroupFacts,
     label_of,
 )
-from tilewright.search.explanation.trials import Forced, Kind
+from tilewright.search.explanation.trials import BoundaryKind, Forced
 from tilewright.units import format_bytes, format_time, noun
 
 
@@ -92,7 +92,7 @@ def explanation_lines(plan: Plan, machine: Machine, explanation: Explanation) ->
     shown, left_out = explanation.boundaries, explanation.left_out
     groups, trials = len(plan.groups), explanation.simulated
     kinds = [boundary.kind for boundary in shown]
-    counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in Kind if kind in kinds)
+    counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in BoundaryKind if kind in kinds)
     searched = ""
     if explanation.cycles != explanation.reported_cycles:
         searched = (

@@ -8,19 +8,10 @@ from tilewright.machine.machine import Machine, Memory
 def machine_json(machine: Machine) -> dict[str, Any]:
     """What a machine has, for a program to read."""
     return {
-        "name": machine.name,
-        "title": machine.title,
-        "clock_hz": machine.clock_hz,
-        "dtype": machine.dtype,
+        **_picked(machine, "name", "title", "clock_hz", "dtype"),
         "memories": [_memory(memory) for memory in machine.memories],
         "engines": [
-            {
-                "name": engine.name,
-                "core": engine.core,
-                "kind": engine.kind,
-                "model": engine.model,
-                "clock_hz": engine.clock_hz,
-            }
+            _picked(engine, "name", "core", "kind", "model", "clock_hz")
             for engine in machine.engines
         ],
         "links": [
@@ -40,23 +31,20 @@ def machine_json(machine: Machine) -> dict[str, Any]:
             }
             for link in machine.links
         ],
-        "limits": {key: getattr(machine.limits, key) for key in machine.limits.__slots__},
+        "limits": _picked(machine.limits, *machine.limits.__slots__),
         "energy": {
             "mac_pj": dict(machine.energy.mac_pj),
-            "vector_pj": machine.energy.vector_pj,
-            "estimate": machine.energy.estimate,
+            **_picked(machine.energy, "vector_pj", "estimate"),
         },
         "sources": dict(machine.sources),
     }
 
 
 def _memory(memory: Memory) -> dict[str, Any]:
-    return {
-        "name": memory.name,
-        "core": memory.core,
-        "capacity_bytes": memory.capacity,
-        "usable_bytes": memory.usable,
-        "alignment": memory.alignment,
-        "bytes_per_cycle": memory.bytes_per_cycle,
-        "roles": list(memory.roles),
-    }
+    sizes = {"capacity_bytes": memory.capacity, "usable_bytes": memory.usable}
+    others = _picked(memory, "alignment", "bytes_per_cycle")
+    return {**_picked(memory, "name", "core"), **sizes, **others, "roles": list(memory.roles)}
+
+
+def _picked(thing: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(thing, name) for name in names}

@@ -25,7 +25,7 @@ from tilewright.search.candidates.tiles import USABLE_SHARE
 from tilewright.search.effort import Effort
 from tilewright.search.found import Found, Trial
 from tilewright.search.grouping.dp import best_grouping, greedy_merge
-from tilewright.search.grouping.patterns import Pattern, Space
+from tilewright.search.grouping.patterns import Pattern, PatternSpace
 from tilewright.search.improvement.boundaries import JOIN_SHARE, TIE, Joins
 from tilewright.search.improvement.cuts import Cuts, kinds_of_cores
 from tilewright.search.improvement.improve import EVALUATIONS, Improver
@@ -68,7 +68,7 @@ class Fusion:
         self.candidates = Candidates(self.network, objective)
         self.candidates.tiler.pipelines = "pipelining" not in without
         self.candidates.tiler.costs.reshapes = "implicit-reshape" not in without
-        self.space = Space(self.candidates, patterns)
+        self.space = PatternSpace(self.candidates, patterns)
         self.objective, self.without = objective, without
         self.patterns, self.progress = patterns, progress
         self.trials: list[Trial] = []

@@ -12,7 +12,7 @@ from tilewright.search.found import Found, Trial
 PRECISION = 1.02  # times the smallest limit that is known to be too small
 
 
-class Search(Protocol):
+class LimitedSearch(Protocol):
     """A search for the fastest plan within a limit of memory; without `trials`, not even its first
     plan fits."""
 
@@ -30,7 +30,7 @@ class LeastMemory:
 
     def __init__(
         self,
-        begun: Callable[[int], Search],
+        begun: Callable[[int], LimitedSearch],
         most: int,
         evaluate: Callable[[Plan], Metrics | None],
     ) -> None:

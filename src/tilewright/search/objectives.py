@@ -16,7 +16,7 @@ from tilewright.search.found import Found, Trial
 PORTION = 0.5  # of the improvements of a whole search that each objective but the first gets
 
 
-class Search(Protocol):
+class ObjectiveSearch(Protocol):
     """A search for one objective. `given` are plans that were found before, `portion` its part of
     the improvements of a whole search, `trials` what it found."""
 
@@ -30,7 +30,7 @@ class Search(Protocol):
 
 
 @dataclass(slots=True)
-class Pool:
+class FoundPlans:
     """What all searches found, and the results of each."""
 
     trials: list[Trial] = field(default_factory=list[Trial])
@@ -51,14 +51,14 @@ class Pool:
 
 
 def search_all(
-    search_for: Callable[[Objective], Search], effort: Effort, wanted: Objective
-) -> Pool:
+    search_for: Callable[[Objective], ObjectiveSearch], effort: Effort, wanted: Objective
+) -> FoundPlans:
     """Search for the fastest plan, then for every other objective that means something here, or for
     little memory; a larger effort goes on with all of them."""
-    pool, objectives = Pool(), [other for other in Objective if other is not Objective.MEMORY]
+    pool, objectives = FoundPlans(), [other for other in Objective if other is not Objective.MEMORY]
     if wanted is Objective.MEMORY:
         objectives = [Objective.LATENCY, wanted]
-    searches: dict[Objective, Search] = {}
+    searches: dict[Objective, ObjectiveSearch] = {}
     for step in effort.steps:
         pool.found, left = [], list(objectives)
         while left:

@@ -122,9 +122,9 @@ def test_quantised_convolutions(tmp_path: Path) -> None:
     check(b.graph(), tmp_path)
 
 
-def quantised(b: GraphBuilder, x: str) -> str:
+def quantised(b: GraphBuilder, x: str, dtype: str = "uint8") -> str:
     """A value with the pair that a quantiser puts behind it."""
-    scale, zero = b.constant(0.1, "float32"), b.constant(0, "uint8")
+    scale, zero = b.constant(0.1, "float32"), b.constant(0, dtype)
     return b.add("DequantizeLinear", b.add("QuantizeLinear", x, scale, zero), scale, zero)
 
 
@@ -148,20 +148,14 @@ def test_tiles_of_a_quantised_network(tmp_path: Path) -> None:
     check(cut(graph, len(graph.nodes), (2, 6), (3, 4)), tmp_path)
 
 
-def signed(b: GraphBuilder, x: str) -> str:
-    """A value with the pair of a quantiser of signed bytes."""
-    scale, zero = b.constant(0.1, "float32"), b.constant(0, "int8")
-    return b.add("DequantizeLinear", b.add("QuantizeLinear", x, scale, zero), scale, zero)
-
-
 def test_unsigned_bytes_and_signed_constants_have_no_kernel(tmp_path: Path) -> None:
     """A product of both runs on real numbers."""
     b = GraphBuilder()
     scale, zero = b.constant(0.1, "float32"), b.constant(0, "int8")
     real = b.add("DequantizeLinear", b.weight(256, dtype="int8"), scale, zero)
     weight = b.add("DequantizeLinear", b.weight(64, 256, dtype="int8"), scale, zero)
-    x = signed(b, b.add("MatMul", signed(b, b.input(1, 1024, 64)), weight))
-    x = signed(b, b.add("Mul", x, real))
+    x = quantised(b, b.add("MatMul", quantised(b, b.input(1, 1024, 64), "int8"), weight), "int8")
+    x = quantised(b, b.add("Mul", x, real), "int8")
     b.add("ReduceMax", x, keepdims=0)
     check(b.graph(), tmp_path)
 
@@ -173,12 +167,12 @@ def test_branches_of_signed_bytes_run_in_the_order_of_the_file(tmp_path: Path) -
     def conv(x: str, channels: int, size: int) -> str:
         shape = (channels, b.shape(x)[1], size, size)
         weight = b.add("DequantizeLinear", b.weight(*shape, dtype="int8"), scale, zero)
-        return signed(b, b.add("Conv", x, weight, pads=[size // 2] * 4))
+        return quantised(b, b.add("Conv", x, weight, pads=[size // 2] * 4), "int8")
 
-    x = signed(b, b.input(1, 48, 96, 96))
+    x = quantised(b, b.input(1, 48, 96, 96), "int8")
     parts = [conv(x, 16, 1), conv(conv(x, 12, 1), 16, 3), conv(conv(x, 8, 1), 8, 5)]
     pooled = b.add("MaxPool", x, kernel_shape=[3, 3], pads=[1] * 4, strides=[1, 1])
-    parts.append(conv(signed(b, pooled), 8, 1))
+    parts.append(conv(quantised(b, pooled, "int8"), 8, 1))
     b.add("ReduceMax", b.add("Concat", *parts, axis=1), keepdims=0)
     check(b.graph(), tmp_path)
 

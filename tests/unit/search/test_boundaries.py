@@ -20,7 +20,7 @@ from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.tiles import Tiler
 from tilewright.search.effort import Effort
 from tilewright.search.explanation.explain import explain
-from tilewright.search.explanation.trials import Kind
+from tilewright.search.explanation.trials import BoundaryKind
 from tilewright.search.fusion import Fusion
 from tilewright.search.improvement.boundaries import Joins, edges_of, moving_groups
 
@@ -72,4 +72,4 @@ def test_a_searched_plan_has_no_boundary_that_is_better_joined(
     graph, target = normalize(network()), load_machine(machine)
     plan = Fusion(graph, target, target.dtype, "net").run(Effort.LOW).best.plan
     found = explain(graph, target, plan, lowered(graph, target, plan))
-    assert all(row.kind is not Kind.MISSED for row in found.boundaries)
+    assert all(row.kind is not BoundaryKind.MISSED for row in found.boundaries)

@@ -21,7 +21,7 @@ from tilewright.program.account import bytes_per_cycle, main_bytes_per_cycle, tr
 from tilewright.program.lower import lowered
 from tilewright.search.candidates.layers import layer_by_layer
 from tilewright.search.explanation.explain import Boundary, Explanation, explain, grid_words
-from tilewright.search.explanation.trials import NOT_SPILLED, How, Kind, Trials
+from tilewright.search.explanation.trials import NOT_SPILLED, BoundaryKind, How, Trials
 from tilewright.tiling.grid import Split
 
 
@@ -44,7 +44,7 @@ def test_a_memory_that_is_too_small_for_the_filters_is_named_with_its_bytes() ->
     plan = layer_by_layer(graph, machine, machine.dtype, "net")
     forced = Trials(graph, machine, plan).together(0, 1)
     assert forced.cycles is None
-    assert forced.obstacle == (Kind.MEMORY, "")
+    assert forced.obstacle == (BoundaryKind.MEMORY, "")
     short = forced.shortage
     assert short is not None
     assert (short.memory, short.there) == ("cluster0.cmx", usable)
@@ -68,12 +68,14 @@ def test_beside_a_plan_no_trial_is_spilled_to_fit(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(lower, "_made_to_fit", made_to_fit)
     forced = trials.kept("first")
-    assert forced.obstacle == (Kind.MEMORY, "") and forced.shortage is not None
+    assert forced.obstacle == (BoundaryKind.MEMORY, "") and forced.shortage is not None
     assert forced.shortage.remedy == NOT_SPILLED and forced.shortage.short_by > 0
 
 
-@pytest.mark.parametrize(("kib", "kind"), [(32, Kind.MEMORY), (88, None)])
-def test_a_tensor_that_cannot_stay_is_told_with_its_bytes(kib: int, kind: Kind | None) -> None:
+@pytest.mark.parametrize(("kib", "kind"), [(32, BoundaryKind.MEMORY), (88, None)])
+def test_a_tensor_that_cannot_stay_is_told_with_its_bytes(
+    kib: int, kind: BoundaryKind | None
+) -> None:
     graph, usable = pair(3, 16, 64), kib * 1024
     machine = load_machine("mcu").with_memory(usable)
     plan = layer_by_layer(graph, machine, machine.dtype, "net")
@@ -97,7 +99,7 @@ def test_large_kernels_are_kept_apart_by_their_halo(
 ) -> None:
     target = load_machine(machine).with_memory(kib * 1024)
     boundary = only(explained(pair(11, channels, 32, filters), target))
-    assert boundary.kind is Kind.HALO, boundary.text
+    assert boundary.kind is BoundaryKind.HALO, boundary.text
     trial = boundary.trial
     assert trial is not None
     assert trial.how is How.TOGETHER
@@ -118,7 +120,7 @@ def test_trials_are_the_simulators() -> None:
     machine = load_machine("mcu")
     plan = layer_by_layer(graph, machine, machine.dtype, "net")
     found = only(explain(graph, machine, plan, lowered(graph, machine, plan)))
-    assert found.kind is Kind.MISSED  # layer by layer was asked for
+    assert found.kind is BoundaryKind.MISSED  # layer by layer was asked for
     kept = next(trial for trial in found.trials if trial.how is How.KEPT)
     placed = lowered(graph, machine, replace(plan, resident=("first",)))
     assert kept.cycles == placed.schedule.makespan
@@ -144,7 +146,9 @@ def test_trials_on_fewer_cores_are_made_where_there_are_several() -> None:
         on = {g.cores for g in trial.plan.groups if g.place is Place.CORES and ends & set(g.nodes)}
         assert on == {trial.cores} and f"{trial.how} on {trial.cores[0]}" in boundary.text
         assert trial.cycles == lowered(graph, machine, trial.plan).schedule.makespan
-    best = [row for row, trial in fewer if row.trials[0] is trial and row.kind is Kind.MISSED]
+    best = [
+        row for row, trial in fewer if row.trials[0] is trial and row.kind is BoundaryKind.MISSED
+    ]
     assert best and all("joined on fewer cores is better" in row.text for row in best)
 
 
@@ -168,7 +172,7 @@ def test_a_path_around_two_groups_is_told_with_an_operator_on_it() -> None:
     around = next(row for row in rows if row.edge.tensor == "stem" and row.edge.after != 1)
     (together,) = (trial for trial in around.trials if trial.how is How.TOGETHER)
     assert together.obstacle is not None
-    assert together.obstacle[0] is Kind.NOT_CONVEX
+    assert together.obstacle[0] is BoundaryKind.NOT_CONVEX
     assert "returns through 'conv1'" in together.obstacle[1]
 
 
@@ -181,12 +185,12 @@ def test_a_view_between_is_no_reason_by_itself() -> None:
     assert "'flat' (Reshape) is a view of the main memory" in boundary.text
     best = boundary.trial
     assert best is not None and best.plan is not None and best.cycles is not None
-    assert boundary.kind is Kind.MISSED
+    assert boundary.kind is BoundaryKind.MISSED
     assert all(group.place is Place.CORES for group in best.plan.groups)
     again = lowered(graph, machine, best.plan)
     assert again.schedule.makespan == best.cycles < found.cycles
     better = explain(graph, machine, best.plan, again)
-    assert all(row.kind is not Kind.MISSED for row in better.boundaries)
+    assert all(row.kind is not BoundaryKind.MISSED for row in better.boundaries)
 
 
 def test_copies_within_the_main_memory_are_tried_on_the_cores() -> None:
@@ -213,7 +217,7 @@ def test_no_gain_shows_both_figures() -> None:
     better = replace(plan, resident=("first",))
     found = explain(graph, machine, better, lowered(graph, machine, better))
     boundary = only(found)
-    assert boundary.kind in (Kind.NO_GAIN, Kind.HALO)
+    assert boundary.kind in (BoundaryKind.NO_GAIN, BoundaryKind.HALO)
     trial = boundary.trial
     assert trial is not None
     assert f"{trial.cycles:,} cycles instead of {found.cycles:,}" in boundary.text
@@ -224,7 +228,7 @@ def test_the_largest_tensors_are_tried_first_and_the_rest_is_counted() -> None:
     few = explained(graph, machine, limit=1)
     assert few.left_out == 2
     assert sum(bool(b.trials) for b in few.boundaries) == 1
-    assert [b.kind for b in few.boundaries].count(Kind.NOT_TRIED) == 2
+    assert [b.kind for b in few.boundaries].count(BoundaryKind.NOT_TRIED) == 2
     assert explained(graph, machine).left_out == 0
 
 
@@ -247,7 +251,7 @@ def test_patterns_are_named() -> None:
     placed = lowered(graph, machine, plan)
     found = explain(graph, machine, plan, placed, apart={("first", "second"): "mine"})
     boundary = only(found)
-    assert boundary.kind is Kind.KEPT_APART
+    assert boundary.kind is BoundaryKind.KEPT_APART
     assert "pattern 'mine'" in boundary.text
     assert boundary.trials
 
@@ -291,10 +295,10 @@ def test_plans_of_nothing_but_one_group_have_no_boundaries() -> None:
 def test_kinds_say_what_their_reasons_say(machine: str) -> None:
     """And only groups with halos are kept apart by them: a chain of activations has none."""
     words = {
-        Kind.MISSED: "is better",
-        Kind.HALO: "% of the work is halo",
-        Kind.MEMORY: " is short by ",
-        Kind.NOT_CONVEX: "a path leaves the group",
+        BoundaryKind.MISSED: "is better",
+        BoundaryKind.HALO: "% of the work is halo",
+        BoundaryKind.MEMORY: " is short by ",
+        BoundaryKind.NOT_CONVEX: "a path leaves the group",
     }
     b = Builder("chain")
     x = b.conv(b.input("x", (1, 16, 24, 24)), 16, 3, pads=1, name="conv")
@@ -304,7 +308,7 @@ def test_kinds_say_what_their_reasons_say(machine: str) -> None:
     for graph in (chain, normalize(api.load("resnet18@32x32").graph)):
         found = explained(graph, load_machine(machine), limit=6)
         kinds = {row.kind for row in found.boundaries}
-        assert graph is not chain or Kind.HALO not in kinds
+        assert graph is not chain or BoundaryKind.HALO not in kinds
         tried = [row for row in found.boundaries if row.trials]
         assert len(tried) == min(6, len(found.boundaries))
         for row in tried:
@@ -312,7 +316,7 @@ def test_kinds_say_what_their_reasons_say(machine: str) -> None:
             first = first.split("; kept in")[0].split("; tiled together")[0]
             if row.kind in words:
                 assert words[row.kind] in first, row.text
-            if row.kind is Kind.NO_GAIN:
+            if row.kind is BoundaryKind.NO_GAIN:
                 assert any(f": {w}" in first for w in ("slower", "as fast", "less than half"))
 
 

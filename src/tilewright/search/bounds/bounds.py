@@ -22,7 +22,7 @@ from tilewright.program.constants import immediate
 from tilewright.program.layout import Layouts
 from tilewright.search.bounds.floors import Floors
 from tilewright.search.bounds.flow import Flow
-from tilewright.search.bounds.needs import Edge, Needs, count_of
+from tilewright.search.bounds.needs import ElementNeeds, NeedEdge, count_of
 
 Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
@@ -79,7 +79,7 @@ class _Bounder:
     def __init__(self, graph: Graph, machine: Machine, dtype: str) -> None:
         self.graph, self.machine, self.dtype = graph, machine, dtype
         self.layouts = Layouts.of(graph, machine, dtype)
-        self.needs = Needs(graph)
+        self.needs = ElementNeeds(graph)
         self.floors = Floors(graph, machine, dtype, self.needs)
         self.rate = main_bytes_per_cycle(machine)
         first = self._least_latency(loads=True)
@@ -185,7 +185,7 @@ class _Bounder:
                 moved[name] = max(moved[name], self._moved_through(edge, moved))
         return {name: moved.get(name, 0) for name in (*self.caller, *self.outputs)}
 
-    def _moved_through(self, edge: Edge, moved: Mapping[str, int]) -> int:
+    def _moved_through(self, edge: NeedEdge, moved: Mapping[str, int]) -> int:
         """What one reader moves of a value. Data movement within the main memory moves as much as
         it writes, and as a view it moves what its own readers do."""
         size = self.layouts.moved(edge.source, count_of(edge.mask))

@@ -16,8 +16,9 @@ from tilewright.graph.graph import Graph, Node
 from tilewright.graph.ops.spec import Engine, Op, OpSpec, Tile
 from tilewright.machine.machine import EngineKind, Machine
 from tilewright.machine.parameters import TableParameters
-from tilewright.search.bounds.needs import Needs, counts_of
-from tilewright.tiling.group import typed_group, whole_tile
+from tilewright.program.tile_work import tile_works_of
+from tilewright.search.bounds.needs import ElementNeeds, counts_of
+from tilewright.tiling.group import typed_group
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ NOTHING = Floor()
 class Floors:
     """The floors of a network's operators on a machine."""
 
-    def __init__(self, graph: Graph, machine: Machine, dtype: str, needs: Needs) -> None:
+    def __init__(self, graph: Graph, machine: Machine, dtype: str, needs: ElementNeeds) -> None:
         self.graph, self.machine, self.dtype, self.needs = graph, machine, dtype, needs
         self.models = models_of(machine)
         self._known: dict[tuple[tuple[tuple[Workload, int], ...], Workload], Floor] = {}
@@ -158,7 +159,7 @@ class Floors:
             (tiled,) = typed_group(self.graph, [index])
         except TilingError:
             return None
-        return workload_of(tiled.spec, tiled.op, whole_tile(tiled), self.dtype)
+        return tile_works_of(self.graph, self.dtype).whole(tiled)
 
     def _works(
         self, index: int, node: Node, spec: OpSpec, op: Op, written: str

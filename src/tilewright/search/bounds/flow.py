@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from tilewright.graph.graph import Graph
 from tilewright.graph.ops import SPECS
-from tilewright.search.bounds.needs import Edge, Needs, counts_of, stays
+from tilewright.search.bounds.needs import ElementNeeds, NeedEdge, counts_of, stays
 
 Mask = npt.NDArray[np.bool_]
 
@@ -25,7 +25,7 @@ class Flow:
     def __init__(
         self,
         graph: Graph,
-        needs: Needs,
+        needs: ElementNeeds,
         bit: Mapping[str, int],
         moves: Callable[[int], bool],
     ) -> None:
@@ -34,7 +34,7 @@ class Flow:
         self._before: dict[tuple[str, int], tuple[int, int]] = {}
         self.counts = {name: counts_of(need) for name, need in needs.need.items()}
         order = [name for node in graph.nodes for name in node.writes if name in needs.need]
-        operands: dict[int, list[Edge]] = {}
+        operands: dict[int, list[NeedEdge]] = {}
         for edge in needs.edges:
             operands.setdefault(edge.node, []).append(edge)
         self.operands = operands
@@ -69,15 +69,15 @@ class Flow:
         is needed for elements in this state."""
         return self._before.get((name, state), (0, 0))
 
-    def follows(self, edge: Edge) -> bool:
+    def follows(self, edge: NeedEdge) -> bool:
         """Whether whatever element of its operand comes last, some element of a node reads it."""
         return self._known(edge) and self._forward(edge, self.least(edge.source)) is not None
 
-    def precedes(self, edge: Edge) -> bool:
+    def precedes(self, edge: NeedEdge) -> bool:
         """Whether any element of a node reads some needed element of its operand."""
         return self._known(edge) and self._backward(edge, self.least(edge.target)) is not None
 
-    def _known(self, edge: Edge) -> bool:
+    def _known(self, edge: NeedEdge) -> bool:
         names = (edge.source, edge.target)
         return all(name in self.counts and len(self.counts[name]) <= _MOST_AXES for name in names)
 
@@ -148,19 +148,19 @@ class Flow:
                 values |= self.bit.get(edge.source, 0)
         return values, nodes
 
-    def _forward(self, edge: Edge, state: int) -> int | None:
+    def _forward(self, edge: NeedEdge, state: int) -> int | None:
         """State of the output elements that read elements in a state; None where there may be
         none."""
         found = _forward(edge, state, self.counts[edge.target])
         return self._better(found, edge, state, edge.source, edge.target)
 
-    def _backward(self, edge: Edge, state: int) -> int | None:
+    def _backward(self, edge: NeedEdge, state: int) -> int | None:
         """State of what output elements in a state read; None where they may read nothing."""
         found = _backward(edge, state, self.counts)
         return self._better(found, edge, state, edge.target, edge.source)
 
     def _better(
-        self, found: int | None, edge: Edge, state: int, here: str, there: str
+        self, found: int | None, edge: NeedEdge, state: int, here: str, there: str
     ) -> int | None:
         """The larger of two states on the other side of a reshape of which all is needed: by axes
         that stay, or by how the elements lie in a row."""
@@ -191,7 +191,7 @@ def _reshaped(state: int, before: tuple[int, ...], after: tuple[int, ...]) -> in
     return reached
 
 
-def _forward(edge: Edge, state: int, counts: tuple[int, ...]) -> int | None:
+def _forward(edge: NeedEdge, state: int, counts: tuple[int, ...]) -> int | None:
     """State of the output elements that read elements in a state; None where there may be none."""
     if edge.rules is None:
         return (1 << len(counts)) - 1
@@ -214,7 +214,7 @@ def _forward(edge: Edge, state: int, counts: tuple[int, ...]) -> int | None:
     return reached
 
 
-def _forward_merged(edge: Edge, state: int, counts: tuple[int, ...]) -> int | None:
+def _forward_merged(edge: NeedEdge, state: int, counts: tuple[int, ...]) -> int | None:
     """Axes that stay keep their state; the others are whole only together."""
     assert edge.rules is not None
     if not edge.all_complete and state != (1 << len(edge.rules)) - 1:
@@ -231,7 +231,7 @@ def _forward_merged(edge: Edge, state: int, counts: tuple[int, ...]) -> int | No
     return reached
 
 
-def _backward(edge: Edge, state: int, counts: Mapping[str, tuple[int, ...]]) -> int | None:
+def _backward(edge: NeedEdge, state: int, counts: Mapping[str, tuple[int, ...]]) -> int | None:
     """State of what output elements in a state read; None where they may read nothing."""
     found = counts[edge.source]
     if edge.rules is None:
@@ -252,7 +252,7 @@ def _backward(edge: Edge, state: int, counts: Mapping[str, tuple[int, ...]]) -> 
     return reached
 
 
-def _merged_whole(edge: Edge, state: int, rank: int) -> bool:
+def _merged_whole(edge: NeedEdge, state: int, rank: int) -> bool:
     """Whether all output axes that are not simply kept are whole."""
     kept = {rule.axis for rule in edge.rules or () if stays(rule)}
     return all(state >> out & 1 for out in range(rank) if out not in kept)

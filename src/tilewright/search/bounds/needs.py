@@ -18,7 +18,7 @@ Need = tuple[Mask, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class NeedEdge:
     """One operand of a node as one of its outputs needs it. `mask` is what all needed elements of
     the output read; `complete` says, per axis, whether that is all that anyone needs. `nonempty`
     says whether every needed position along the driving axis reads something, all of it needed.
@@ -39,7 +39,7 @@ class Edge:
         return all(self.complete)
 
 
-class Needs:
+class ElementNeeds:
     """Which elements of every value any plan has to have, as one mask per axis, from the outputs
     back; no entry where nothing is known."""
 
@@ -47,10 +47,10 @@ class Needs:
         self.graph = graph
         self.specs = [spec_of(graph, node) for node in graph.nodes]
         self.need: dict[str, Need] = {}
-        self.edges: list[Edge] = []
-        self.joint: dict[str, list[list[Edge]]] = {}
+        self.edges: list[NeedEdge] = []
+        self.joint: dict[str, list[list[NeedEdge]]] = {}
         self._known: dict[tuple[AxisRule, int, bytes], tuple[Mask, bool]] = {}
-        readers: dict[str, list[Edge]] = {}
+        readers: dict[str, list[NeedEdge]] = {}
         for name in graph.outputs:
             if name in graph.types:
                 self.need[name] = everything(graph.types[name].shape)
@@ -65,13 +65,13 @@ class Needs:
         self.readers = readers
         self._complete()
 
-    def _settle(self, name: str, edges: Sequence[Edge]) -> None:
+    def _settle(self, name: str, edges: Sequence[NeedEdge]) -> None:
         """What all readers need of a value: their parts joined where they differ along one axis,
         else the largest part, which is needed anyway."""
         if name in self.need:  # an output of the network
             return
         best: Need | None = None
-        used: list[Edge] = []
+        used: list[NeedEdge] = []
         for edge in sorted(edges, key=lambda e: -count_of(e.mask)):
             if best is None:
                 best, used = edge.mask, [edge]
@@ -94,7 +94,7 @@ class Needs:
             if len(used) > 1:
                 self.joint.setdefault(name, []).append(used)
 
-    def _edges_of(self, index: int, node: Node) -> Iterator[Edge]:
+    def _edges_of(self, index: int, node: Node) -> Iterator[NeedEdge]:
         known = self.specs[index]
         for position, target in enumerate(node.outputs):
             need = self.need.get(target)
@@ -124,7 +124,7 @@ class Needs:
         source: str,
         target: str,
         need: Need,
-    ) -> Edge | None:
+    ) -> NeedEdge | None:
         shape = self.graph.types[source].shape
         merges = spec.engine is Engine.MOVE and not all(map(plain, rules))
         nonempty = (True,) * len(shape)
@@ -150,7 +150,7 @@ class Needs:
         if spec.engine is not Engine.MOVE:
             for axis, (grain, extent) in enumerate(zip(access.grain, access.shape, strict=True)):
                 whole |= (grain >= extent) << axis
-        return Edge(index, source, target, rules, mask, (), nonempty, whole, merges)
+        return NeedEdge(index, source, target, rules, mask, (), nonempty, whole, merges)
 
     def _read(self, rule: AxisRule, wanted: Mask | None, extent: int) -> tuple[Mask, bool]:
         """Input positions that the wanted output positions read, each at its least, and whether
@@ -168,10 +168,10 @@ class Needs:
 
     def _complete(self) -> None:
         """Fill in what each edge has of what anyone needs, now that this is known."""
-        done: dict[int, Edge] = {}
+        done: dict[int, NeedEdge] = {}
         for name, edges in self.readers.items():
             need = self.need[name]
-            fresh: list[Edge] = []
+            fresh: list[NeedEdge] = []
             for edge in edges:
                 complete = tuple(
                     not bool((n & ~m).any()) for n, m in zip(need, edge.mask, strict=True)
@@ -199,9 +199,9 @@ def plain(rule: AxisRule) -> bool:
     return stays(rule) or not isinstance(rule, Scaled | Whole) or rule == Whole(1)
 
 
-def whole_edge(index: int, source: str, target: str, shape: tuple[int, ...]) -> Edge:
+def whole_edge(index: int, source: str, target: str, shape: tuple[int, ...]) -> NeedEdge:
     mask = everything(shape)
-    return Edge(index, source, target, None, mask, (), (True,) * len(shape), 0, False)
+    return NeedEdge(index, source, target, None, mask, (), (True,) * len(shape), 0, False)
 
 
 def ones(extent: int) -> Mask:

@@ -9,7 +9,6 @@ from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from tilewright.cost.from_graph import workload_of
 from tilewright.cost.models import CostModels, models_of
 from tilewright.errors import TilingError
 from tilewright.graph.graph import Graph, Node
@@ -19,8 +18,9 @@ from tilewright.machine.machine import Machine
 from tilewright.plan.plan import GroupPlan, Place
 from tilewright.program.layout import Layouts
 from tilewright.program.program import View
+from tilewright.program.tile_work import tile_works_of
 from tilewright.program.views import concat_parts, view_of
-from tilewright.tiling.group import TiledOp, typed_group, whole_tile
+from tilewright.tiling.group import TiledOp, typed_group
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +209,7 @@ class Network:
             (tiled,) = typed_group(self.graph, [index])
         except TilingError:
             return
-        work = workload_of(tiled.spec, tiled.op, whole_tile(tiled), self.dtype)
+        work = tile_works_of(self.graph, self.dtype).whole(tiled)
         cores = [alike[0] for alike in self.models.core_classes]
         engines = [self.models.best(c, work, self.models.either(c, work))[0] for c in cores]
         if all(engine.kind != "matrix" for engine in engines):

@@ -17,8 +17,9 @@ from tilewright.machine.machine import Core, Hop
 from tilewright.program.constants import channels_of, constant_strides, immediate, packs_of
 from tilewright.program.layout import part
 from tilewright.program.program import View
+from tilewright.program.tile_work import tile_works_of
 from tilewright.search.candidates.network import Network
-from tilewright.tiling.group import TiledOp, reaches_of, whole_tile
+from tilewright.tiling.group import TiledOp, reaches_of
 
 Span = tuple[int, int]
 Spans = tuple[Span, ...]
@@ -27,7 +28,7 @@ Dims = tuple[int | None, ...]
 
 
 @dataclass(slots=True)
-class CopyCost:
+class PartCost:
     """A part of a value: cycles to copy it (latency shared by the links there are), bytes copied,
     bytes it takes in a scratchpad."""
 
@@ -52,7 +53,7 @@ class NodeTile:
 
     sizes: tuple[tuple[int, int], ...]
     reads: tuple[tuple[Spans, ...] | None, ...]
-    constants: tuple[tuple[tuple[int, ...], CopyCost], ...]
+    constants: tuple[tuple[tuple[int, ...], PartCost], ...]
     ran: Callable[[], Run] | None
 
     @cached_property
@@ -66,11 +67,11 @@ class Value:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.known: dict[Spans, CopyCost] = {}
-        self.shapes: dict[tuple[int, ...], CopyCost] = {}
+        self.known: dict[Spans, PartCost] = {}
+        self.shapes: dict[tuple[int, ...], PartCost] = {}
 
 
-class Node:
+class NodeLooks:
     """A node's looks, and its tiles."""
 
     def __init__(self, tiled: TiledOp) -> None:
@@ -92,15 +93,19 @@ class Node:
         self.folds = tiled.spec.folded(tiled.op)
         self.moves = tiled.spec.engine is Engine.MOVE
         self.dims: dict[tuple[int, Dims], tuple[Dims | None, ...]] = {}
+        self.regions: dict[tuple[int, Spans], Spans] = {}
 
     def grow(self, output: int, spans: Spans) -> Spans:
         """The smallest region holding this one that the operator can compute on its own."""
-        access = self.tiled.access[output]
-        found = list(spans)
-        for axis in self.grown[output]:
-            grown = access.grow(axis, Interval(*spans[axis]))
-            found[axis] = (grown.start, grown.stop)
-        return tuple(found)
+        key = (output, spans)
+        known = self.regions.get(key)
+        if known is None:
+            access, found = self.tiled.access[output], list(spans)
+            for axis in self.grown[output]:
+                grown = access.grow(axis, Interval(*spans[axis]))
+                found[axis] = (grown.start, grown.stop)
+            known = self.regions[key] = tuple(found)
+        return known
 
     def driven(self, output: int, dims: Dims) -> tuple[Dims | None, ...]:
         """What drives the axes of each data input, given what drives the output's."""
@@ -144,8 +149,8 @@ class TileCosts:
         self.queues = max(1, sum(1 for _ in self.machine.routes(*ends)))
         self._values: dict[str, Value] = {}
         self._value_costs: dict[object, Value] = {}
-        self._nodes: dict[str, Node] = {}
-        self._node_costs: dict[object, Node] = {}
+        self._nodes: dict[str, NodeLooks] = {}
+        self._node_costs: dict[object, NodeLooks] = {}
         self._costs: dict[tuple[Workload, tuple[bool, ...]], Run] = {}
         self._packs = packs_of(network.graph, network.layouts)
         self._lying: dict[str, View] = {}
@@ -182,7 +187,7 @@ class TileCosts:
             known = self._values[name] = self._value_costs.setdefault(key, Value(name))
         return known
 
-    def node(self, tiled: TiledOp) -> Node:
+    def node(self, tiled: TiledOp) -> NodeLooks:
         """A node's looks."""
         known = self._nodes.get(tiled.node.name)
         if known is None:
@@ -196,11 +201,11 @@ class TileCosts:
                     for name in (*tiled.node.inputs, *tiled.node.outputs)
                 ),
             )
-            known = self._node_costs.setdefault(key, Node(tiled))
+            known = self._node_costs.setdefault(key, NodeLooks(tiled))
             self._nodes[tiled.node.name] = known
         return known
 
-    def copy(self, value: Value, spans: Spans) -> CopyCost:
+    def copy(self, value: Value, spans: Spans) -> PartCost:
         """Copying a part of a value, and holding it."""
         known = value.known.get(spans)
         if known is None:
@@ -210,7 +215,7 @@ class TileCosts:
                 view = self.view(value.name)
                 copy = Copy(*part(view, Box.whole(view.shape), _box(spans)).runs())
                 held = self.network.layouts.bytes(value.name, shape, aligned=True)
-                known = value.shapes[shape] = CopyCost(self.cycles(copy), copy.bytes, held)
+                known = value.shapes[shape] = PartCost(self.cycles(copy), copy.bytes, held)
             value.known[spans] = known
         return known
 
@@ -238,22 +243,22 @@ class TileCosts:
             cost = model.cost(model.seen(work))
         return Run(engine.kind, cost.cycles, cost.energy_pj)
 
-    def _either(self, node: Node) -> tuple[bool, ...]:
+    def _either(self, node: NodeLooks) -> tuple[bool, ...]:
         """Whether tiles of a node go to the cheaper kind of engine, by core."""
         if node.either is None:
-            tiled, models = node.tiled, self.network.models
-            whole = workload_of(tiled.spec, tiled.op, whole_tile(tiled), self.network.dtype)
+            models = self.network.models
+            whole = tile_works_of(self.network.graph, self.network.dtype).whole(node.tiled)
             node.either = tuple(models.either(core, whole) for core in self.cores)
         return node.either
 
-    def tile(self, node: Node, outputs: tuple[Spans | None, ...]) -> NodeTile:
+    def tile(self, node: NodeLooks, outputs: tuple[Spans | None, ...]) -> NodeTile:
         """The tile of a node that computes these parts of its outputs."""
         known = node.known.get(outputs)
         if known is None:
             known = node.known[outputs] = self._tile(node, outputs)
         return known
 
-    def _tile(self, node: Node, outputs: tuple[Spans | None, ...]) -> NodeTile:
+    def _tile(self, node: NodeLooks, outputs: tuple[Spans | None, ...]) -> NodeTile:
         tiled = node.tiled
         boxes = [None if spans is None else _box(spans) for spans in outputs]
         boxes = [None if box is None or box.empty else box for box in boxes]
@@ -277,7 +282,7 @@ class TileCosts:
         return NodeTile(sizes, reads, self._constants(tiled, tile), ran)
 
     @staticmethod
-    def _reads(node: Node, access: Access, spans: Spans) -> tuple[Spans, ...]:
+    def _reads(node: NodeLooks, access: Access, spans: Spans) -> tuple[Spans, ...]:
         found: list[Spans] = []
         for number in node.data:
             row: list[Span] = []
@@ -294,8 +299,8 @@ class TileCosts:
 
     def _constants(
         self, tiled: TiledOp, tile: Tile
-    ) -> tuple[tuple[tuple[int, ...], CopyCost], ...]:
-        found: list[tuple[tuple[int, ...], CopyCost]] = []
+    ) -> tuple[tuple[tuple[int, ...], PartCost], ...]:
+        found: list[tuple[tuple[int, ...], PartCost]] = []
         inputs = tiled.access[0].inputs
         boxes = {
             name: box
@@ -319,7 +324,7 @@ class TileCosts:
             if pack is not None and rows is not None:
                 size = pack.bytes(rows[1])
                 if name == pack.weights:  # the bias comes with them
-                    found.append((axes, CopyCost(self.cycles(Copy(size)), size, size)))
+                    found.append((axes, PartCost(self.cycles(Copy(size)), size, size)))
                 continue
             spans = tuple((i.start, i.stop) for i in box)
             found.append((axes, self.copy(self.value(name), spans)))

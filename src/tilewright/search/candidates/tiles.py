@@ -13,7 +13,7 @@ from tilewright.graph.ops.spec import channel_axis
 from tilewright.search.candidates.estimates import Copied, Estimate, Side, Slow, work_of
 from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.probe import Cutting, Probe
-from tilewright.search.candidates.tile_costs import CopyCost, Dims, TileCosts
+from tilewright.search.candidates.tile_costs import Dims, PartCost, TileCosts
 from tilewright.tiling.grid import Split, core_grid
 from tilewright.tiling.group import TiledOp, exports
 
@@ -143,7 +143,7 @@ class Tiler:
     ) -> Side:
         """All loads of a group: data by tile, constants as often as what cuts them moves on."""
         probe, costs = cut.probe, self.costs
-        rows: list[tuple[CopyCost, Dims]] = []
+        rows: list[tuple[PartCost, Dims]] = []
         for number in probe.inputs:
             region, value = cut.needs[number], probe.values[number]
             if region is None or value is None or probe.names[number] in resident:
@@ -160,10 +160,11 @@ class Tiler:
         cycles = first = moved = waited = 0.0
         held = slow = 0
         known: dict[Dims, float] = {}
+        grid = core_grid(splits, core_split, self.cores)
         for copy, dims in rows:
             times = known.get(dims)
             if times is None:
-                times = known[dims] = self._times(dims, splits, core_split)
+                times = known[dims] = self._times(dims, splits, grid)
             cycles += copy.cycles * times
             moved += copy.bytes * times
             first += copy.cycles
@@ -173,12 +174,13 @@ class Tiler:
                 slow += copy.held
         return Side(cycles, first, moved, held, Slow(waited, slow))
 
-    def _times(self, dims: Dims, splits: tuple[Split, ...], core_split: int | None) -> float:
-        """How often something is loaded, by all cores together, that these dimensions drive."""
+    def _times(self, dims: Dims, splits: tuple[Split, ...], grid: Mapping[int, int]) -> float:
+        """How often something is loaded, by all cores together, that these dimensions drive; `grid`
+        says which of them are divided among how many cores."""
         driven = [dim for dim in dims if dim is not None]
         last = max(driven, default=-1)
         times = float(prod([s.parts for s in splits[: last + 1]]))
-        for dim, among in core_grid(splits, core_split, self.cores).items():
+        for dim, among in grid.items():
             if dim in driven:
                 continue
             if self.multicast:

@@ -24,7 +24,7 @@ PUBLISHED_FOR = ("sd15_down_block", "sd15_unet")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class AblationStep:
     """A plan with the techniques up to here; `without` are the passes left out. `kept` says which
     earlier plan was kept because the search found no better one."""
 
@@ -40,7 +40,7 @@ class Step:
 class Ablation:
     """All steps; `layers` are the cycles of layer by layer without and with pipelining."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[AblationStep, ...]
     layers: tuple[int, int]
 
     @property
@@ -69,7 +69,7 @@ def ablate(
 
     A step is never slower than the one before: it may keep that one's plan and passes.
     """
-    steps: list[Step] = []
+    steps: list[AblationStep] = []
     layers = (0, 0)
     found: Found | None = None
     for name, left_out in _NEXT:
@@ -91,10 +91,10 @@ def ablate(
         found = search.run(effort)
         if not steps:
             apart = next((r for r in found.rivals if r.name == "layer by layer"), found.best)
-            steps.append(Step("none", apart.plan, passes, apart.cycles, apart.dram_bytes))
+            steps.append(AblationStep("none", apart.plan, passes, apart.cycles, apart.dram_bytes))
             layers = (apart.cycles, _piped(search, apart.plan, passes - {PIPELINING}))
         best = found.best
-        fresh = Step(name, best.plan, passes, best.cycles, best.dram_bytes)
+        fresh = AblationStep(name, best.plan, passes, best.cycles, best.dram_bytes)
         steps.append(_better(search, fresh, steps[-1]))
         if found.interrupted:
             break
@@ -114,19 +114,21 @@ def _piped(search: Fusion, plan: Plan, without: frozenset[str]) -> int:
     return 0 if metrics is None else metrics.cycles
 
 
-def _better(search: Fusion, fresh: Step, before: Step) -> Step:
+def _better(search: Fusion, fresh: AblationStep, before: AblationStep) -> AblationStep:
     """The fastest of a new plan, the one before with the new pass, and the one before as it was."""
     metrics = search.evaluate(before.plan)
     choices = [fresh]
     if metrics is not None and before.plan != fresh.plan:
         kept = f"the plan of the step before was kept ({fresh.cycles:,} cycles searched anew)"
-        step = Step(
+        step = AblationStep(
             fresh.name, before.plan, fresh.without, metrics.cycles, metrics.dram_bytes, kept
         )
         choices.append(step)
     kept = "the step before was kept: "
     kept += f"the pass only cost time here ({min(c.cycles for c in choices):,} cycles with it)"
     choices.append(
-        Step(fresh.name, before.plan, before.without, before.cycles, before.dram_bytes, kept)
+        AblationStep(
+            fresh.name, before.plan, before.without, before.cycles, before.dram_bytes, kept
+        )
     )
     return min(choices, key=lambda step: step.cycles)

@@ -1,6 +1,6 @@
 """A plan with the boundaries taken away that are better joined: what `explain` found, made."""
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tilewright.graph.graph import Graph
@@ -8,8 +8,8 @@ from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Plan
 from tilewright.program.lower import lowered
 from tilewright.program.place import Placed
-from tilewright.search.explanation.explain import Boundary, Explanation, explain
-from tilewright.search.explanation.trials import Kind
+from tilewright.search.explanation.explain import Boundary, Explanation
+from tilewright.search.explanation.trials import BoundaryKind
 from tilewright.search.progress import Tell, silent
 
 ROUNDS = 16  # joins of boundaries, each on the plan that the one before gave
@@ -30,14 +30,13 @@ def apply(
     machine: Machine,
     plan: Plan,
     explanation: Explanation,
+    explaining: Callable[[Plan, Placed], Explanation],
     *,
     without: frozenset[str] = frozenset(),
-    apart: Mapping[tuple[str, str], str] | None = None,
-    limit: int | None,
     tell: Tell = silent,
 ) -> Applied:
-    """Take away the boundary whose trial was best, explain the plan that gives, and so on until no
-    boundary is better joined."""
+    """Take away the boundary whose trial was best, explain the plan that gives as the first was,
+    and so on until no boundary is better joined."""
     tensors: list[str] = []
     cycles = [explanation.cycles]
     for _ in range(ROUNDS):
@@ -46,15 +45,13 @@ def apply(
             break
         boundary, better = best
         tell(f"joining across '{boundary.edge.tensor}'")
-        placed: Placed = lowered(graph, machine, better, without)
+        placed = lowered(graph, machine, better, without)
         if placed.schedule.makespan > cycles[-1]:
             break  # trials and plans are lowered alike; were they not, nothing is made worse
         plan = better
         tensors.append(boundary.edge.tensor)
         cycles.append(placed.schedule.makespan)
-        explanation = explain(
-            graph, machine, plan, placed, without=without, apart=apart, limit=limit, tell=tell
-        )
+        explanation = explaining(plan, placed)
     return Applied(plan, tuple(tensors), tuple(cycles))
 
 
@@ -62,7 +59,7 @@ def _best(explanation: Explanation) -> tuple[Boundary, Plan] | None:
     """The trial with the fewest cycles, then bytes, among those that are better joined."""
     found: list[tuple[int, int, int, Boundary, Plan]] = []
     for number, boundary in enumerate(explanation.boundaries):
-        if boundary.kind is not Kind.MISSED:
+        if boundary.kind is not BoundaryKind.MISSED:
             continue
         for trial in boundary.trials:
             if trial.plan is not None and trial.cycles is not None:

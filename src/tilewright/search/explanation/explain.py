@@ -22,7 +22,14 @@ from tilewright.program.account import (
 )
 from tilewright.program.place import Placed
 from tilewright.program.program import Transfer
-from tilewright.search.explanation.trials import Forced, How, Kind, Shortage, Trials, on_cores
+from tilewright.search.explanation.trials import (
+    BoundaryKind,
+    Forced,
+    How,
+    Shortage,
+    Trials,
+    on_cores,
+)
 from tilewright.search.improvement.boundaries import TIE, Edge, edges_of, moving_groups
 from tilewright.search.progress import Tell, silent
 from tilewright.tiling.cutting import cut_group
@@ -49,7 +56,7 @@ class Boundary:
     memory: str
     bandwidth: float
     saved_dma: float
-    kind: Kind
+    kind: BoundaryKind
     text: str
     trials: tuple[Forced, ...] = ()
 
@@ -178,14 +185,14 @@ class _Explainer:
         memory = next(lies, machine.main_memory.name)
         rate = bytes_per_cycle(machine, memory)
         saved = 0.0 if resident else 2 * size / rate
-        blank = Boundary(edge, size, resident, memory, rate, saved, Kind.NOT_TRIED, "")
+        blank = Boundary(edge, size, resident, memory, rate, saved, BoundaryKind.NOT_TRIED, "")
         whole = self._whole(edge)
         if whole is not None:
             text = (
                 f"'{whole.name}' ({whole.kind}) runs whole: "
                 "no rule says which part of its inputs a part of its results needs"
             )
-            return replace(blank, kind=Kind.NOT_TILEABLE, text=text)
+            return replace(blank, kind=BoundaryKind.NOT_TILEABLE, text=text)
         if not forced:
             return replace(blank, text="its tensor is smaller than those that were tried")
         moving = moving_groups(self.plan, edge)
@@ -203,15 +210,15 @@ class _Explainer:
         kind = verdicts[0][1]
         pattern = self._pattern(edge)
         if pattern is not None:
-            kind, text = Kind.KEPT_APART, f"pattern '{pattern}' keeps them apart ({text})"
+            kind, text = BoundaryKind.KEPT_APART, f"pattern '{pattern}' keeps them apart ({text})"
         return replace(blank, kind=kind, text=text, trials=tuple(v[0] for v in verdicts))
 
-    def verdict(self, trial: Forced, boundary: Boundary) -> tuple[Kind, str]:
+    def verdict(self, trial: Forced, boundary: Boundary) -> tuple[BoundaryKind, str]:
         """What a trial says about a boundary, against the plan as it is."""
         base, base_bytes = self.trials.base.schedule.makespan, self.trials.base_bytes
         short = "" if trial.shortage is None else _short(trial.shortage)
         if trial.cycles is None or trial.dram_bytes is None:
-            kind, text = trial.obstacle or (Kind.NOT_TILEABLE, "")
+            kind, text = trial.obstacle or (BoundaryKind.NOT_TILEABLE, "")
             return kind, text or short
         figures = (
             f"{trial.cycles:,} cycles instead of {base:,}, "
@@ -221,24 +228,27 @@ class _Explainer:
         faster = trial.cycles < base * (1 - TIE)
         if faster or (trial.cycles <= base and trial.dram_bytes < base_bytes):
             what = "joined" if not trial.cores else "joined on fewer cores"
-            return Kind.MISSED, f"{figures}: {what} is better{rule}"
+            return BoundaryKind.MISSED, f"{figures}: {what} is better{rule}"
         if trial.cycles <= base:
             less = "as fast" if trial.cycles == base else "less than half a percent faster"
-            return Kind.NO_GAIN, f"{figures}: {less}{rule}"
+            return BoundaryKind.NO_GAIN, f"{figures}: {less}{rule}"
         if trial.shortage is not None:
-            return Kind.MEMORY, f"{short}; {figures}{rule}"
+            return BoundaryKind.MEMORY, f"{short}; {figures}{rule}"
         if trial.limit:
-            return Kind.LIMIT, f"{trial.limit}; {figures}{rule}"
+            return BoundaryKind.LIMIT, f"{trial.limit}; {figures}{rule}"
         if trial.compute is not None:
             fused, unfused = trial.compute
             extra = fused - unfused - boundary.saved_dma
             halo = 0.0 if trial.cut is None else _halo_share(self.graph, trial.cut)
             if extra > 0 and extra * 2 >= trial.cycles - base:  # most of what is lost
                 if not halo:
-                    return Kind.NO_GAIN, f"{figures}: slower, its tiles take more work{rule}"
+                    return (
+                        BoundaryKind.NO_GAIN,
+                        f"{figures}: slower, its tiles take more work{rule}",
+                    )
                 text = f"slower, as tiles compute {halo:.1%} again of what the group takes uncut"
-                return Kind.HALO, f"{figures}: {text}{rule}"
-        return Kind.NO_GAIN, f"{figures}: slower{rule}"
+                return BoundaryKind.HALO, f"{figures}: {text}{rule}"
+        return BoundaryKind.NO_GAIN, f"{figures}: slower{rule}"
 
     def _rule(self, trial: Forced, boundary: Boundary) -> str:
         """The rule of thumb: its numbers, what it would do, and where the run says otherwise."""
@@ -275,10 +285,16 @@ class _Explainer:
         return next((self.apart[pair] for pair in pairs if pair in self.apart), None)
 
 
-def _rank(verdict: tuple[Forced, Kind, str]) -> tuple[bool, int, int]:
+def _rank(verdict: tuple[Forced, BoundaryKind, str]) -> tuple[bool, int, int]:
     """Trials that ran first, fast ones before slow ones; then those that nearly could."""
     trial, kind, _ = verdict
-    order = (Kind.MEMORY, Kind.LIMIT, Kind.HALO, Kind.NOT_CONVEX, Kind.NOT_TILEABLE)
+    order = (
+        BoundaryKind.MEMORY,
+        BoundaryKind.LIMIT,
+        BoundaryKind.HALO,
+        BoundaryKind.NOT_CONVEX,
+        BoundaryKind.NOT_TILEABLE,
+    )
     hardness = order.index(kind) if kind in order else 0
     return trial.cycles is None, trial.cycles or 0, hardness
 
@@ -379,4 +395,13 @@ def _halo_share(graph: Graph, group: GroupPlan) -> float:
     return max(0.0, tiles.recompute_ratio)
 
 
-__all__ = ["Boundary", "Edge", "Explanation", "Forced", "GroupFacts", "How", "Kind", "explain"]
+__all__ = [
+    "Boundary",
+    "BoundaryKind",
+    "Edge",
+    "Explanation",
+    "Forced",
+    "GroupFacts",
+    "How",
+    "explain",
+]

@@ -37,7 +37,7 @@ VAST = 1 << 40  # bytes
 NOT_SPILLED = "not tried with spills or less overlap"
 
 
-class Kind(StrEnum):
+class BoundaryKind(StrEnum):
     """Why a boundary is there."""
 
     MEMORY = "memory"
@@ -84,7 +84,7 @@ class Forced:
     how: How
     cycles: int | None = None
     dram_bytes: int | None = None
-    obstacle: tuple[Kind, str] | None = None
+    obstacle: tuple[BoundaryKind, str] | None = None
     shortage: Shortage | None = None
     compute: tuple[float, float] | None = None
     limit: str = ""
@@ -148,7 +148,7 @@ class Trials:
         order = order_with(self.graph, self.plan.groups, numbers)
         if order is None:
             text = f"a path leaves the group and returns through '{self._between(numbers)}'"
-            return Forced(How.TOGETHER, obstacle=(Kind.NOT_CONVEX, text))
+            return Forced(How.TOGETHER, obstacle=(BoundaryKind.NOT_CONVEX, text))
         options = self._options(self.joins.members(self.plan, numbers))
         if isinstance(options, Forced):
             return options
@@ -180,9 +180,9 @@ class Trials:
         try:
             options = self.joins.options(nodes)
         except TilingError as error:
-            return Forced(How.TOGETHER, obstacle=(Kind.NOT_TILEABLE, str(error)))
+            return Forced(How.TOGETHER, obstacle=(BoundaryKind.NOT_TILEABLE, str(error)))
         except CostError as error:
-            return Forced(How.TOGETHER, obstacle=(Kind.LIMIT, str(error)))
+            return Forced(How.TOGETHER, obstacle=(BoundaryKind.LIMIT, str(error)))
         return options or self._no_cut(typed_group(self.graph, nodes), exports(self.graph, nodes))
 
     def _cut(self, numbers: Sequence[int], order: Sequence[int], option: Estimate) -> Forced:
@@ -197,20 +197,20 @@ class Trials:
         try:
             short = None if self.remedies else self._short(plan, NOT_SPILLED)
             if short is not None:
-                return Forced(how, obstacle=(Kind.MEMORY, ""), shortage=short)
+                return Forced(how, obstacle=(BoundaryKind.MEMORY, ""), shortage=short)
             placed = lowered(self.graph, self.machine, plan, lowering=self.lowering)
         except DoesNotFitError as error:
             short = _shortage(error)
-            return Forced(how, obstacle=(Kind.MEMORY, ""), shortage=short)
+            return Forced(how, obstacle=(BoundaryKind.MEMORY, ""), shortage=short)
         except CostError as error:
-            return Forced(how, obstacle=(Kind.LIMIT, str(error)))
+            return Forced(how, obstacle=(BoundaryKind.LIMIT, str(error)))
         except TilingError as error:
-            return Forced(how, obstacle=(Kind.NOT_TILEABLE, str(error)))
+            return Forced(how, obstacle=(BoundaryKind.NOT_TILEABLE, str(error)))
         except TilewrightError as error:
             short = self._with_all_bytes(plan)
             if short is not None:
-                return Forced(how, obstacle=(Kind.MEMORY, ""), shortage=short)
-            return Forced(how, obstacle=(Kind.NOT_LOWERED, str(error)))
+                return Forced(how, obstacle=(BoundaryKind.MEMORY, ""), shortage=short)
+            return Forced(how, obstacle=(BoundaryKind.NOT_LOWERED, str(error)))
         main = self.machine.main_memory.name
         forced = Forced(
             how,
@@ -297,10 +297,10 @@ class Trials:
         """Why no cut of a group is possible: it cannot be cut, or its finest tiles are too big."""
         least = least_bytes(self.tiler, ops, exported)
         if isinstance(least, str):
-            return Forced(How.TOGETHER, obstacle=(Kind.NOT_TILEABLE, least))
+            return Forced(How.TOGETHER, obstacle=(BoundaryKind.NOT_TILEABLE, least))
         memory = min(self.machine.cores, key=lambda core: core.memory.usable).memory
         short = Shortage(memory.name, least, memory.usable)
-        return Forced(How.TOGETHER, obstacle=(Kind.MEMORY, ""), shortage=short)
+        return Forced(How.TOGETHER, obstacle=(BoundaryKind.MEMORY, ""), shortage=short)
 
     def _between(self, numbers: Sequence[int]) -> str:
         """A node on a path from one of the groups to another that lies in none of them."""

@@ -165,7 +165,7 @@ def apart_edges(graph: Graph, patterns: Sequence[Pattern]) -> dict[tuple[str, st
     }
 
 
-class Space:
+class PatternSpace:
     """What a search may put together: the units of a network, those of a pattern as one.
 
     Bitmasks are of `blocks`; without patterns every unit is a block of its own.
