@@ -155,7 +155,7 @@ class _Tile:
             value, spot = op.outputs[result], op.tiles.outputs[result](self.index)
             spots = self.values[value]
             if value in parent.around.regions or spots.once or spot != spots.have(self.index):
-                return False
+                return False  # it lies by itself, for others
             view = rule(op.tiled.op, Strides(begin, shape, storage.strides, item), result)
             if view is None:
                 return False
