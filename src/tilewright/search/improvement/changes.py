@@ -299,17 +299,17 @@ class Changes:
         apart = [p for p in positions if home[members[p - 1]] != home[members[p]]]
         points = dict.fromkeys((*apart, *positions))
         for position in islice(points, PARTINGS):
-            for prefix in (0, 1):
+            for anew in (0, 1, 2):
                 for keeps in (True, False):
-                    plan = self._with_parts(shape, site, position, prefix, keeps)
+                    plan = self._with_parts(shape, site, position, anew, keeps)
                     if plan is not None:
                         yield plan
 
     def _with_parts(
-        self, shape: Shape, site: Site, position: int, prefix: int, keeps: bool
+        self, shape: Shape, site: Site, position: int, anew: int, keeps: bool
     ) -> Plan | None:
-        """Groups parted behind some of their nodes: the second part is cut as before, the first as
-        before or as it would be by itself."""
+        """Groups parted behind some of their nodes: cut as before, or as the first part, or both,
+        would be by themselves."""
         groups = list(shape.plan.groups)
         added: list[str] = []
         made: list[GroupPlan] = []
@@ -321,9 +321,9 @@ class Changes:
             row = shape.members[number]
             own, beside = cutting_of(group), self._beside(shape, (number,))
             parts = (row[:position], row[position:])
-            first = self.cuts.ways(parts[0], shape.kept, beside, own.cores)[:1] if prefix else ()
-            for part, cutting in zip(parts, (*(first or (own,)), own), strict=True):
-                made.append(self._part(part, cutting))
+            for which, part in enumerate(parts):
+                ways = self.cuts.ways(part, shape.kept, beside, own.cores) if which < anew else []
+                made.append(self._part(part, ways[0] if ways else own))
             if keeps and all(group.place is Place.CORES for group in made[-2:]):
                 added += self._between(*parts)
         if keeps and not added:
