@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -130,13 +131,23 @@ def _load(model: Any, shapes: Shapes | None, inputs: Any) -> Model:
     if is_torch_name(model):
         return load_torch(model, shapes=shapes, graph="aten", runnable=True)
     if not zoo.is_zoo_name(model):
-        raise ModelError(
-            f"there is no file '{model}', and no network of the zoo is called so; "
-            f"the zoo has: {', '.join(zoo.MODELS)}"
-        )
+        raise ModelError(no_model(model))
     if shapes:
-        raise ModelError(f"zoo networks take their size in the name: {model}@HEIGHTxWIDTH")
+        plain = model.partition("@")[0]
+        raise ModelError(
+            f"zoo networks have one image and take their size in the name: {plain}@HEIGHTxWIDTH"
+        )
     return Model(model, zoo.build(model), None, zoo=True)
+
+
+def no_model(name: str) -> str:
+    """What is said of a name that is neither a file's nor that of a network of the zoo."""
+    base, at, size = name.partition("@")
+    near = get_close_matches(base, zoo.MODELS, 1)
+    hint = f"did you mean '{near[0]}{at}{size}'? " if near and near[0] != base else ""
+    known = ", ".join(zoo.MODELS)
+    text = f"there is no file '{name}', and no network of the zoo is called so;"
+    return f"{text} {hint}the zoo has: {known}"
 
 
 def _load_file(path: Path, shapes: Shapes | None) -> Model:

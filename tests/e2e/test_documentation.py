@@ -21,15 +21,24 @@ def test_every_command_of_a_page_runs(
     text = (ROOT / "docs" / page).read_text()
     monkeypatch.chdir(tmp_path)
     ran = 0
-    for language, block in re.findall(r"```(python|console)\n(.*?)```", text, re.DOTALL):
+    for language, block in re.findall(r"```(python|console|yaml)\n(.*?)```", text, re.DOTALL):
         if language == "python":
             exec(compile(block, page, "exec"), {})
+            continue
+        if language == "yaml":  # its first line says how the file is called
+            Path(block.splitlines()[0].removeprefix("# ")).write_text(block)
             continue
         for line in block.splitlines():
             assert line.startswith("$ tilewright "), line
             succeeds(*shlex.split(line.removeprefix("$ tilewright ")))
             ran += 1
     assert ran >= 9
+    if page == "questions.md":  # what it says that twice the scratchpad buys
+        before, after = (
+            json.loads(Path(name, "summary.json").read_text())["latency_cycles"]
+            for name in ("little", "twice")
+        )
+        assert f"({1 - after / before:.0%} of the cycles, here)".replace("%", " %") in text
 
 
 @pytest.mark.parametrize(

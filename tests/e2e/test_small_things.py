@@ -510,6 +510,10 @@ def test_energy_that_nobody_knows_is_not_zero(succeeds, tmp_path: Path) -> None:
 
 def test_near_misses_are_told(succeeds, refused) -> None:
     assert "did you mean 'plan'?" in refused("plann", "resnet18")
+    assert "did you mean 'mcu'?" in refused("plan", "four_convs", "--on", "mcc")
+    assert "did you mean 'resnet18@64x64'?" in refused("show", "model", "resnet81@64x64")
+    sized = refused("show", "model", "fsrcnn@64x64", "--shape", "input=4,1,64,64")
+    assert sized.endswith("one image and take their size in the name: fsrcnn@HEIGHTxWIDTH")
     assert succeeds("-h").out == succeeds("--help").out
     assert "--layer-by-layer" in succeeds("plan", "-h").out
 

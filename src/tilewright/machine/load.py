@@ -5,6 +5,7 @@ takes a key away, anything else replaces what was there.
 """
 
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from functools import lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -68,8 +69,10 @@ def _find(name: str) -> tuple[Path | Traversable, str]:
         return _shipped()[name], name
     path = Path(name)
     if path.suffix not in (".yaml", ".yml"):
+        near = get_close_matches(name, list_machines(), 1)
+        hint = f"did you mean '{near[0]}'? else " if near else ""
         known = ", ".join(list_machines())
-        raise TilewrightError(f"no machine '{name}': give one of {known}, or a .yaml file")
+        raise TilewrightError(f"no machine '{name}': {hint}give one of {known}, or a .yaml file")
     if not path.is_file():
         raise FileError([Fault(name, None, "", "no such machine file")])
     return path, path.stem

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import ceil
 
 from tilewright.errors import BudgetError
 from tilewright.graph.graph import Graph
@@ -150,6 +151,6 @@ def _why(target: int, best: Shrunk, graph: Graph) -> str:
         parts += f", scratch {format_bytes(peak.scratch)}"
     return (
         f"{format_bytes(target)} cannot be met: the smallest found is {_at_least(peak.peak)} "
-        f"({100 * peak.peak / best.original.peak:.0f} % of today's, what `smallest` gives); "
+        f"({ceil(100 * peak.peak / best.original.peak)} % of today's, what `smallest` gives); "
         f"there {own_name(peak.at, graph)} holds it up with {parts}"
     )

@@ -14,7 +14,7 @@ from tilewright.machine.document import read_tree, take_tree
 from tilewright.machine.dtypes import rate_class
 from tilewright.machine.entries import list_at, mapping_at
 from tilewright.machine.faults import Faults, FileError, Keys, key_fault
-from tilewright.model import is_torch_name
+from tilewright.model import is_torch_name, no_model
 from tilewright.sweep.errors import SpaceError
 from tilewright.sweep.expression import CONSTANTS, FUNCTIONS, Expression, parse_expression
 from tilewright.sweep.fields import places_of
@@ -308,8 +308,7 @@ def _file_faults(space: Space) -> Iterator[tuple[Keys, str]]:
             text = f"model '{model}': a space runs no code, so that torch networks cannot be named "
             yield keys, text + "in it; export it to an .onnx file first"
         elif not zoo.is_zoo_name(model) and not (space.folder / model).is_file():
-            text = f"there is no file '{model}', and no network of the zoo is called so; "
-            yield keys, f"{text}the zoo has: {', '.join(zoo.MODELS)}"
+            yield keys, no_model(model)
     paths = [(("axes", a.name), f) for a in space.axes for f in a.fields if f not in OPTIONS]
     paths += [(("fixed", f), f) for f, _ in space.fixed if f not in OPTIONS]
     paths += [(("set", f"machine.{path}"), f"machine.{path}") for path, _ in space.sets]
