@@ -7,6 +7,7 @@ from shutil import copytree
 
 import pytest
 
+import tilewright
 from support.networks import attention
 from tilewright import api
 from tilewright.frontend.save import save_onnx
@@ -194,3 +195,12 @@ def test_ablation_side_by_side(succeeds, network: Path, tmp_path: Path) -> None:
     assert '"ablation":[["none",' in (folder / "report.html").read_text()
     succeeds("plan", network, "--on", "npu-2.7", "--out", folder, "--no-verify", "--force")
     assert not (folder / "ablation.png").exists()
+
+
+def test_rounds_of_joining_are_told() -> None:
+    found = tilewright.plan("four_convs@16x16", "mcu", layer_by_layer=True, verify=False)
+    told: list[str] = []
+    tilewright.explain(found, apply=True, progress=lambda text, share=None: told.append(text))
+    assert any(
+        text.startswith("1 joined, at most 16: fusing across boundary 1 of") for text in told
+    )

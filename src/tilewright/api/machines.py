@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from functools import partial
 from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, cast
@@ -17,6 +16,7 @@ from tilewright.planning import plan_model
 from tilewright.program.lower import Watch
 from tilewright.program.metrics import Objective
 from tilewright.program.pipeline import PASSES
+from tilewright.program.place import Placed
 from tilewright.results.explained import Explained
 from tilewright.results.planned import PlanResult
 from tilewright.runs.saved import (
@@ -31,7 +31,7 @@ from tilewright.runs.saved import (
 )
 from tilewright.search.effort import Effort, effort_of
 from tilewright.search.explanation.applied import apply as apply_trials
-from tilewright.search.explanation.explain import MOST_BOUNDARIES
+from tilewright.search.explanation.explain import MOST_BOUNDARIES, Explanation
 from tilewright.search.explanation.explain import explain as explain_plan
 from tilewright.search.grouping.patterns import Pattern, apart_edges
 from tilewright.search.progress import Tell, interrupted_between, silent
@@ -272,10 +272,13 @@ def _explained(saved: SavedRun, everything: bool, apply: bool, progress: Tell) -
     graph, target, without = saved.graph, saved.machine, saved.without
     apart = apart_edges(graph, saved.patterns)
     limit = None if everything else MOST_BOUNDARIES
-    explaining = partial(
-        explain_plan, graph, target, without=without, apart=apart, limit=limit, tell=progress
-    )
-    explanation, applied = explaining(saved.plan, saved.placed), None
+
+    def explaining(plan: Plan, placed: Placed, tell: Tell) -> Explanation:
+        return explain_plan(
+            graph, target, plan, placed, without=without, apart=apart, limit=limit, tell=tell
+        )
+
+    explanation, applied = explaining(saved.plan, saved.placed, progress), None
     if apply:
         given = (graph, target, saved.plan, explanation, explaining)
         applied = apply_trials(*given, without=without, tell=progress)

@@ -1,6 +1,10 @@
 """A group's plainest program: tiles follow each other in grid order, each loads all it reads,
 computes, and hands on what the outside needs. The passes make it good."""
 
+from operator import mul
+
+from tilewright.geometry.box import Ints
+from tilewright.graph.ops.spec import Strides
 from tilewright.program.columns import COMPUTE, COPY
 from tilewright.program.cut import Index
 from tilewright.program.cut_tables import CutTables, GroupOperator
@@ -14,6 +18,7 @@ from tilewright.program.tile_tables import (
     spot_of,
     whole_spot,
 )
+from tilewright.program.views import found_by_rows, long_runs
 
 
 class RowBuilder:
@@ -116,20 +121,64 @@ class _Tile:
     def _operator(self, op: GroupOperator) -> None:
         index, pick = self.index, op.tiles.outputs
         work, number, price = self.parent.tables.work(op, index, self.core)
-        reads = [self._operand(op, operand) for operand in work.operands]
+        found = [self._found(op, operand) for operand in work.operands]
+        if op.moves and work.operands == (0,) and self._seen(op, found[0], work.results):
+            return
+        reads = [
+            held.part(op.tiles.inputs[operand](index))
+            for operand, held in zip(work.operands, found, strict=True)
+        ]
         writes = [self._result(op, op.outputs[k], pick[k](index)) for k in work.results]
         self.rows.append(
             Row(COMPUTE, price, op.ops, self.turn, reads, writes, Title.OPERATOR, number)
         )
 
-    def _operand(self, op: GroupOperator, operand: int) -> Access:
-        """An operand from where it is: held by the tile, resident, or loaded."""
+    def _found(self, op: GroupOperator, operand: int) -> Held:
+        """An operand where it is: held by the tile, resident, or loaded."""
         value = op.inputs[operand]
-        spot = op.tiles.inputs[operand](self.index)
         held = self.held.get(value)
         if held is None:
-            held = self._brought(op, value, spot)
-        return held.part(spot)
+            held = self._brought(op, value, op.tiles.inputs[operand](self.index))
+        return held
+
+    def _seen(self, op: GroupOperator, source: Held, results: Ints) -> bool:
+        """Whether all results of data movement are other views of what is held: no work then. Who
+        computes with them finds rows as ever, and copies to the outside find long ones."""
+        parent, storage, rule = self.parent, source.storage, op.tiled.spec.view
+        if rule is None:
+            return False
+        begin = source.base - sum(map(mul, source.spot.starts, storage.strides))
+        name = parent.names[op.inputs[0]]
+        shape, item = op.tiled.op.shape(0), parent.context.item(name)
+        seen: dict[int, Held] = {}
+        for result in results:
+            value, spot = op.outputs[result], op.tiles.outputs[result](self.index)
+            spots = self.values[value]
+            if value in parent.around.regions or spots.once or spot != spots.have(self.index):
+                return False  # it lies by itself, for others
+            view = rule(op.tiled.op, Strides(begin, shape, storage.strides, item), result)
+            if view is None:
+                return False
+            base = view.offset + sum(map(mul, spot.starts, view.strides))
+            if not self._serves(op, value, spot, view.strides, base):
+                return False
+            there = self.transfers.seen(parent.names[value], view.strides, storage.memory)
+            seen[value] = Held(source.slot, base, spot, there)
+        self.held.update(seen)
+        return True
+
+    def _serves(
+        self, op: GroupOperator, value: int, spot: TileSpot, strides: Ints, base: int
+    ) -> bool:
+        """Whether all that read a result can take it from a view that lies so."""
+        parent, context = self.parent, self.parent.context
+        name = parent.names[value]
+        if value in parent.tables.computing:
+            usual = parent.tables.local(value, spot.shape, self.core)[1].strides
+            if not found_by_rows(spot.shape, strides, base, usual, context.layouts.grain(name)):
+                return False
+        given = value in op.given and value in parent.around.main
+        return not given or long_runs(spot.shape, strides, context.kind(name), context.item(name))
 
     def _brought(self, op: GroupOperator, value: int, spot: TileSpot) -> Held:
         """A value that the tile does not have yet."""

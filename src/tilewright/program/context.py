@@ -54,6 +54,10 @@ class Context:
             known = self._items[name] = self.layouts.item(name)
         return known
 
+    def kind(self, name: str) -> str:
+        """The element type of a value."""
+        return self._kinds[name]
+
     def layout(self, name: str, shape: Ints, strides: Ints) -> int:
         """The number of views of a value's elements that lie so."""
         return self.tables.layout(shape, strides, self._kinds[name], self.item(name))

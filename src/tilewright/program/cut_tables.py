@@ -4,6 +4,7 @@ work, and the bytes of what they hold."""
 from functools import partial
 
 from tilewright.geometry.box import Ints
+from tilewright.graph.ops.spec import Engine
 from tilewright.program.constants import Pack
 from tilewright.program.cut import GroupCut, Index
 from tilewright.program.held import HeldTransfers, Storage
@@ -17,7 +18,7 @@ from tilewright.tiling.group import GroupTiles, TiledOp
 
 class GroupOperator:
     """An operator of the group: its tiles, and its operands and results by number; `given` are
-    results that the outside reads."""
+    results that the outside reads, `moves` says that it does nothing but move data."""
 
     def __init__(
         self,
@@ -33,13 +34,14 @@ class GroupOperator:
         self.outputs = [numbers.get(name, -1) for name in tiled.node.outputs]
         written = (n for n in tiled.node.outputs if n in spots and spots[n].write is not None)
         self.given = [numbers[name] for name in written]
+        self.moves = tiled.spec.engine is Engine.MOVE
         self.works: dict[Index, TileWork] = {}
         self.prices: dict[tuple[Index, int], tuple[int, Price]] = {}
 
 
 class CutTables:
     """Operators and values of a cut by number; `cached` is the dimension along which halos are
-    kept."""
+    kept, `computing` are values that are read by more than data movement."""
 
     def __init__(self, transfers: HeldTransfers, cut: GroupCut) -> None:
         self.transfers, self.cut, self.names = transfers, cut, cut.signature.names
@@ -50,6 +52,7 @@ class CutTables:
         spots = {name: ValueSpots(value, dims) for name, value in tiles.values.items()}
         self.values = {number[name]: value for name, value in spots.items()}
         self.ops = [GroupOperator(k, tiles, op, number, spots) for k, op in enumerate(tiles.ops)]
+        self.computing = {value for op in self.ops if not op.moves for value in op.inputs}
         packs = self.context.packs
         self.packs = {k: packs[name] for name, k in number.items() if name in packs}
         self.cached = next((d for d, s in enumerate(tiles.splits) if s.halo is Halo.CACHE), None)

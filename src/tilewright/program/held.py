@@ -83,6 +83,7 @@ class HeldTransfers:
         self.context = context
         self._local: dict[tuple[int, Ints, int], tuple[int, Storage]] = {}
         self._between: dict[tuple[int, int], Storage] = {}
+        self._seen: dict[tuple[int, Ints, int], Storage] = {}
         self._legs: dict[tuple[int, int, int, int], tuple[Leg, ...]] = {}
 
     def local(self, name: str, shape: Ints, core: int) -> tuple[int, Storage]:
@@ -101,6 +102,14 @@ class HeldTransfers:
         if known is None:
             strides = self.context.tables.layouts[layout].strides
             known = self._between[layout, memory] = Storage(self.context, name, strides, memory)
+        return known
+
+    def seen(self, name: str, strides: Ints, memory: int) -> Storage:
+        """How a value lies that is a view of another."""
+        key = (self.context.signatures.value(name), strides, memory)
+        known = self._seen.get(key)
+        if known is None:
+            known = self._seen[key] = Storage(self.context, name, strides, memory)
         return known
 
     def check(self, name: str, size: int, memory: int) -> None:

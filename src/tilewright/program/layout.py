@@ -6,7 +6,7 @@ from math import prod
 from tilewright.geometry.box import Box
 from tilewright.graph.graph import Graph
 from tilewright.graph.ops import spec_of
-from tilewright.graph.ops.spec import is_given
+from tilewright.graph.ops.spec import Engine, Op, OpSpec, is_given
 from tilewright.graph.ops.views import dense_strides
 from tilewright.graph.types import BITS, FLOATS
 from tilewright.machine.dtypes import element_bits
@@ -28,7 +28,9 @@ def image_values(graph: Graph) -> frozenset[str]:
 
 
 def _image_values(graph: Graph) -> frozenset[str]:
-    families = [spec[0].family if (spec := spec_of(graph, n)) else "" for n in graph.nodes]
+    specs = [spec_of(graph, node) for node in graph.nodes]
+    families = [spec[0].family if spec else "" for spec in specs]
+    following = [spec is not None and _keeps_axes(*spec) for spec in specs]
     rank = {name for name, kind in graph.types.items() if len(kind.shape) == _IMAGE}
     images: set[str] = set()
 
@@ -46,10 +48,20 @@ def _image_values(graph: Graph) -> frozenset[str]:
             users = [*graph.consumers.get(name, ())]
             if name in graph.producer:
                 users.append(graph.producer[name])
-            fresh = [i for i in users if families[i] in _FOLLOWING and i not in seen]
+            fresh = [i for i in users if following[i] and i not in seen]
             seen.update(fresh)
             todo += fresh
     return frozenset(images)
+
+
+def _keeps_axes(spec: OpSpec, op: Op) -> bool:
+    """Whether the result of an operator is an image where its input is one: element by element, or
+    data movement that leaves every axis where it is."""
+    if spec.family in _FOLLOWING:
+        return True
+    access = spec.access(op, 0) if spec.engine is Engine.MOVE else None
+    rules = access.inputs[0] if access is not None and access.inputs else None
+    return rules is not None and all(rule.axis == axis for axis, rule in enumerate(rules))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +105,12 @@ class Layouts:
             channels = -(-channels // grain) * grain
         pixel = channels * item
         return (height * width * pixel, item, width * pixel, pixel)
+
+    def grain(self, name: str) -> int:
+        """Bytes that rows of a value begin at multiples of, where engines read them."""
+        item = self.item(name)
+        aligned = name in self.images and not self.packed(name)
+        return item * self.machine.limits.channel_alignment if aligned else item
 
     def packed(self, name: str) -> bool:
         """Whether an image stays packed in scratchpads too: an input of the network with so few

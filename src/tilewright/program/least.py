@@ -49,6 +49,7 @@ class _Middle:
         self.ops = [op for op in builder.ops if op.tiles.computes(self.index)]
         self.works = {op.number: builder.tables.work(op, self.index, core) for op in self.ops}
         made = {value for op in self.ops for value in op.outputs}
+        self.seen = {value for op in self.ops if op.moves for value in op.outputs}  # views, perhaps
         self.inside = {  # results that may never be in memory: what reads them joins their maker
             op.inputs[0]: op
             for op in self.ops
@@ -68,7 +69,7 @@ class _Middle:
             engine = price.engine
         standing = list(self._standing())
         for op in self.ops:
-            if op.inputs and self.inside.get(op.inputs[0]) is op:
+            if op.moves or (op.inputs and self.inside.get(op.inputs[0]) is op):
                 continue  # no task of its own, perhaps
             live = self._own(op)
             for first, last, buffers in standing:
@@ -125,7 +126,7 @@ class _Middle:
             if spots is None:
                 if not self._add_region(op, value, live):
                     self._add_loaded(op, operand, live)
-            elif (value, self.core) not in self.builder.regions:  # where it may be
+            elif value not in self.seen and (value, self.core) not in self.builder.regions:
                 size, storage = self.builder.tables.local(
                     value, spots.have(self.index).shape, self.core
                 )

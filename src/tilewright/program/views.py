@@ -1,9 +1,13 @@
 """Operators that are no work at all once layouts are chosen: their result is a view of what is
 there. Asked by the planner (can it be one?) and by the builder (which one?)."""
 
+from collections.abc import Sequence
+from math import prod
+
+from tilewright.geometry.box import Ints
 from tilewright.graph.ops import SPECS
 from tilewright.graph.ops.spec import Op, Strides
-from tilewright.program.program import View
+from tilewright.program.program import View, runs_of
 
 SHORTEST_RUN = 64  # bytes; a view that scatters reads into shorter runs is no gain
 
@@ -16,10 +20,27 @@ def view_of(op: Op, source: View, output: int = 0) -> View | None:
     if found is None:
         return None
     view = _view(source, found)
-    if view.bytes <= SHORTEST_RUN:
-        return view
-    run, _ = view.runs()
-    return view if run >= min(SHORTEST_RUN, source.runs()[0]) else None
+    least = min(SHORTEST_RUN, source.runs()[0])
+    return view if long_runs(view.shape, view.strides, view.dtype, view.item, least) else None
+
+
+def long_runs(shape: Ints, strides: Ints, dtype: str, item: int, least: int = SHORTEST_RUN) -> bool:
+    """Whether copies of a view are no worse than others: all of it, or runs that are long."""
+    return prod(shape) * item <= SHORTEST_RUN or runs_of(shape, strides, dtype, item)[0] >= least
+
+
+def found_by_rows(
+    shape: Sequence[int], strides: Sequence[int], offset: int, usual: Sequence[int], grain: int
+) -> bool:
+    """Whether engines find a view's elements as in the `usual` layout: those side by side there are
+    so here, in rows that begin at multiples of `grain` bytes. Where rows lie is free."""
+    axes = [axis for axis, extent in enumerate(shape) if extent > 1]
+    if not axes:
+        return offset % grain == 0
+    inner = min(axes, key=lambda axis: usual[axis])
+    if strides[inner] != usual[inner] or offset % grain:
+        return False
+    return all(axis == inner or strides[axis] % grain == 0 for axis in axes)
 
 
 def concat_parts(op: Op, result: View) -> list[View]:

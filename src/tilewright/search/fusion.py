@@ -4,7 +4,7 @@ The additive model knows no overlap between groups; it only proposes. Every plan
 is lowered, placed and simulated, and the simulator's cycles are the only ones reported.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from math import inf
@@ -12,7 +12,7 @@ from math import inf
 from tilewright.errors import TilewrightError
 from tilewright.graph.graph import Graph
 from tilewright.machine.machine import Machine
-from tilewright.plan.plan import Place, Plan, moved_to_cores
+from tilewright.plan.plan import Plan, moved_to_cores
 from tilewright.program.faults import LoweringError
 from tilewright.program.lower import lowered
 from tilewright.program.lowering import Lowering
@@ -30,19 +30,20 @@ from tilewright.search.improvement.boundaries import JOIN_SHARE, TIE, Joins
 from tilewright.search.improvement.cuts import Cuts, kinds_of_cores
 from tilewright.search.improvement.improve import EVALUATIONS, Improver
 from tilewright.search.improvement.moves import Moves
+from tilewright.search.improvement.splice import better_spliced
 from tilewright.search.least_memory import LeastMemory
 from tilewright.search.objectives import search_all
 from tilewright.search.progress import Tell, silent
-from tilewright.search.sharing import sharing_plans
-from tilewright.tiling.group import exports
+from tilewright.search.sharing import crossing, sharing_plans
 
 GROUPS_PER_UNIT = 10  # that the additive model may look at; beyond that, merging greedily has to do
 SHARES = (USABLE_SHARE, 0.75, 0.6)  # of the scratchpads that sections are planned with
 REPAIRS = 6  # times that groups which do not fit are run one by one instead
-SMALL_GROUP = 16  # units; larger groups are rather planned again with a smaller share
 SLOWER = 1.5  # times that a change of a group may be estimated to take longer, to be simulated
 STRETCHES = 3  # of the plans that are simulated; the last is repeated as long as it pays
 PAYING = 0.005  # share by which a stretch has to lower the objective
+SECOND = 7  # plans of an effort for each of the second climb that it begins with
+SPLICES = 4  # plans of the second climb for each that has sections of both
 RIVALS = ("layer by layer", "greedy merge")
 STAGES = ["greedy merging", "groups of the additive model", "improvements"]
 
@@ -83,6 +84,7 @@ class Fusion:
         self.rivals: tuple[Trial, ...] = ()  # of the search for the fastest plan, if it ran
         self.done: list[str] = []
         self.improver: Improver | None = None
+        self.start: Trial | None = None  # where its climb began
         self.improving = (0, 0)  # plans simulated, of how many
         self.within: LeastMemory | None = None  # the search for little memory, if it began
         self.ended_in = ""  # what searches for all objectives had not looked at when they ended
@@ -303,8 +305,8 @@ class Fusion:
         as fit: the largest last, or not at all."""
         for memory in reversed(self.machine.on_chip):
             best = self.best()
-            crossing = self.crossing(best.plan)
-            for plan in sharing_plans(self.graph, best.plan, memory.name, crossing):
+            names = crossing(self.network, self.space.may_stay, best.plan)
+            for plan in sharing_plans(self.graph, best.plan, memory.name, names):
                 if self._tried(f"fused, through {memory.name}", plan, best.groups):
                     break
 
@@ -312,18 +314,14 @@ class Fusion:
         """Make moves on the best plan as the simulator likes them, so many or more: as long as the
         last of them pay. The plan for cores of one `kind` alone gets as many if it is better then.
         Boundaries are taken away last."""
+        again, self.start = self.start, self.start or self.best()
         improver = self.improver = self.improver or self._made_improver()
-        begin, (before, whole) = improver.evaluations, self.improving
-
-        def evaluate(plan: Plan) -> Metrics | None:
-            done = min(before + improver.evaluations - begin, whole)
-            self.improving = (done, whole)
-            self.progress("improving the best plan", done / whole)
-            return self.evaluate(plan)
-
-        improver.evaluate = evaluate
-        stretch = max(1, evaluations // STRETCHES)
-        self._climb(improver, self.best(), evaluations - stretch)
+        improver.evaluate = self._counted(*self.improving)
+        stretch, left = max(1, evaluations // STRETCHES), evaluations
+        if again is not None and evaluations:
+            improver = self.improver = self._second(improver, again, evaluations // SECOND)
+            left -= evaluations // SECOND
+        self._climb(improver, self.best(), left - stretch)
         if kinds and self._by_kind() is self.best():
             self._climb(improver, self.best(), evaluations - stretch)
         paying = evaluations > 0
@@ -338,6 +336,18 @@ class Fusion:
         for pair in joins.better(best.plan, best.metrics, self.evaluate, self.objective, limit):
             self.trials.append(Trial("fused, joined", pair[0], best.groups, pair[1]))
 
+    def _counted(self, done: int, whole: int) -> Callable[[Plan], Metrics | None]:
+        """Evaluates plans of an improvement, and says how far it is."""
+
+        def evaluate(plan: Plan) -> Metrics | None:
+            nonlocal done
+            done = min(done + 1, whole)
+            self.improving = (done, whole)
+            self.progress("improving the best plan", done / whole)
+            return self.evaluate(plan)
+
+        return evaluate
+
     def _climb(self, improver: Improver, start: Trial, evaluations: int) -> None:
         """Better plans than a trial's take its place."""
         others = [trial for trial in self.trials if trial is not start or trial.name in RIVALS]
@@ -345,33 +355,37 @@ class Fusion:
             trial = Trial("fused, improved", better.plan, start.groups, better.metrics)
             self.trials = [*others, trial]
 
-    def _made_improver(self) -> Improver:
+    def _second(self, first: Improver, start: Trial, evaluations: int) -> Improver:
+        """A second climb from where the first began, with luck of its own. The better of both is
+        gone on from, with the sections of the other that it is better with."""
+        best, others = self.best(), [trial for trial in self.trials if trial.name in RIVALS]
+        second = self._made_improver(seed=len(self.reached))
+        second.evaluate, reached = first.evaluate, start
+        for better in second.better(start.plan, start.metrics, evaluations):
+            reached = Trial("fused, improved", better.plan, start.groups, better.metrics)
+        improver, ahead, behind = first, best, reached
+        if second.ahead(reached.metrics, best.metrics):
+            improver, ahead, behind = second, reached, best
+        pair, limit = (ahead.plan, ahead.metrics), evaluations // SPLICES
+        for plan, metrics in better_spliced(improver, pair, behind.plan, limit):
+            ahead = Trial("fused, improved", plan, start.groups, metrics)
+        self.trials = others if ahead in others else [*others, ahead]
+        return improver
+
+    def _made_improver(self, seed: int = 0) -> Improver:
         """What makes moves, and learns which of them pay."""
         space, objective = self.space, self.objective
         cuts = Cuts(self.network, self.candidates.tiler, self.lowering.context.signatures)
         slower = SLOWER if objective is Objective.LATENCY else inf
         joins = not (space.forced or space.apart)
         moves = Moves(cuts, space.may_stay, joins=joins, slower=slower)
-        return Improver(moves, self.candidates.sections, self.lowering, self.evaluate, objective)
+        sections = self.candidates.sections
+        return Improver(moves, sections, self.lowering, self.evaluate, objective, seed)
 
     def score(self, mask: int) -> float | None:
         """The additive model's cost of a group."""
         candidate = self.space.candidate(mask)
         return None if candidate is None else candidate.score(self.candidates.prices)
-
-    def crossing(self, plan: Plan) -> Iterator[str]:
-        """Values that go through the main memory between groups on cores, largest first."""
-        names: list[str] = []
-        for group in plan.groups:
-            if group.place is not Place.CORES:
-                continue
-            nodes = [self.graph.index[name] for name in group.nodes]
-            for name in exports(self.graph, nodes):
-                stays = self.network.keepable(name) and self.space.may_stay(name)
-                partly = any(name == row for row, _ in plan.reloaded)
-                if (partly or name not in plan.resident) and stays:
-                    names.append(name)
-        yield from sorted(names, key=lambda name: (-self.graph.types[name].bytes, name))
 
     def attempt(self, name: str, groups: tuple[int, ...]) -> Trial | None:
         """Lower and simulate a grouping, without small groups that do not fit; None where it does
@@ -379,24 +393,12 @@ class Fusion:
         for _ in range(REPAIRS):
             plan = self.space.plan(self.model, groups)
             trial = self._tried(name, plan, groups)
-            mended = groups if trial is not None else self._parted(plan, groups)
+            nodes = [name for number in self.at_fault for name in plan.groups[number].nodes]
+            mended = groups if trial is not None else self.space.parted(groups, nodes)
             if mended == groups:
                 return trial
             groups = mended
         return None
-
-    def _parted(self, plan: Plan, groups: tuple[int, ...]) -> tuple[int, ...]:
-        """The groups without those at fault that are small: their parts run one by one."""
-        home, index = self.network.home, self.graph.index
-        nodes = (name for number in self.at_fault for name in plan.groups[number].nodes)
-        units = {home[index[name]] for name in nodes}
-        found: list[int] = []
-        for group in groups:
-            members = self.network.members(group)
-            inside = self.network.members(self.space.units(group))
-            fault = len(inside) <= SMALL_GROUP and not units.isdisjoint(inside)
-            found += [1 << number for number in members] if fault else [group]
-        return tuple(found)
 
     def _tried(self, name: str, plan: Plan, groups: tuple[int, ...]) -> Trial | None:
         """A trial that counts: it may become the best."""

@@ -1,10 +1,26 @@
 """Values that pass through a memory that the cores share instead of the main one."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from tilewright.graph.graph import Graph
 from tilewright.plan.plan import Place, Plan
+from tilewright.search.candidates.network import Network
+from tilewright.tiling.group import exports
+
+
+def crossing(network: Network, may_stay: Callable[[str], bool], plan: Plan) -> Iterator[str]:
+    """Values that go through the main memory between groups on cores, largest first."""
+    graph, names = network.graph, list[str]()
+    partly = {name for name, _ in plan.reloaded}
+    for group in plan.groups:
+        if group.place is not Place.CORES:
+            continue
+        for name in exports(graph, [graph.index[node] for node in group.nodes]):
+            stays = network.keepable(name) and may_stay(name)
+            if (name in partly or name not in plan.resident) and stays:
+                names.append(name)
+    yield from sorted(names, key=lambda name: (-graph.types[name].bytes, name))
 
 
 def sharing_plans(graph: Graph, plan: Plan, memory: str, crossing: Iterable[str]) -> Iterator[Plan]:

@@ -22,6 +22,7 @@ from tilewright.search.candidates.layers import layer_by_layer
 from tilewright.search.effort import Effort
 from tilewright.search.explanation.ablation import PIPELINING, RESHAPE, ablate
 from tilewright.search.fusion import Fusion
+from tilewright.search.grouping import patterns as grouping
 from tilewright.tiling.grid import Split
 
 
@@ -238,11 +239,11 @@ def test_groups_that_do_not_fit_are_taken_apart(monkeypatch: pytest.MonkeyPatch)
     whole = sum(found.space.singles)
     trial = found.attempt("all", (whole,))
     assert trial is not None and trial.groups == (whole,)
-    found.at_fault = frozenset({0})
-    plan = found.space.plan("m", (whole,))
-    assert found._parted(plan, (whole,)) == found.space.singles  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setattr(fusion, "SMALL_GROUP", 1)
-    assert found._parted(plan, (whole,)) == (whole,)  # pyright: ignore[reportPrivateUsage]
+    nodes = found.space.plan("m", (whole,)).groups[0].nodes
+    assert found.space.parted((whole,), nodes) == found.space.singles
+    assert found.space.parted((whole,), ()) == (whole,)
+    monkeypatch.setattr(grouping, "SMALL_GROUP", 1)
+    assert found.space.parted((whole,), nodes) == (whole,)
 
 
 def test_a_plan_that_cannot_be_lowered_is_no_trial() -> None:
@@ -275,7 +276,7 @@ def test_groups_that_would_copy_within_a_core_are_not_proposed_where_no_link_doe
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What stays for a later group and is read with its halo in its own has to be copied."""
-    monkeypatch.setattr(fusion, "SMALL_GROUP", 0)  # nothing is taken apart to make it fit
+    monkeypatch.setattr(grouping, "SMALL_GROUP", 0)  # nothing is taken apart to make it fit
     machine = load_machine("tpu-like")
     links = (
         replace(link, routes=tuple(r for r in link.routes if r.source != r.destination))

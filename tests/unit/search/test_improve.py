@@ -28,6 +28,7 @@ from tilewright.search.improvement.cuts import Cuts, Divided
 from tilewright.search.improvement.improve import Improver
 from tilewright.search.improvement.moves import Moves
 from tilewright.search.improvement.shape import Kind, Shape, Site
+from tilewright.search.improvement.splice import better_spliced, spliced
 
 EXECUTED = 8  # plans of each network that are run
 
@@ -339,3 +340,42 @@ def test_every_objective_finds_the_plan_that_is_best_by_it(
         assert own.rivals == found[Objective.LATENCY].rivals
     fastest = found[Objective.LATENCY].best.metrics.peak_bytes
     assert found[Objective.MEMORY].best.metrics.peak_bytes < 0.8 * fastest
+
+
+def test_sections_of_one_plan_fit_into_another() -> None:
+    """Whatever two climbs did: each splice is a plan with all operators, and gives the numbers."""
+    case = case_of(u_shape(), "npu-2.7")
+    plan, metrics = case.start()
+    one, other = ([*case.improver(seed=n).better(plan, metrics, 80)][-1].plan for n in (0, 1))
+    rows = [*spliced(case.search.graph, one, other), *spliced(case.search.graph, plan, other)]
+    assert len(set(rows)) > 5
+    names = sorted(node.name for node in case.search.graph.nodes)
+    known = {group for p in (plan, one, other) for group in p.groups}
+    fitting: list[Plan] = []
+    for changed in dict.fromkeys(rows):
+        assert sorted(name for group in changed.groups for name in group.nodes) == names
+        assert known.issuperset(changed.groups)
+        if case.search.evaluate(changed) is not None:
+            check_plan(changed, Path("plan"), case.search.graph)
+            fitting.append(changed)
+    assert len(fitting) > 3
+    for changed in fitting[:EXECUTED]:
+        assert case.error(changed) < 1e-4
+
+
+def test_what_two_plans_do_better_at_either_end_is_found() -> None:
+    """A plan that is good up to some place only takes the rest from the other."""
+    case = case_of(u_shape(), "npu-2.7")
+    plan, metrics = case.start()
+    good = [*case.improver().better(plan, metrics, 120)][-1]
+    halves = [p for p in spliced(case.search.graph, plan, good.plan) if p not in (plan, good.plan)]
+    values = [(p, value) for p in halves if (value := case.search.evaluate(p)) is not None]
+    worse = [(p, value) for p, value in values if value.cycles > good.metrics.cycles]
+    assert worse
+    for start in worse[:3]:
+        found = [*better_spliced(case.improver(), start, good.plan, 40)]
+        assert found
+        scores = [value.cycles for _, value in (start, *found)]
+        assert scores == sorted(scores, reverse=True)
+        assert scores[-1] < scores[0]
+        assert case.search.evaluate(found[-1][0]) == found[-1][1]

@@ -31,8 +31,10 @@ def spec_of(graph: Graph, node: Node) -> tuple[OpSpec, Op] | None:
     known = graph.known.get(key)
     if known is None:
         spec = SPECS.get(node.kind)
-        op = None if spec is None or node.domain not in spec.domains else op_of(graph, node)
-        known = graph.known[key] = (node, None if op is None else (spec, op))
+        typed = None
+        if spec is not None and node.domain in spec.domains and (op := op_of(graph, node)):
+            typed = (spec, op)
+        known = graph.known[key] = (node, typed)
     return known[1]
 
 

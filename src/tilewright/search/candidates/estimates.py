@@ -82,7 +82,8 @@ class Side(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Copied:
     """A way to cut a group before anything is known of its engines: `inner` are bytes of values
-    that live within a tile, `turns` tiles that a core runs one after the other."""
+    that live within a tile, `turns` tiles that a core runs one after the other, `kept` values that
+    are resident."""
 
     cut: Cutting
     splits: tuple[Split, ...]
@@ -92,6 +93,7 @@ class Copied:
     load: Side
     store: Side
     inner: int
+    kept: frozenset[str]
 
     @property
     def turns(self) -> int:
@@ -114,13 +116,14 @@ class Copied:
         return double * (self.load.held + self.store.held) + self.inner * (2 if overlapped else 1)
 
 
-def work_of(cut: Cutting, tiles: int, turns: int) -> tuple[float, float, float, float]:
+def work_of(copied: Copied) -> tuple[float, float, float, float]:
     """Cycles of a tile on matrix and vector engines, energy of all tiles, and the tile's cycles
     that no other tile repeats."""
     matrix = vector = energy = useful = 0.0
-    probe = cut.probe
-    for node, outputs, tile in zip(probe.nodes, probe.outputs, cut.tiles, strict=True):
-        run = tile.run
+    cut, tiles, turns = copied.cut, copied.tiles, copied.turns
+    probe, views = cut.probe, cut.views(copied.kept)
+    for place, (outputs, tile) in enumerate(zip(probe.outputs, cut.tiles, strict=True)):
+        node, run = probe.nodes[place], None if place in views else tile.run
         if run is None:
             continue
         cycles = 0 if node.folds and matrix else run.cycles

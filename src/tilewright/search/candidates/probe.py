@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.geometry.access import Access
+from tilewright.graph.ops.spec import Strides
+from tilewright.program.views import found_by_rows, long_runs
 from tilewright.search.candidates.tile_costs import Dims, NodeTile, Span, Spans, TileCosts
 from tilewright.tiling.cutting import inner_span
 from tilewright.tiling.grid import Split
@@ -30,11 +32,22 @@ class Probe:
             for name in (*tiled.node.inputs, *tiled.node.outputs):
                 number.setdefault(name, len(number))
         self.names = tuple(number)
+        self.moves = [
+            place
+            for place, node in enumerate(self.nodes)
+            if node.moves and node.tiled.spec.view and len(node.data) == 1
+        ]
         self.outputs = tuple(tuple(number[name] for name in tiled.node.outputs) for tiled in ops)
         self.reads = tuple(
             tuple(number[tiled.node.inputs[position]] for position in node.data)
             for tiled, node in zip(ops, self.nodes, strict=True)
         )
+        self.computing = {  # values that are read by more than data movement
+            value
+            for node, values in zip(self.nodes, self.reads, strict=True)
+            for value in values
+            if not node.moves
+        }
         made = {name for tiled in ops for name in tiled.node.outputs}
         self.inputs = tuple(
             number[name]
@@ -170,6 +183,52 @@ class Cutting:
             for value in probe.ends[place]:
                 live -= held.get(value, 0)
         return peak
+
+    def views(self, kept: frozenset[str]) -> set[int]:
+        """The places of data movement that is a view of what the tile holds: no work. Results that
+        are `kept` lie by themselves."""
+        probe, lying, found = self.probe, dict[int, Strides](), set[int]()
+        for place in probe.moves:
+            tiled, source = probe.nodes[place].tiled, probe.reads[place][0]
+            rule, there = tiled.spec.view, lying.get(source) or self._lying(source)
+            seen: dict[int, Strides] = {}
+            for position, value in enumerate(probe.outputs[place]):
+                if self.needs[value] is None:
+                    continue
+                view = rule(tiled.op, there, position) if rule and there else None
+                if view is None or probe.names[value] in kept or not self._serves(value, view):
+                    break
+                seen[value] = view
+            else:
+                found.add(place)
+                lying |= seen
+        return found
+
+    def _lying(self, value: int) -> Strides | None:
+        """How the tile's part of a value lies by itself, told from the value's first element."""
+        region = self.needs[value]
+        if region is None:
+            return None
+        layouts, name = self.probe.costs.network.layouts, self.probe.names[value]
+        shape = tuple([stop - start for start, stop in region[1]])
+        strides = layouts.strides(name, shape, aligned=True)
+        begin = sum([span[0] * stride for span, stride in zip(region[1], strides, strict=True)])
+        return Strides(-begin, layouts.graph.types[name].shape, strides, layouts.item(name))
+
+    def _serves(self, value: int, view: Strides) -> bool:
+        """Whether all that read a value can take it from a view that lies so."""
+        usual, region = self._lying(value), self.needs[value]
+        if usual is None or region is None:
+            return False
+        layouts, name = self.probe.costs.network.layouts, self.probe.names[value]
+        shape = tuple([stop - start for start, stop in region[1]])
+        begin = sum([s[0] * stride for s, stride in zip(region[1], view.strides, strict=True)])
+        if value in self.probe.computing and not found_by_rows(
+            shape, view.strides, view.offset + begin, usual.strides, layouts.grain(name)
+        ):
+            return False
+        dtype = layouts.graph.types[name].dtype
+        return value not in self.probe.exported or long_runs(shape, view.strides, dtype, view.item)
 
 
 def _even(access: Access, splits: tuple[Split, ...]) -> Region | None:

@@ -12,7 +12,7 @@ from tilewright.cost.from_graph import workload_of
 from tilewright.geometry.access import Access
 from tilewright.geometry.box import Box, span_of
 from tilewright.geometry.interval import Interval
-from tilewright.graph.ops.spec import Tile, is_given
+from tilewright.graph.ops.spec import Engine, Tile, is_given
 from tilewright.machine.machine import Core, Hop
 from tilewright.program.constants import channels_of, constant_strides, immediate, packs_of
 from tilewright.program.layout import part
@@ -91,6 +91,7 @@ class NodeLooks:
             tuple(_axes(access, number) for number in self.data) for access in tiled.access
         )
         self.folds = tiled.spec.folded(tiled.op)
+        self.moves = tiled.spec.engine is Engine.MOVE
         self.dims: dict[tuple[int, Dims], tuple[Dims | None, ...]] = {}
         self.regions: dict[tuple[int, Spans], Spans] = {}
 

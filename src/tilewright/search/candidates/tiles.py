@@ -101,12 +101,12 @@ class Tiler:
         tiles = prod([split.parts for split in splits])
         cores = self.cores if core_split is not None else 1
         load, store = self._loads(cut, splits, core_split, resident), self._stores(cut, resident)
-        return Copied(cut, splits, core_split, tiles, cores, load, store, cut.inner())
+        return Copied(cut, splits, core_split, tiles, cores, load, store, cut.inner(), resident)
 
     def _computed(self, copied: Copied, replicated: bool = False) -> Estimate:
         """With what computing takes."""
         tiles, turns, load, store = copied.tiles, copied.turns, copied.load, copied.store
-        matrix, vector, energy, useful = work_of(copied.cut, tiles, turns)
+        matrix, vector, energy, useful = work_of(copied)
         both, least = matrix + vector, min(matrix, vector)
         overlapped = least if turns > 1 and self.pipelines else 0.0
         held = copied.held(overlapped > 0)

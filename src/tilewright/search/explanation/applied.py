@@ -12,6 +12,7 @@ from tilewright.search.explanation.explain import Boundary, Explanation
 from tilewright.search.explanation.trials import BoundaryKind
 from tilewright.search.progress import Tell, silent
 
+Explaining = Callable[[Plan, Placed, Tell], Explanation]
 ROUNDS = 16  # joins of boundaries, each on the plan that the one before gave
 
 
@@ -30,7 +31,7 @@ def apply(
     machine: Machine,
     plan: Plan,
     explanation: Explanation,
-    explaining: Callable[[Plan, Placed], Explanation],
+    explaining: Explaining,
     *,
     without: frozenset[str] = frozenset(),
     tell: Tell = silent,
@@ -51,8 +52,17 @@ def apply(
         plan = better
         tensors.append(boundary.edge.tensor)
         cycles.append(placed.schedule.makespan)
-        explanation = explaining(plan, placed)
+        explanation = explaining(plan, placed, _behind(len(tensors), tell))
     return Applied(plan, tuple(tensors), tuple(cycles))
+
+
+def _behind(joined: int, tell: Tell) -> Tell:
+    """Tells that what is explained has so many boundaries less than the plan that was given."""
+
+    def told(text: str, share: float | None = None, /) -> None:
+        tell(f"{joined} joined, at most {ROUNDS}: {text}", share)
+
+    return told
 
 
 def _best(explanation: Explanation) -> tuple[Boundary, Plan] | None:

@@ -26,6 +26,7 @@ from tilewright.search.candidates.forced import forced_cuts, least_bytes
 from tilewright.search.candidates.network import Network
 from tilewright.units import format_bytes
 
+SMALL_GROUP = 16  # units; larger groups are rather planned again with a smaller share
 _KEYS = ("name", "operators", "action")
 
 
@@ -250,6 +251,17 @@ class PatternSpace:
         maker = graph.producer[name]
         pairs = (1 << home[maker] | 1 << home[r] for r in graph.consumers.get(name, ()))
         return not any(pair in self.apart for pair in pairs)
+
+    def parted(self, groups: tuple[int, ...], nodes: Sequence[str]) -> tuple[int, ...]:
+        """The groups without those of some nodes that are small: their parts run one by one."""
+        home, index = self.network.home, self.network.graph.index
+        units = {home[index[name]] for name in nodes}
+        found: list[int] = []
+        for group in groups:
+            inside = self.network.members(self.units(group))
+            small = len(inside) <= SMALL_GROUP and not units.isdisjoint(inside)
+            found += [1 << number for number in self.network.members(group)] if small else [group]
+        return tuple(found)
 
     def check(self) -> None:
         """Raise where a pattern that has to be fused cannot be."""

@@ -14,15 +14,16 @@ from itertools import accumulate, islice
 from random import Random
 from typing import Generic, Protocol, TypeVar
 
-DEEPER = 0.6  # the next plans of a place are expected to give so much less than the ones before
+DEEPER = 0.4  # the next plans of a place are expected to give so much less than the ones before
 DEPTHS = 3
-KICKS = 60  # in a row without success, after which no more are tried, unless told otherwise
-KICKED = 0.10  # share by which a kicked plan may be worse
+KICKS = 120  # in a row without success, after which no more are tried, unless told otherwise
+KICKED = 0.10  # share by which a kicked plan may be worse, if its parts are not larger
+PATIENCE = 25  # evaluations without a gain after which a kicked plan is given up
 STRENGTH = (1, 2, 3)  # moves of a kick
 KICK_PLANS = 12  # of a place that a kick chooses from
 TRUST = 8  # evaluations that the expectation counts for
 FORGET = 0.97  # what a try counts for after the next one
-LEAST = 0.1  # share of the first expectation that any move has at least: none is given up
+LEAST = 0.03  # share of the first expectation that any move has at least: none is given up
 
 Plan = TypeVar("Plan", bound=Hashable)
 Value = TypeVar("Value")
@@ -87,7 +88,7 @@ class Climber(ABC, Generic[Plan, Value, Look, At]):
     def __init__(self, seed: int = 0, kicks: int = KICKS) -> None:
         self.pick, self.kicks = Random(seed), kicks
         self.pays: dict[Arm, _Pay] = {}
-        self.tried: set[Plan] = set()
+        self.tried: dict[Plan, Value | None] = {}
         self.seen: dict[Hashable, int] = {}  # plans of each place that were looked at
         self.evaluations = 0
 
@@ -124,6 +125,10 @@ class Climber(ABC, Generic[Plan, Value, Look, At]):
         """Whether one value is better than another."""
         return self.score(found) < self.score(now)
 
+    def leeway(self, look: Look) -> float:
+        """The share by which a kicked plan may be worse than the one before."""
+        return KICKED
+
     def better(self, plan: Plan, value: Value, evaluations: int) -> Iterator[Better[Plan, Value]]:
         """Better and better plans, until so many more were evaluated or no move is left."""
         end = self.evaluations + evaluations
@@ -143,7 +148,7 @@ class Climber(ABC, Generic[Plan, Value, Look, At]):
         found = True
         while found and self.evaluations < end:
             found = False
-            self.tried.add(plan)
+            self.tried[plan] = value
             while self.evaluations < end:
                 look = self.look(plan)
                 better = self._next(look, self._by_arm(self.places(look)), value, end)
@@ -156,6 +161,7 @@ class Climber(ABC, Generic[Plan, Value, Look, At]):
     def _kicked(self, plan: Plan, value: Value, end: int) -> Iterator[Better[Plan, Value]]:
         """Plans better and better from one that a few moves made of the given one."""
         moved, now = plan, value
+        worst = (1 + self.leeway(self.look(plan))) * self.score(value)
         for _ in range(self.pick.choice(STRENGTH)):
             look = self.look(moved)
             rows = self._by_arm(self.places(look)).values()
@@ -167,22 +173,24 @@ class Climber(ABC, Generic[Plan, Value, Look, At]):
             if not plans or self.evaluations >= end:
                 return
             changed = self.pick.choice(plans)
-            worst = (1 + KICKED) * self.score(value)
-            self.evaluations += 1
-            found = self.value(changed, worst)
+            found = self.tried.get(changed)
+            if found is None:
+                self.evaluations += 1
+                found = self.value(changed, worst)
             if found is None or self.score(found) > worst:
                 continue
             moved, now = changed, found
         if moved == plan:
             return
-        self.tried.add(moved)
+        self.tried[moved] = now
         if self.ahead(now, value):
             yield Better(moved, now, self.evaluations)
         self.seen.clear()
         while self.evaluations < end:
             look = self.look(moved)
             places = ((place, 1.0) for place in self.touched(plan, look))
-            better = self._next(look, self._by_arm(places), now, end)
+            patience = min(end, self.evaluations + PATIENCE)
+            better = self._next(look, self._by_arm(places), now, patience)
             if better is None:
                 return
             moved, now = better.plan, better.metrics
@@ -208,7 +216,7 @@ class Climber(ABC, Generic[Plan, Value, Look, At]):
                 continue
             places.setdefault(self._arm(place), []).append(entry)
             self.evaluations += 1
-            found = self.value(plan, now)
+            found = self.tried[plan] = self.value(plan, now)
             better = found is not None and self.ahead(found, value)
             gain = (now - self.score(found)) / now if found is not None and better else 0.0
             self._pay(arm, place).learn(100 * gain)
@@ -227,7 +235,6 @@ class Climber(ABC, Generic[Plan, Value, Look, At]):
         for plan in rows:
             self.seen[place.key] = self.seen.get(place.key, 0) + 1
             if plan not in self.tried:
-                self.tried.add(plan)
                 return plan
         return None
 

@@ -31,11 +31,11 @@ EXPECTED = {  # gain of a move at its place, in percent, before anything is lear
     Kind.RECUT: 0.08,
     Kind.ALIGN: 0.20,
     Kind.PLACE: 0.06,
-    Kind.PART: 0.03,
-    Kind.SHIFT: 0.03,
-    Kind.RELOAD: 0.02,
-    Kind.DROP: 0.02,
-    Kind.ORDER: 0.01,
+    Kind.PART: 0.005,
+    Kind.SHIFT: 0.005,
+    Kind.RELOAD: 0.005,
+    Kind.DROP: 0.003,
+    Kind.ORDER: 0.005,
 }
 ALIKE = 3.0  # a move at many places is expected to give so much more
 EVERYWHERE = 0.1  # share of the mean loss that a place has at least
@@ -101,6 +101,10 @@ class Improver(Climber[Plan, Metrics, Shape, Site]):
         if reached != before:
             return reached < before
         return (found.dram_bytes, found.cycles) < (now.dram_bytes, now.cycles)
+
+    def leeway(self, look: Shape) -> float:
+        """As much as one of its groups takes on average, where they are few."""
+        return max(super().leeway(look), 1 / len(look.plan.groups))
 
     def _losses(self, shape: Shape) -> list[float]:
         """By how much each group takes longer than the least its operators need, and a little."""
