@@ -166,6 +166,8 @@ def test_show_prints_what_was_understood(succeeds: Command) -> None:
 
 BAD = [
     ("fused.yaml", "[0, 1, 2]", "[0, 7]", "[0].core_allocation: there is no core 7"),
+    ("fused.yaml", "[0, 1, 2]", "[[]]", "[0].core_allocation: names no core"),
+    ("fused.yaml", "[0, 1, 2]", "[]", "[0].core_allocation: names no core"),
     ("fused.yaml", "OY, all", "OY, 57", "[0].intra_core_tiling[0]: 57 parts are more than OY"),
     ("fused.yaml", "OY, all", "OY", "is no loop with a count"),
     ("three_cores.yaml", "cores/small.yaml", "cores/none.yaml", "cores.2: there is no file"),

@@ -108,7 +108,8 @@ def _older(file: Path, items: list[Any], cores: Sequence[int]) -> MappingFile:
 
 def _entry(section: FileSection, cores: Sequence[int], left: list[str]) -> MappingEntry:
     name = section.text("name")
-    listed = section.items("core_allocation", needed=False) or [0]
+    given = section.get("core_allocation")
+    listed = [0] if given is None else section.items("core_allocation", needed=False)
     if all(isinstance(item, list) for item in listed):  # the newer dialect: one list per choice
         listed = [core for choice in cast("list[list[Any]]", listed) for core in choice]
     allowed: list[int] = []
@@ -120,6 +121,8 @@ def _entry(section: FileSection, cores: Sequence[int], left: list[str]) -> Mappi
             raise section.error("core_allocation", f"there is no core {value} (there are {there})")
         if value not in allowed:
             allowed.append(value)
+    if not allowed:
+        raise section.error("core_allocation", "names no core")
     fixed = section.get("core_allocation_is_fixed")
     if fixed is not None and not isinstance(fixed, bool):
         raise section.error("core_allocation_is_fixed", "has to be true or false")
