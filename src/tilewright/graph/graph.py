@@ -127,6 +127,11 @@ class Graph:
             for node in self.nodes
         )
 
+    @cached_property
+    def edges(self) -> tuple[tuple[int, int], ...]:
+        """Indices of nodes, and of those that read their results."""
+        return tuple((maker, i) for i, makers in enumerate(self._makers) for maker in makers)
+
     def predecessors(self, index: int) -> frozenset[int]:
         """Indices of the nodes whose results the node reads."""
         return self._makers[index]

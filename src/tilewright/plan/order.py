@@ -23,16 +23,13 @@ def order_of(graph: Graph, home: Mapping[str, int], count: int) -> list[int] | N
     """An order in which groups can run, close to that of their numbers, given the group of every
     node; None where some would wait for each other."""
     homes = [home[node.name] for node in graph.nodes]
-    needs: list[set[int]] = [set() for _ in range(count)]
-    for index, own in enumerate(homes):
-        needs[own].update([homes[p] for p in graph.predecessors(index)])
-    for own, before in enumerate(needs):
-        before.discard(own)
+    pairs = {(homes[before], homes[behind]) for before, behind in graph.edges}
     followers: list[list[int]] = [[] for _ in range(count)]
-    for number, before in enumerate(needs):
-        for other in before:
-            followers[other].append(number)
-    waiting = [len(before) for before in needs]
+    waiting = [0] * count
+    for before, behind in pairs:
+        if before != behind:
+            followers[before].append(behind)
+            waiting[behind] += 1
     ready = [number for number, left in enumerate(waiting) if not left]
     order: list[int] = []
     while ready:

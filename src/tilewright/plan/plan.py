@@ -41,9 +41,13 @@ class GroupPlan:
     place: Place = Place.CORES
     replicated: bool = False
     cores: tuple[str, ...] = ()
+    _hash: int = field(init=False, repr=False, compare=False)
 
-    def __hash__(self) -> int:  # of what differs most often: searches ask for it all the time
-        return hash((self.nodes, self.splits, self.core_split))
+    def __post_init__(self) -> None:  # of what differs most often: searches ask for it all the time
+        object.__setattr__(self, "_hash", hash((self.nodes, self.splits, self.core_split)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @property
     def core_splits(self) -> tuple[int, ...]:

@@ -62,6 +62,7 @@ class Lowering:
         self.passes = tuple(step for step in LOCAL if step.name not in without)
         main = machine.main_memory
         self._on_chip = [memory.usable for memory in machine.memories if memory is not main]
+        self._all_cores = tuple(range(len(machine.cores)))
         self.switches = Switches(
             prefetch=PREFETCH.name not in without,
             queues=QUEUES.name not in without,
@@ -222,7 +223,7 @@ class Lowering:
         if missing:
             raise LoweringError(f"the plan names node '{missing[0]}', which the network lacks")
         number = len(self._entries)
-        members = tuple(sorted(self.graph.index[name] for name in group.nodes))
+        members = tuple(sorted([self.graph.index[name] for name in group.nodes]))
         signature = self.context.signatures.group(members)
         if group.place is not Place.CORES:
             return Entry(number, group, members, signature, -1, None, ())
@@ -239,17 +240,19 @@ class Lowering:
             self._numbered[known[0]] = known[1]
         alike, cut = known
         outer = tuple(
-            Outer(value, name, value in cut.given)
-            for value, name in enumerate(signature.names)
-            if value in cut.given or value not in cut.inner
+            [
+                Outer(value, name, value in cut.given)
+                for value, name in enumerate(signature.names)
+                if value in cut.given or value not in cut.inner
+            ]
         )
         return Entry(number, group, members, signature, alike, cut, outer)
 
     def cores_of(self, group: GroupPlan) -> tuple[int, ...]:
         """The numbers of the cores that a group runs on."""
-        names = [core.name for core in self.machine.cores]
         if not group.cores:
-            return tuple(range(len(names)))
+            return self._all_cores
+        names = [core.name for core in self.machine.cores]
         strange = [name for name in group.cores if name not in names]
         if strange:
             raise LoweringError(
@@ -296,11 +299,10 @@ class Lowering:
         layouts: dict[int, tuple[int, int]] = {}
         reloads: set[tuple[int, int]] = set()
         for value, name, written in entry.outer:
-            resident = kept.get(value)
-            again: set[tuple[int, int]] = set()
-            if resident is not None and not written:
-                again = {(value, op) for op in self._reloading(entry, name, resident)}
-            reloads |= again
+            resident, again = kept.get(value), list[tuple[int, int]]()
+            if resident is not None and resident.again and not written:
+                again = [(value, op) for op in self._reloading(entry, name, resident)]
+                reloads.update(again)
             if resident is None or again or (written and resident.stored):
                 lying = self.lying(main, name)
                 layouts[value] = (lying.layout, lying.memory)

@@ -27,31 +27,31 @@ class FoldActivations:
         if not any(folds):
             return
         engines, works = context.machine.engines, context.tables.works.numbered
-        readers: dict[int, list[int]] = {}
-        writers: dict[int, list[int]] = {}
+        reader: dict[int, int] = {}  # the only one of a buffer; -1 where there are several
+        writer: dict[int, int] = {}
         for number, row in enumerate(made.rows):
             for slot, _, _ in row.reads:
-                readers.setdefault(slot, []).append(number)
+                reader[slot] = -1 if slot in reader else number
             for slot, _, _ in row.writes:
-                writers.setdefault(slot, []).append(number)
+                writer[slot] = -1 if slot in writer else number
         rows: list[Row | None] = list(made.rows)
         for number, row in enumerate(made.rows):
             if row.kind != COMPUTE or not folds[row.ops[0]] or len(row.writes) != 1:
                 continue
             source = row.reads[0]
-            if source[0] < 0 or readers[source[0]] != [number] or len(writers[source[0]]) != 1:
+            if source[0] < 0 or reader[source[0]] != number or writer[source[0]] < 0:
                 continue
-            before = rows[writers[source[0]][0]]
+            before = rows[writer[source[0]]]
             if before is None or before.kind != COMPUTE or before.writes != [source]:
                 continue
             dense = works[before.work][1].dense
             tiled = ops[row.ops[0]]
             if engines[before.price.engine].kind != "matrix" or not (dense or tiled.spec.folds):
                 continue
-            rows[writers[source[0]][0]] = None
+            rows[writer[source[0]]] = None
             before.ops = (*before.ops, *row.ops)
             before.reads = [*before.reads, *row.reads[1:]]
             before.writes, before.turn = row.writes, row.turn
             rows[number] = before
-            writers[row.writes[0][0]] = [number]
+            writer[row.writes[0][0]] = number
         made.rows[:] = [row for row in rows if row is not None]
