@@ -148,14 +148,16 @@ class _Tile:
         if rule is None:
             return False
         begin = source.base - sum(map(mul, source.spot.starts, storage.strides))
-        name = parent.names[op.inputs[0]]
-        shape, item = op.tiled.op.shape(0), parent.context.item(name)
+        name, context = parent.names[op.inputs[0]], parent.context
+        shape, item = op.tiled.op.shape(0), context.item(name)
         seen: dict[int, Held] = {}
         for result in results:
             value, spot = op.outputs[result], op.tiles.outputs[result](self.index)
             spots = self.values[value]
             if value in parent.around.regions or spots.once or spot != spots.have(self.index):
                 return False  # it lies by itself, for others
+            if context.memory_of(self.core, parent.names[value]) != storage.memory:
+                return False
             view = rule(op.tiled.op, Strides(begin, shape, storage.strides, item), result)
             if view is None:
                 return False
@@ -174,7 +176,7 @@ class _Tile:
         parent, context = self.parent, self.parent.context
         name = parent.names[value]
         if value in parent.tables.computing:
-            usual = parent.tables.local(value, spot.shape, self.core)[1].strides
+            usual = context.local(name, spot.shape)[1]
             if not found_by_rows(spot.shape, strides, base, usual, context.layouts.grain(name)):
                 return False
         given = value in op.given and value in parent.around.main
