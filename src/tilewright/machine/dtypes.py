@@ -34,7 +34,7 @@ _FLOATS = frozenset({"fp16", "bf16", "fp32", "fp64"})
 
 def rate_class(dtype: str) -> str:
     """The class whose rates an element type runs at: `uint8` and `u8` are `int8`."""
-    found = _CLASS_OF.get(dtype.lower())
+    found = _CLASS_OF.get(str(dtype).lower())  # callers from outside give anything
     if found is None:
         raise TilewrightError(f"no machine computes with elements of type '{dtype}'")
     return found

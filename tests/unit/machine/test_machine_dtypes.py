@@ -33,6 +33,11 @@ def test_what_a_type_runs_as() -> None:
     assert runs_as("int16", ("int8",)) is None
 
 
+def test_what_is_no_name_of_a_type_is_refused_as_one() -> None:
+    with pytest.raises(TilewrightError, match="no machine computes with elements of type '3'"):
+        load_machine("npu-2.7").elements(3)  # type: ignore[arg-type]
+
+
 def test_a_type_that_a_machine_lacks_is_refused() -> None:
     machine = load_machine("npu-2.7")
     assert machine.elements("uint8") == "int8" and machine.elements("half") == "fp16"
