@@ -18,7 +18,7 @@ from tilewright.program.tile_tables import (
     spot_of,
     whole_spot,
 )
-from tilewright.program.views import found_by_rows, long_runs
+from tilewright.program.views import serves
 
 
 class RowBuilder:
@@ -159,28 +159,23 @@ class _Tile:
             if context.memory_of(self.core, parent.names[value]) != storage.memory:
                 return False
             view = rule(op.tiled.op, Strides(begin, shape, storage.strides, item), result)
-            if view is None:
+            if view is None or not self._serves(op, value, spot, view):
                 return False
             base = view.offset + sum(map(mul, spot.starts, view.strides))
-            if not self._serves(op, value, spot, view.strides, base):
-                return False
             there = self.transfers.seen(parent.names[value], view.strides, storage.memory)
             seen[value] = Held(source.slot, base, spot, there)
         self.held.update(seen)
         return True
 
-    def _serves(
-        self, op: GroupOperator, value: int, spot: TileSpot, strides: Ints, base: int
-    ) -> bool:
-        """Whether all that read a result can take it from a view that lies so."""
+    def _serves(self, op: GroupOperator, value: int, spot: TileSpot, view: Strides) -> bool:
+        """Whether all that read a result can take it from a view."""
         parent, context = self.parent, self.parent.context
         name = parent.names[value]
-        if value in parent.tables.computing:
-            usual = context.local(name, spot.shape)[1]
-            if not found_by_rows(spot.shape, strides, base, usual, context.layouts.grain(name)):
-                return False
+        usual = context.local(name, spot.shape)[1], context.layouts.grain(name)
+        computed = value in parent.tables.computing
         given = value in op.given and value in parent.around.main
-        return not given or long_runs(spot.shape, strides, context.kind(name), context.item(name))
+        region = spot.starts, spot.shape
+        return serves(view, region, usual, context.kind(name), computed=computed, given=given)
 
     def _brought(self, op: GroupOperator, value: int, spot: TileSpot) -> Held:
         """A value that the tile does not have yet."""

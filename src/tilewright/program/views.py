@@ -3,6 +3,7 @@ there. Asked by the planner (can it be one?) and by the builder (which one?)."""
 
 from collections.abc import Sequence
 from math import prod
+from operator import mul
 
 from tilewright.geometry.box import Ints
 from tilewright.graph.ops import SPECS
@@ -41,6 +42,25 @@ def found_by_rows(
     if strides[inner] != usual[inner] or offset % grain:
         return False
     return all(axis == inner or strides[axis] % grain == 0 for axis in axes)
+
+
+def serves(
+    view: Strides,
+    region: tuple[Ints, Ints],
+    usual: tuple[Ints, int],
+    dtype: str,
+    *,
+    computed: bool,
+    given: bool,
+) -> bool:
+    """Whether all that read a region (first positions, extents) of a view can take it from there:
+    who computes with it finds rows as in the `usual` layout (strides, grain), copies to the outside
+    (`given`) find long ones."""
+    starts, shape = region
+    offset = view.offset + sum(map(mul, starts, view.strides))
+    if computed and not found_by_rows(shape, view.strides, offset, *usual):
+        return False
+    return not given or long_runs(shape, view.strides, dtype, view.item)
 
 
 def concat_parts(op: Op, result: View) -> list[View]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tilewright.geometry.access import Access
 from tilewright.graph.ops.spec import Strides
-from tilewright.program.views import found_by_rows, long_runs
+from tilewright.program.views import serves
 from tilewright.search.candidates.tile_costs import Dims, NodeTile, Span, Spans, TileCosts
 from tilewright.tiling.cutting import inner_span
 from tilewright.tiling.grid import Split
@@ -216,19 +216,16 @@ class Cutting:
         return Strides(-begin, layouts.graph.types[name].shape, strides, layouts.item(name))
 
     def _serves(self, value: int, view: Strides) -> bool:
-        """Whether all that read a value can take it from a view that lies so."""
-        usual, region = self._lying(value), self.needs[value]
-        if usual is None or region is None:
+        """Whether all that read a value can take it from a view."""
+        own, region = self._lying(value), self.needs[value]
+        if own is None or region is None:
             return False
         layouts, name = self.probe.costs.network.layouts, self.probe.names[value]
+        starts = tuple([start for start, _ in region[1]])
         shape = tuple([stop - start for start, stop in region[1]])
-        begin = sum([s[0] * stride for s, stride in zip(region[1], view.strides, strict=True)])
-        if value in self.probe.computing and not found_by_rows(
-            shape, view.strides, view.offset + begin, usual.strides, layouts.grain(name)
-        ):
-            return False
-        dtype = layouts.graph.types[name].dtype
-        return value not in self.probe.exported or long_runs(shape, view.strides, dtype, view.item)
+        usual, dtype = (own.strides, layouts.grain(name)), layouts.graph.types[name].dtype
+        computed, given = value in self.probe.computing, value in self.probe.exported
+        return serves(view, (starts, shape), usual, dtype, computed=computed, given=given)
 
 
 def _even(access: Access, splits: tuple[Split, ...]) -> Region | None:
