@@ -114,7 +114,7 @@ def test_every_move_makes_a_sound_plan_or_one_that_is_refused(
             assert changed != base
             assert sorted(name for group in changed.groups for name in group.nodes) == names
             if case.search.evaluate(changed) is not None:
-                check_plan(changed, Path("plan"), case.search.graph)
+                check_plan(changed, Path("plan"), case.search.graph, case.search.machine)
                 by_kind.setdefault(kind, []).append(changed)
         kinds.update(by_kind)
         some = [row[0] for row in by_kind.values()]
@@ -356,7 +356,7 @@ def test_sections_of_one_plan_fit_into_another() -> None:
         assert sorted(name for group in changed.groups for name in group.nodes) == names
         assert known.issuperset(changed.groups)
         if case.search.evaluate(changed) is not None:
-            check_plan(changed, Path("plan"), case.search.graph)
+            check_plan(changed, Path("plan"), case.search.graph, case.search.machine)
             fitting.append(changed)
     assert len(fitting) > 3
     for changed in fitting[:EXECUTED]:
