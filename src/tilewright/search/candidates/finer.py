@@ -1,7 +1,7 @@
 """Cuts along one axis more: where all that fit along fewer are slower than some that are too large.
 Then numbers of parts near the best."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
@@ -25,43 +25,69 @@ class Finer:
         self.seen: dict[Cut, Estimate | None] = {}
 
     def cuts(self, known: Sequence[Estimate]) -> list[Estimate]:
-        """Cuts that are faster than all known ones that fit."""
-        fitting = [e for e in known if e.bytes <= self.limit and not e.replicated]
-        best = min(fitting, key=_order, default=None)
-        most, found = inf if best is None else best.cycles, list[Estimate]()
-        for large in sorted((e for e in known if e.bytes > self.limit), key=_order):
+        """Cuts that are faster than all known ones that fit; where none does, along as many axes as
+        it takes, or the smallest there are."""
+        known = [e for e in known if not e.replicated]
+        fitting = [e for e in known if e.bytes <= self.limit]
+        large = [e for e in known if e.bytes > self.limit]
+        found, smaller = self._along_one_more(large, fitting)
+        while smaller and not fitting and not found:
+            large = smaller
+            found, smaller = self._along_one_more(large, fitting)
+        best = min([*fitting, *found], key=_order, default=None)
+        return large if best is None else [*found, *self._nearby(best)]
+
+    def _along_one_more(
+        self, known: Sequence[Estimate], fitting: Sequence[Estimate]
+    ) -> tuple[list[Estimate], list[Estimate]]:
+        """Ever faster cuts along one axis more than those that are too large, and the finest of
+        those that still are, one for each way to go through the axes."""
+        most = min((e.cycles for e in fitting), default=inf)
+        found: list[Estimate] = []
+        finest: dict[Hashable, Estimate] = {}
+        for large in sorted(known, key=_order):
             if large.cycles >= most:
                 break
-            if large.replicated:
-                continue
-            for estimate in self._further(large, most):
-                if estimate.cycles < most:
+            for estimate in self._further(large):
+                if estimate.bytes > self.limit:
+                    way = tuple(split.axis for split in estimate.splits), estimate.core_split
+                    finest[way] = min(finest.get(way, estimate), estimate, key=_bytes)
+                elif estimate.cycles < most:
                     most = estimate.cycles
                     found.append(estimate)
-        best = min([*fitting, *found], key=_order, default=None)
-        return found if best is None else [*found, *self._nearby(best)]
+        return found, list(finest.values())
 
-    def _further(self, large: Estimate, most: float) -> Iterator[Estimate]:
-        """A cut that is too large, cut along one more axis in as few parts as fit: as each of the
-        loops."""
-        splits, core_split = large.splits, large.core_split
-        for axis, extent in self.axes.items():
-            if any(split.axis == axis for split in splits):
+    def _further(self, large: Estimate) -> Iterator[Estimate]:
+        """A cut that is too large, cut along one more axis as each of the loops."""
+        core_split = large.core_split
+        for axis in self.axes:
+            if any(split.axis == axis for split in large.splits):
                 continue
-            rows = parts_of(extent, 1)
-            for place in range(len(splits) + 1):
-                core = core_split if core_split is None or place > core_split else core_split + 1
-                low, high = 0, len(rows)
-                while low < high:
-                    middle = (low + high) // 2
-                    inner = Split(axis, rows[middle])
-                    cut = (*splits[:place], inner, *splits[place:])
-                    estimate = self._estimate(cut, 0 if core is None else core, inf)
-                    if estimate is None or estimate.bytes > self.limit:
-                        low = middle + 1
-                    else:
-                        high = middle
-                        yield estimate
+            for place in range(len(large.splits) + 1):
+                core = 0 if core_split is None else core_split + (place <= core_split)
+                outer, inner = large.splits[:place], large.splits[place:]
+                estimate = self._coarsest(outer, axis, inner, core)
+                if estimate is not None:
+                    yield estimate
+
+    def _coarsest(
+        self, outer: tuple[Split, ...], axis: int, inner: tuple[Split, ...], core_split: int
+    ) -> Estimate | None:
+        """An axis cut between others in as few parts as fit, or else in as many as there are."""
+        rows, best = parts_of(self.axes[axis], 1), None
+        low, high = 0, len(rows) - 1
+        middle = high
+        while low <= high:
+            cut = (*outer, Split(axis, rows[middle]), *inner)
+            estimate = self._estimate(cut, core_split, inf)
+            if best is None and (estimate is None or estimate.bytes > self.limit):
+                return estimate  # not even the finest fits
+            if estimate is None or estimate.bytes > self.limit:
+                low = middle + 1
+            else:
+                high, best = middle - 1, estimate
+            middle = (low + high) // 2
+        return best
 
     def _estimate(
         self, splits: tuple[Split, ...], core_split: int | None, most: float
@@ -117,6 +143,10 @@ def parts_of(extent: int, step: int) -> list[int]:
             size = -(-extent // parts)
             found.append(parts)
     return [parts for parts in found if parts > 1]
+
+
+def _bytes(estimate: Estimate) -> int:
+    return estimate.bytes
 
 
 def _order(estimate: Estimate) -> tuple[float, int, int]:
