@@ -447,7 +447,7 @@ def test_an_entry_for_all_layers_cuts_short_ones_as_far_as_they_go(
     ("mapping", "words"),
     {
         "fused.yaml": "fused.yaml:5: [0].intra_core_tiling[0]: layer 'Conv_v2' is cut into "
-        "2,000,007 tiles: more than 131,072 are not planned",
+        "2,000,007 tiles: more than 131,072 of all layers are not planned",
         "open.yaml": "no allocation can run: tile Conv_v2.0 works on 64,000,524 bytes",
     }.items(),
 )

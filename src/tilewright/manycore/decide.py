@@ -16,7 +16,7 @@ from tilewright.units import noun
 FINER = (1, 2, 4, 8)
 """How much finer than they have to layers are cut that do not fit, and are not open. What a layer
 waits for and what it sends then comes in smaller portions, while others compute."""
-MOST_TILES = 1 << 17  # of a layer: a hundred thousand take ten seconds to cut
+MOST_TILES = 1 << 17  # of a network: a hundred thousand take ten seconds to cut
 AUTO_ROWS = (1, 2, 4, 8)
 """Rows (or positions) of a tile that are tried where a mapping leaves the cut open; and all."""
 
@@ -148,6 +148,7 @@ def _choice(
         for cutting in (*entry.inter, *cuttings):
             extent = _extent(layer, cutting.loop)
             longest[cutting.key] = max(longest.get(cutting.key, 1), extent or 1)
+    left = MOST_TILES
     for entry, cuttings, layer in zip(entries, intra, workload.layers, strict=True):
         cores = tuple(fabric.index[number] for number in entry.cores)
         across = _axes(
@@ -155,14 +156,15 @@ def _choice(
         )
         within = _axes(mapping, layer, cuttings, rows, len(cores), longest, notes, within=True)
         asked = LayerCut(across, within)
-        if asked.tiles > MOST_TILES:
+        if asked.tiles > left and asked.tiles > 1:
             raise mapping.error(
                 (*entry.inter, *cuttings)[-1].key,
                 f"layer '{layer.name}' is cut into {asked.tiles:,} tiles: more than "
-                f"{MOST_TILES:,} are not planned",
+                f"{MOST_TILES:,} of all layers are not planned",
             )
         fit = _Fit(workload, layer, fabric, cores, room)
-        cut = _fitting(fit, asked, notes, finer)
+        cut = _fitting(fit, asked, notes, finer, left)
+        left -= cut.tiles
         parts = len(layer_boxes(layer, cut))
         fixed = parts == len(cores) if entry.fixed is None else entry.fixed
         cuts.append(cut)
@@ -233,10 +235,10 @@ def _axes(
     return tuple((axis, parts) for axis, parts in found.items() if parts > 1)
 
 
-def _fitting(fit: "_Fit", cut: LayerCut, notes: list[str], finer: int) -> LayerCut:
+def _fitting(fit: "_Fit", cut: LayerCut, notes: list[str], finer: int, most: int) -> LayerCut:
     """The cut, made finer until a tile fits in the memories of the cores: rows first, then
-    channels; then so many times finer still. Where nothing helps it is left as it is, and the
-    evaluation says what does not fit."""
+    channels; then so many times finer still, into no more than `most` tiles. Where nothing helps it
+    is left as it is, and the evaluation says what does not fit."""
     layer = fit.layer
     rank = len(layer.main.op.result().shape)
     axes = [axis for axis in (2, rank - 2, 1, rank - 1) if 0 <= axis < rank]
@@ -248,7 +250,7 @@ def _fitting(fit: "_Fit", cut: LayerCut, notes: list[str], finer: int) -> LayerC
             if now >= extent:
                 break
             halved = {**dict(tried.intra), axis: min(2 * now, extent)}
-            if LayerCut(cut.inter, tuple(halved.items())).tiles > MOST_TILES:
+            if LayerCut(cut.inter, tuple(halved.items())).tiles > most:
                 break
             # Channels change last: weights that fill a memory are then loaded once, not per row.
             channel = channel_axis(rank)
