@@ -65,7 +65,7 @@ def _reasons(planned: Planned, explanation: Explanation) -> tuple[BoundaryReason
         edge, trial = boundary.edge, boundary.trial
         rows.append(
             BoundaryReason(
-                edge.tensor,
+                ", ".join(boundary.tensors),
                 groups[edge.before].nodes[0],
                 groups[edge.after].nodes[0],
                 boundary.text,

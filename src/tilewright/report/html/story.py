@@ -21,7 +21,7 @@ class Bound(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BoundaryReason:
-    """Why two groups are not one. `boundary` is the tensor between them, `before` and `after` are
+    """Why two groups are not one. `boundary` are the tensors between them, `before` and `after` are
     group labels; `kind` is 'memory', 'halo', 'not tileable', 'limit', 'no gain', ...; the cycles
     are those of the trial that joined them."""
 
