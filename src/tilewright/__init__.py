@@ -21,17 +21,6 @@ from tilewright.version import __version__
 
 if TYPE_CHECKING:
     from tilewright.api import (
-        Comparison,
-        Explained,
-        Machine,
-        Model,
-        PartitionResult,
-        Plan,
-        PlanResult,
-        Rechecked,
-        RunResult,
-        ShrinkResult,
-        Tiles,
         allocate,
         compare,
         explain,
@@ -47,6 +36,16 @@ if TYPE_CHECKING:
         verify,
     )
     from tilewright.errors import TilewrightError
+    from tilewright.machine.machine import Machine
+    from tilewright.model import Model
+    from tilewright.plan.plan import Plan
+    from tilewright.results.compared import Comparison
+    from tilewright.results.explained import Explained
+    from tilewright.results.partitioned import PartitionResult
+    from tilewright.results.planned import PlanResult
+    from tilewright.results.tiles import Tiles
+    from tilewright.runs.saved import Rechecked
+    from tilewright.shrinking import RunResult, ShrinkResult
     from tilewright.tables import Table
 
 
@@ -81,7 +80,22 @@ __all__ = [
 ]
 # Jobs that have the name of the package that does them: the package can be called.
 _PACKAGES = frozenset({"compare", "kernel", "machine", "partition", "plan", "shrink", "sweep"})
-_ELSEWHERE = {"Table": "tables", "TilewrightError": "errors"}
+# What jobs take and give; the jobs themselves are of `api`.
+_TYPES = {
+    "Comparison": "results.compared",
+    "Explained": "results.explained",
+    "Machine": "machine.machine",
+    "Model": "model",
+    "PartitionResult": "results.partitioned",
+    "Plan": "plan.plan",
+    "PlanResult": "results.planned",
+    "Rechecked": "runs.saved",
+    "RunResult": "shrinking",
+    "ShrinkResult": "shrinking",
+    "Table": "tables",
+    "Tiles": "results.tiles",
+    "TilewrightError": "errors",
+}
 
 
 class _Job(ModuleType):
@@ -141,7 +155,7 @@ def __getattr__(name: str) -> Any:
         return import_module(f"tilewright.{name}")
     if name not in __all__:
         raise AttributeError(f"module 'tilewright' has no attribute '{name}'")
-    found = getattr(import_module(f"tilewright.{_ELSEWHERE.get(name, 'api')}"), name)
+    found = getattr(import_module(f"tilewright.{_TYPES.get(name, 'api')}"), name)
     globals()[name] = found
     return found
 

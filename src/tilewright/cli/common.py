@@ -4,7 +4,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -69,6 +69,12 @@ def parse_shapes(texts: list[str] | None) -> dict[str, tuple[int, ...]]:
 def print_json(value: Mapping[str, Any]) -> None:
     """JSON on standard output, nothing else."""
     sys.stdout.write(json.dumps(value, indent=2) + "\n")
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Lines for a person; those too long for a terminal are broken by it alone."""
+    for line in lines:
+        out.print(line, soft_wrap=True)
 
 
 def note(text: str) -> None:

@@ -7,6 +7,7 @@ import typer
 
 from tilewright import api
 from tilewright.cli.common import CsvOption, JsonOption, out, print_json
+from tilewright.files import check_writable
 
 
 def compare(
@@ -37,9 +38,7 @@ def compare(
     """
     from tilewright.compare import told
 
-    for path in (page, csv):
-        if path is not None:
-            api.check_writable(path)
+    check_writable(page, csv)
     found = api.compare(*names)
     if page is not None:
         found.save(page)

@@ -91,8 +91,7 @@ def tile(
 
       tilewright tile rn50_stem --node conv1 --split H=4 --on npu-2.7 --dtype fp16
     """
-    if csv is not None:
-        check_writable(csv)
+    check_writable(csv)
     tiles = api.tile(
         model,
         split,
