@@ -12,6 +12,7 @@ from tilewright.program.account import engine_names
 from tilewright.program.place import Placed
 from tilewright.program.program import Compute, View
 from tilewright.report.verified import mark
+from tilewright.units import by
 
 
 def write_trace(planned: Planned, path: Path) -> None:
@@ -87,6 +88,5 @@ def _microseconds(machine: Machine, cycles: int) -> float:
 def _tensor(placed: Placed, view: View) -> str:
     """`conv1[1x64x28x112] at cluster0.cmx+4096`."""
     buffer = placed.program.buffers[view.buffer]
-    shape = "x".join(map(str, view.shape)) or "scalar"
     address = placed.address[view.buffer] + view.offset
-    return f"{buffer.value or buffer.name}[{shape}] at {buffer.memory}+{address}"
+    return f"{buffer.value or buffer.name}[{by(view.shape)}] at {buffer.memory}+{address}"
