@@ -9,13 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.cli.common import (
-    JsonOption,
-    ShapeOption,
-    parse_shapes,
-    print_json,
-    print_lines,
-)
+from tilewright.cli.arguments import JsonOption, ShapeOption, parse_shapes
+from tilewright.cli.common import print_json, print_lines
 from tilewright.cli.kinds import UNKNOWN, kind_of, unknown_kind
 from tilewright.errors import TilewrightError
 from tilewright.units import noun

@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from tilewright import api
-from tilewright.cli.common import CsvOption, JsonOption, out, print_json
+from tilewright.cli.arguments import CsvOption, JsonOption
+from tilewright.cli.common import out, print_json
 from tilewright.files import check_writable
 
 

@@ -3,14 +3,8 @@
 from pathlib import Path
 
 from tilewright import api
-from tilewright.cli.common import (
-    end_unverified,
-    note,
-    out,
-    parse_shapes,
-    print_json,
-    print_lines,
-)
+from tilewright.cli.arguments import parse_shapes
+from tilewright.cli.common import end_unverified, note, out, print_json, print_lines
 from tilewright.cli.plan_options import Asked
 from tilewright.cli.progress import progress_line
 from tilewright.errors import TilewrightError

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli.common import CsvOption, JsonOption, note, out, print_json, print_lines
+from tilewright.cli.arguments import CsvOption, JsonOption
+from tilewright.cli.common import note, out, print_json, print_lines
 from tilewright.cli.progress import progress_line
 
 WIDE = 140  # columns that a table of reasons needs

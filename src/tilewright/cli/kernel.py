@@ -6,16 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tilewright.cli.common import (
-    CsvOption,
-    JsonOption,
-    ShapeOption,
-    note,
-    out,
-    parse_shapes,
-    print_json,
-    print_lines,
-)
+from tilewright.cli.arguments import CsvOption, JsonOption, ShapeOption, parse_shapes
+from tilewright.cli.common import note, out, print_json, print_lines
 from tilewright.cli.options import own_options, taking
 from tilewright.cli.progress import shown_line
 from tilewright.errors import TilewrightError

@@ -6,16 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tilewright import api
-from tilewright.cli.common import (
-    JsonOption,
-    end_unverified,
-    err,
-    note,
-    out,
-    parse_shapes,
-    print_json,
-    print_lines,
-)
+from tilewright.cli.arguments import JsonOption, parse_shapes
+from tilewright.cli.common import end_unverified, err, note, out, print_json, print_lines
 from tilewright.cli.plan_options import Asked, with_options
 from tilewright.cli.progress import progress_line
 from tilewright.errors import TilewrightError

@@ -8,15 +8,8 @@ import typer
 from rich.table import Table
 
 from tilewright import api
-from tilewright.cli.common import (
-    CsvOption,
-    JsonOption,
-    ModelArgument,
-    ShapeOption,
-    out,
-    parse_shapes,
-    print_json,
-)
+from tilewright.cli.arguments import CsvOption, JsonOption, ModelArgument, ShapeOption, parse_shapes
+from tilewright.cli.common import out, print_json
 from tilewright.report.machines import machine_json
 from tilewright.units import format_bytes, format_count, format_frequency, noun
 

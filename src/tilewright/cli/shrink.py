@@ -6,17 +6,8 @@ from typing import Annotated
 import typer
 
 from tilewright import api
-from tilewright.cli.common import (
-    CsvOption,
-    JsonOption,
-    ModelArgument,
-    ShapeOption,
-    note,
-    out,
-    parse_shapes,
-    print_json,
-    print_lines,
-)
+from tilewright.cli.arguments import CsvOption, JsonOption, ModelArgument, ShapeOption, parse_shapes
+from tilewright.cli.common import note, out, print_json, print_lines
 from tilewright.cli.progress import shown_line
 from tilewright.errors import OutputError
 from tilewright.files import check_writable

@@ -15,7 +15,8 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from tilewright.cli.common import JsonOption, err, note, out, print_json, print_lines
+from tilewright.cli.arguments import JsonOption
+from tilewright.cli.common import err, note, out, print_json, print_lines
 from tilewright.errors import TilewrightError
 
 if TYPE_CHECKING:

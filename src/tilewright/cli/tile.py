@@ -5,15 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tilewright import api
-from tilewright.cli.common import (
-    CsvOption,
-    JsonOption,
-    ModelArgument,
-    ShapeOption,
-    out,
-    parse_shapes,
-    print_json,
-)
+from tilewright.cli.arguments import CsvOption, JsonOption, ModelArgument, ShapeOption, parse_shapes
+from tilewright.cli.common import out, print_json
 from tilewright.files import check_writable
 from tilewright.units import format_bytes, noun
 
