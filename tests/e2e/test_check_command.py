@@ -413,3 +413,55 @@ def test_a_list_of_no_cores_is_refused(command, tmp_path: Path) -> None:
     found = command("check", plan)
     assert found.code == 2
     assert "plan.yaml:6: groups[0].cores: names no core: leave it out for all" in found.out
+
+
+NET = "model: four_convs\nmachine: eight-core-l2\ndtype: int8\n"
+GROUPS = "groups:\n- nodes: [conv1]\n- nodes: [conv2]\n- nodes: [conv3]\n- nodes: [conv4]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    {
+        "reloaded: {nothing: [conv2]}": [(9, "'nothing' cannot be reloaded: no node makes it")],
+        "reloaded: {conv1: []}": [(9, "'conv1' cannot be reloaded: it is not resident")],
+        "resident: [conv1]\nreloaded:\n  conv1: [conv2, conv4, nobody]": [
+            (11, "'conv4' cannot reload 'conv1': it does not read it"),
+            (11, "'nobody' cannot reload 'conv1': there is no such node"),
+        ],
+        "shared: {l9: [conv1], l2: [conv4]}": [
+            (
+                9,
+                "'l9' is no memory: of memories that all cores of eight-core-l2 share, "
+                "there are l2",
+            ),
+            (9, "'conv4' cannot lie in l2: it is a result of the network"),
+        ],
+        "shared: {dram: [conv1]}": [
+            (9, "'dram' is the main memory: leave its tensors out, they pass through it anyway")
+        ],
+        "memory_limit: 100": [
+            (
+                9,
+                "a memory limit of 100 B is too small for this plan: 'input' takes 768 bytes of "
+                "core0.sram, 100 are there: cut its group into more tiles",
+            )
+        ],
+    }.items(),
+)
+def test_what_a_plan_says_of_tensors_and_memories_is_told_with_its_line(
+    command, tmp_path: Path, text: str, told: list[tuple[int, str]]
+) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text(f"{NET}{GROUPS}{text}\n")
+    found = command("check", path, "--model", "four_convs@16x16", "--json").json["files"][0]
+    assert [(fault["line"], fault["text"]) for fault in found["faults"]] == told
+
+
+def test_a_missing_node_is_told_before_what_follows_from_it(command, tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text(f"{NET}{GROUPS}resident: [nothing]\n".replace("- nodes: [conv3]\n", ""))
+    found = command("check", path, "--model", "four_convs@16x16", "--json").json["files"][0]
+    assert [(fault["line"], fault["text"]) for fault in found["faults"]] == [
+        (4, "no group has node 'conv3'"),
+        (8, "'nothing' cannot be resident: no node makes a tensor of this name"),
+    ]

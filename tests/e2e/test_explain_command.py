@@ -39,7 +39,11 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_boundary_has_a_reason_and_trials(succeeds, planned: Path) -> None:
     found = succeeds("explain", planned, "--json").json
     summary = json.loads((planned / "summary.json").read_text())
-    assert [row["tensor"] for row in found["boundaries"]] == ["conv1", "conv2", "conv3"]
+    assert [[t["name"] for t in row["tensors"]] for row in found["boundaries"]] == [
+        ["conv1"],
+        ["conv2"],
+        ["conv3"],
+    ]
     assert len(found["groups"]) == summary["groups"]
     assert sum(g["dram_read_bytes"] for g in found["groups"]) == summary["dram_read_bytes"]
     assert sum(g["dram_write_bytes"] for g in found["groups"]) == summary["dram_write_bytes"]
@@ -113,7 +117,7 @@ def test_patterns_from_a_file_are_kept_and_explained(succeeds, network: Path, tm
     assert summary["search"]["patterns"][0]["name"] == "scores"
     patterns.unlink()
     rows = succeeds("explain", folder, "--json").json["boundaries"]
-    (scores,) = (row for row in rows if row["tensor"] == "qk")
+    (scores,) = (row for row in rows if row["tensors"][0]["name"] == "qk")
     assert scores["kind"] == "kept apart"
     assert "pattern 'scores'" in scores["text"]
 

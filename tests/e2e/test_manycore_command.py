@@ -15,9 +15,10 @@ import pytest
 import yaml
 
 from conftest import Command
+from support.builder import GraphBuilder
 from tilewright.api import load
 from tilewright.frontend import zoo
-from tilewright.frontend.save import serialize
+from tilewright.frontend.save import save_onnx, serialize
 from tilewright.frontend.weights import seeded
 from tilewright.manycore.bounds import bounds_of
 from tilewright.manycore.core_cost import tile_cost
@@ -440,3 +441,23 @@ def test_an_entry_for_all_layers_cuts_short_ones_as_far_as_they_go(
     assert "machine files of Tilewright" in refused(
         "plan", "four_convs@16x16", "--on", ours, "--mapping", FUSED
     )
+
+
+@pytest.mark.parametrize(
+    ("mapping", "words"),
+    {
+        "fused.yaml": "fused.yaml:5: [0].intra_core_tiling[0]: layer 'Conv_v2' is cut into "
+        "2,000,007 tiles: more than 131,072 are not planned",
+        "open.yaml": "no allocation can run: tile Conv_v2.0 works on 64,000,524 bytes",
+    }.items(),
+)
+def test_a_layer_with_millions_of_rows_of_padding_ends_soon(
+    refused: Callable[..., str], tmp_path: Path, mapping: str, words: str
+) -> None:
+    b = GraphBuilder()
+    pads = [2_000_000, 1, 1, 1]
+    b.add("Conv", b.input(1, 3, 8, 8), b.weight(4, 3, 3, 3), kernel_shape=[3, 3], pads=pads)
+    path = tmp_path / "padded.onnx"
+    save_onnx(b.graph(), path)
+    on = ("--on", MACHINE, "--mapping", EXAMPLE / mapping)
+    assert words in refused("plan", path, *on, "--no-verify")

@@ -139,12 +139,9 @@ def test_a_network_quantised_by_onnxruntime(
     build: Callable[[Net], None], form: QuantFormat, per_channel: bool, tmp_path: Path
 ) -> None:
     path = quantised(build, form, per_channel, QuantType.QUInt8, tmp_path)
-    # Each net and format on another machine: all three come round.
-    number = NETS.index(build) + 2 * per_channel + (form is QuantFormat.QDQ)
-    planned = plan_model(
-        api.load(str(path)), load_machine(MACHINES[number % 3]), layer_by_layer=True
-    )
-    assert planned.verified is not None
-    assert not any(costed_by_bytes(planned.graph, node) for node in planned.graph.nodes)
-    left = [n.kind for n in planned.graph.nodes if n.kind == "DequantizeLinear"]
-    assert len(left) <= (3 if build is hourglass else 1)  # the transposed convolution stays float
+    for machine in MACHINES:
+        planned = plan_model(api.load(str(path)), load_machine(machine), layer_by_layer=True)
+        assert planned.verified is not None, machine
+        assert not any(costed_by_bytes(planned.graph, node) for node in planned.graph.nodes)
+        left = [n.kind for n in planned.graph.nodes if n.kind == "DequantizeLinear"]
+        assert len(left) <= (3 if build is hourglass else 1)  # a transposed convolution is float

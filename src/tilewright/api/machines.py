@@ -256,7 +256,7 @@ def explain(
 
     >>> found = tilewright.plan("four_convs@16x16", "mcu", layer_by_layer=True, verify=False)
     >>> why = tilewright.explain(found)
-    >>> why.as_table().column("tensor")
+    >>> why.as_table().column("tensors")
     ['conv1', 'conv2', 'conv3']
     """
     with interrupted_between(progress) as tell:

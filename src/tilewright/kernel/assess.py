@@ -355,10 +355,21 @@ def _lints(
                 each.operand,
                 f"runs of {each.run_bytes} B move at {rate / 1e9:.0f} GB/s of "
                 f"{target.queue_rate * target.queues / 1e9:.0f}; they are {share:.0%} of the "
-                "queues' time. Load whole rows or whole filters: runs of 2 KiB and more",
+                "queues' time. Load whole rows or whole filters: runs of 2 KiB and more "
+                f"({_step(target)})",
             )
         )
     return found
+
+
+def _step(target: CoreTarget) -> str:
+    """Where the time of a run jumps, and by how much."""
+    beat = int(target.fitted["beat_bytes"])
+    short, longer = (target.run_seconds(size) * 1e9 for size in (beat, beat + 1))
+    return (
+        f"a queue takes {short:.0f} ns for a run of up to {beat} B, an element of a gather, and "
+        f"{longer:.0f} ns for a longer one, a packet; that the step is there is an estimate"
+    )
 
 
 def floor_check(problem: KernelProblem, target: CoreTarget, compute: str, seconds: float) -> None:

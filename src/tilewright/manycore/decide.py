@@ -16,6 +16,7 @@ from tilewright.units import noun
 FINER = (1, 2, 4, 8)
 """How much finer than they have to layers are cut that do not fit, and are not open. What a layer
 waits for and what it sends then comes in smaller portions, while others compute."""
+MOST_TILES = 1 << 17  # of a layer: a hundred thousand take ten seconds to cut
 AUTO_ROWS = (1, 2, 4, 8)
 """Rows (or positions) of a tile that are tried where a mapping leaves the cut open; and all."""
 
@@ -69,7 +70,7 @@ def choices_of(
     made: dict[tuple[LayerCut, ...], LayerCuts] = {}
     for spread, rows, finer in product(
         (False, True) if open_inter else (False,),
-        (*AUTO_ROWS, 0) if open_intra else (0,),
+        (*_open_rows(workload), 0) if open_intra else (0,),
         (1,) if open_intra else FINER,
     ):
         choice = _choice(mapping, workload, fabric, entries, intra, rows, spread, finer, room)
@@ -79,6 +80,12 @@ def choices_of(
         name = ", ".join(names) or "as the mapping says"
         made.setdefault(choice.cuts, replace(choice, name=name, finer=finer))
     return tuple(made.values())
+
+
+def _open_rows(workload: LayerGraph) -> list[int]:
+    """Rows of a tile that are tried: those that do not give too many tiles."""
+    longest = max((max(layer.shape, default=1) for layer in workload.layers), default=1)
+    return [rows for rows in AUTO_ROWS if longest <= rows * MOST_TILES]
 
 
 def _rows(layer: Layer) -> str:
@@ -147,8 +154,15 @@ def _choice(
             mapping, layer, entry.inter, len(cores) if spread else 1, len(cores), longest, notes
         )
         within = _axes(mapping, layer, cuttings, rows, len(cores), longest, notes, within=True)
+        asked = LayerCut(across, within)
+        if asked.tiles > MOST_TILES:
+            raise mapping.error(
+                (*entry.inter, *cuttings)[-1].key,
+                f"layer '{layer.name}' is cut into {asked.tiles:,} tiles: more than "
+                f"{MOST_TILES:,} are not planned",
+            )
         fit = _Fit(workload, layer, fabric, cores, room)
-        cut = _fitting(fit, LayerCut(across, within), notes, finer)
+        cut = _fitting(fit, asked, notes, finer)
         parts = len(layer_boxes(layer, cut))
         fixed = parts == len(cores) if entry.fixed is None else entry.fixed
         cuts.append(cut)
@@ -234,6 +248,8 @@ def _fitting(fit: "_Fit", cut: LayerCut, notes: list[str], finer: int) -> LayerC
             if now >= extent:
                 break
             halved = {**dict(tried.intra), axis: min(2 * now, extent)}
+            if LayerCut(cut.inter, tuple(halved.items())).tiles > MOST_TILES:
+                break
             # Channels change last: weights that fill a memory are then loaded once, not per row.
             channel = channel_axis(rank)
             ordered = sorted(halved.items(), key=lambda item: item[0] != channel)

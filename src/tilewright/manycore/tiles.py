@@ -40,6 +40,11 @@ class LayerCut:
         """Parts that may be on cores of their own."""
         return prod(count for _, count in self.inter)
 
+    @property
+    def tiles(self) -> int:
+        """Tiles of all parts, at most."""
+        return self.parts * prod(count for _, count in self.intra)
+
 
 @dataclass(frozen=True, slots=True)
 class Tensor:

@@ -8,10 +8,11 @@ from tilewright.errors import TilewrightError, TilingError
 from tilewright.graph.graph import Graph
 from tilewright.machine.document import Document
 from tilewright.machine.faults import Keys
+from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Place, Plan, PlanError, group_label
 from tilewright.plan.read import PlanFileError
 from tilewright.program.faults import LoweringError
-from tilewright.program.main_memory import off_cores, unshareable
+from tilewright.program.main_memory import not_on_chip, off_cores, unshareable
 from tilewright.tiling.cutting import cut_group
 from tilewright.tiling.group import exports
 from tilewright.units import noun
@@ -31,14 +32,13 @@ class PlanFaultsError(PlanError):
         """The same with the lines of the file that the plan was read from."""
         document = Document(path, "a plan")
         found = [document.fault(keys, text) for keys, text in self.faults]
-        found.sort(key=lambda fault: (fault.line is None, fault.line or 0))
         return PlanFileError(found, " --model MODEL")
 
 
-def check_plan(plan: Plan, label: object, graph: Graph) -> None:
+def check_plan(plan: Plan, label: object, graph: Graph, machine: Machine) -> None:
     """Raise unless a plan names every node of the (legalised) network once, in an order that
     runs, cuts its groups as they can be cut, and keeps tensors where they can be kept."""
-    faults = list(plan_faults(plan, graph))
+    faults = list(plan_faults(plan, graph, machine))
     if faults:
         raise PlanFaultsError(label, faults)
 
@@ -52,9 +52,9 @@ def keys_of(error: TilewrightError, plan: Plan) -> Keys:
     return ()
 
 
-def plan_faults(plan: Plan, graph: Graph) -> Iterator[KeyFault]:
-    """All that is wrong with a plan of a network; what cannot be told for other faults is left
-    out."""
+def plan_faults(plan: Plan, graph: Graph, machine: Machine) -> Iterator[KeyFault]:
+    """All that is wrong with a plan of a network, causes before what may follow from them; what
+    cannot be told for other faults is left out."""
     home: dict[str, int] = {}
     unknown: set[int] = set()
     for number, group in enumerate(plan.groups):
@@ -71,7 +71,7 @@ def plan_faults(plan: Plan, graph: Graph) -> Iterator[KeyFault]:
     missing = [node.name for node in graph.nodes if node.name not in home]
     if missing:
         more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
-        yield (), f"leaves out node '{missing[0]}'{more}"
+        yield ("groups",), f"no group has node '{missing[0]}'{more}"
     yield from _out_of_order(plan, graph, home)
     for number, group in enumerate(plan.groups):
         try:
@@ -80,8 +80,8 @@ def plan_faults(plan: Plan, graph: Graph) -> Iterator[KeyFault]:
         except TilingError as error:
             yield ("groups", number), f"{group_label(number, group)}: {error}"
     yield from _kept_wrongly(plan, graph, home)
-    if not missing and not unknown:
-        yield from _shared_wrongly(plan, graph)
+    yield from _reloaded_wrongly(plan, graph)
+    yield from _shared_wrongly(plan, graph, machine, named=not missing and not unknown)
 
 
 def _out_of_order(plan: Plan, graph: Graph, home: Mapping[str, int]) -> Iterator[KeyFault]:
@@ -107,11 +107,32 @@ def _kept_wrongly(plan: Plan, graph: Graph, home: Mapping[str, int]) -> Iterator
             yield ("resident", place), f"'{name}' cannot be resident: {fault}"
 
 
-def _shared_wrongly(plan: Plan, graph: Graph) -> Iterator[KeyFault]:
-    """Tensors that cannot lie in the memories that the plan names for them."""
+def _reloaded_wrongly(plan: Plan, graph: Graph) -> Iterator[KeyFault]:
+    """Tensors that are not kept in the first place, and nodes that do not read them."""
+    for name, nodes in plan.reloaded:
+        if name not in plan.resident:
+            what = "it is not resident" if name in graph.producer else "no node makes it"
+            yield ("reloaded", name), f"'{name}' cannot be reloaded: {what}"
+            continue
+        readers = {graph.nodes[index].name for index in graph.consumers.get(name, ())}
+        for place, node in enumerate(nodes):
+            if node not in readers:
+                what = "it does not read it" if node in graph.index else "there is no such node"
+                yield ("reloaded", name, place), f"'{node}' cannot reload '{name}': {what}"
+
+
+def _shared_wrongly(
+    plan: Plan, graph: Graph, machine: Machine, *, named: bool
+) -> Iterator[KeyFault]:
+    """Memories that tensors cannot pass through, and, where all nodes are `named`, tensors that
+    cannot lie in those that the plan names for them."""
     used = off_cores(graph, plan.groups)
     for memory, names in plan.shared:
-        for place, name in enumerate(names):
+        wrong = not_on_chip(machine, memory)
+        if wrong:
+            yield ("shared", memory), wrong
+            continue
+        for place, name in enumerate(names if named else ()):
             fault = unshareable(graph, used, name)
             if fault:
                 yield ("shared", memory, place), f"'{name}' cannot lie in {memory}: {fault}"

@@ -12,6 +12,7 @@ from tilewright.graph.ops.spec import Engine
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Plan, PlanError
 from tilewright.planning.check import PlanFaultsError, check_plan, in_vain, keys_of, without_inner
+from tilewright.program.faults import TooLargeError
 from tilewright.program.metrics import Objective
 from tilewright.program.place import DoesNotFitError
 from tilewright.program.tile_work import tile_works_of
@@ -98,7 +99,7 @@ def _decided(
     given = options.plan
     if given is not None:
         graph = _repeated(graph, given, options.plan_name)
-        check_plan(given, options.plan_name, graph)
+        check_plan(given, options.plan_name, graph, machine)
         given, inner = without_inner(given, graph, options.plan_name)
         notes = (*given.notes, *inner)
         if given.machine != machine.name:
@@ -162,15 +163,23 @@ def told(graph: Graph, machine: Machine, dtype: str, options: Options) -> Genera
     except (VerificationError, PlanError):
         raise
     except TilewrightError as error:
-        limited = machine.within(options.memory_limit)
-        if limited != machine and isinstance(error, NoPlanFitsError | DoesNotFitError):
-            misfit = largest_misfit(graph, limited, dtype)
-            raise _too_little(misfit or error, options.memory_limit or 0) from None
-        if options.plan is None:
-            raise
-        raise PlanFaultsError(
-            options.plan_name, [(keys_of(error, options.plan), str(error))]
-        ) from None
+        given = options.plan
+        limits = (options.memory_limit, None if given is None else given.memory_limit)
+        limit = min((bytes for bytes in limits if bytes is not None), default=None)
+        short = isinstance(error, NoPlanFitsError | DoesNotFitError | TooLargeError)
+        limited = short and machine.within(limit) != machine
+        if given is None:
+            if not limited:
+                raise
+            misfit = largest_misfit(graph, machine.within(limit), dtype)
+            raise _too_little(misfit or error, limit or 0) from None
+        keys, text = keys_of(error, given), str(error)
+        if limited:
+            keys = ("memory_limit",) if limit == given.memory_limit else keys
+            text = (
+                f"a memory limit of {format_bytes(limit or 0)} is too small for this plan: {error}"
+            )
+        raise PlanFaultsError(options.plan_name, [(keys, text)]) from None
 
 
 def _too_little(error: TilewrightError, limit: int) -> TilewrightError:

@@ -11,5 +11,9 @@ class LoweringError(TilewrightError):
     resident: str = ""
 
 
+class TooLargeError(LoweringError):
+    """A buffer is larger than its memory."""
+
+
 class NoRoomError(LoweringError):
     """A group surely needs more bytes than there are where it runs."""

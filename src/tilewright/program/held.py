@@ -6,7 +6,7 @@ from operator import mul, sub
 from typing import TYPE_CHECKING, NamedTuple
 
 from tilewright.geometry.box import Ints
-from tilewright.program.faults import LoweringError
+from tilewright.program.faults import LoweringError, TooLargeError
 from tilewright.program.rows import Access, Price
 from tilewright.program.tile_tables import TileSpot
 
@@ -117,7 +117,7 @@ class HeldTransfers:
         usable = self.context.usable[memory]
         if size > usable:
             where = self.context.machine.memories[memory].name
-            raise LoweringError(
+            raise TooLargeError(
                 f"'{name}' takes {size} bytes of {where}, {usable} are there: "
                 "cut its group into more tiles"
             )

@@ -8,6 +8,7 @@ import numpy as np
 from tilewright.graph.graph import Graph, Node
 from tilewright.graph.ops import SPECS, runs_whole
 from tilewright.graph.ops.spec import op_of
+from tilewright.machine.machine import Machine
 from tilewright.plan.plan import GroupPlan, Place
 from tilewright.program.context import Context, Lying
 from tilewright.program.faults import LoweringError
@@ -111,17 +112,27 @@ def _put(
     lying: dict[str, Lying],
 ) -> None:
     """Values that lie in another memory than the main one."""
-    graph, machine = context.graph, context.machine
-    number = context.tables.memory_number.get(memory)
-    if number is None or number == context.main or context.home[number] >= 0:
-        there = [m.name for m in machine.on_chip]
-        known = f"it has {', '.join(there)}" if there else "it has none"
-        raise LoweringError(f"'{memory}' is no memory that cores of {machine.name} share: {known}")
+    fault = not_on_chip(context.machine, memory)
+    if fault:
+        raise LoweringError(fault)
+    number = context.tables.memory_number[memory]
     for name in names:
-        why = unshareable(graph, used, name)
+        why = unshareable(context.graph, used, name)
         if why:
             raise LoweringError(f"'{name}' cannot lie in {memory}: {why}")
         lying[name] = context.lying(name)._replace(memory=number)
+
+
+def not_on_chip(machine: Machine, memory: str) -> str:
+    """Why a memory is none that values can pass through between cores, or nothing."""
+    there = [m.name for m in machine.on_chip]
+    if memory in there:
+        return ""
+    if memory == machine.main_memory.name:
+        return f"'{memory}' is the main memory: leave its tensors out, they pass through it anyway"
+    known = f"there are {', '.join(there)}" if there else "there are none"
+    what = "is a core's own" if memory in {m.name for m in machine.memories} else "is no memory"
+    return f"'{memory}' {what}: of memories that all cores of {machine.name} share, {known}"
 
 
 def off_cores(graph: Graph, groups: Sequence[GroupPlan]) -> frozenset[str]:

@@ -46,7 +46,9 @@ class Residents:
                 if cores is not None:
                     found.append((entry.alike, value))
                     self._read[name].append((number, cores))
-        self._check(makers, plan, reloaded)
+        for name in plan.resident:
+            if name not in makers:
+                raise LoweringError(f"'{name}' cannot be resident: no group gives it to others")
         outputs, nothing = lowering.graph.outputs, frozenset[str]()
         for name, found in readers.items():
             stored = name in main.read or name in outputs or name in reloaded
@@ -59,24 +61,6 @@ class Residents:
         nodes = [self.graph.nodes[index] for index in entry.members]
         here = any(name in node.inputs and node.name not in again for node in nodes)
         return () if here else None
-
-    def _check(
-        self,
-        makers: dict[str, tuple[int, int]],
-        plan: Plan,
-        reloaded: dict[str, frozenset[str]],
-    ) -> None:
-        """Raise where a plan keeps or reloads what cannot be."""
-        for name in plan.resident:
-            if name not in makers:
-                raise LoweringError(f"'{name}' cannot be resident: no group gives it to others")
-        for name, nodes in reloaded.items():
-            if name not in makers:
-                raise LoweringError(f"'{name}' is reloaded, but is not resident")
-            readers = {self.graph.nodes[i].name for i in self.graph.consumers.get(name, ())}
-            strange = sorted(nodes - readers)
-            if strange:
-                raise LoweringError(f"'{strange[0]}' cannot reload '{name}': it does not read it")
 
     def left(self, usable: Sequence[int]) -> tuple[Quantities, Flags]:
         """Bytes of every memory that resident tensors which a group has nothing to do with leave

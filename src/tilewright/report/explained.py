@@ -37,7 +37,10 @@ def explanation_json(plan: Plan, machine: Machine, explanation: Explanation) -> 
 def _boundary_json(plan: Plan, boundary: Boundary) -> dict[str, Any]:
     edge = boundary.edge
     return {
-        "tensor": edge.tensor,
+        "tensors": [
+            {"name": row.tensor, "bytes": row.bytes, "through": row.memory or "the scratchpads"}
+            for row in boundary.passing
+        ],
         "bytes": boundary.bytes,
         "resident": boundary.resident,
         "through": boundary.through,
@@ -55,6 +58,7 @@ def _trial_json(trial: Forced) -> dict[str, Any]:
     short, compute = trial.shortage, trial.compute
     return {
         "how": trial.how.value,
+        "tensor": trial.tensor or None,
         "cores": list(trial.cores) or None,
         "latency_cycles": trial.cycles,
         "dram_bytes": trial.dram_bytes,
@@ -111,7 +115,7 @@ def explanation_lines(plan: Plan, machine: Machine, explanation: Explanation) ->
         f"the simulated run decides; beside it the rule of thumb: {RULE_OF_THUMB}",
     ]
     if left_out:
-        which = noun(left_out, "boundary of a smaller tensor", "boundaries of smaller tensors")
+        which = noun(left_out, "boundary of smaller tensors", "boundaries of smaller tensors")
         was, it = noun(left_out, "was", "were"), noun(left_out, "it", "them")
         lines.append(f"{left_out} {which} {was} not tried: `tilewright explain --all` tries {it}")
     return lines
@@ -149,15 +153,15 @@ def boundary_lines(plan: Plan, explanation: Explanation) -> list[str]:
         ends = (f"{n} {plan.groups[n].nodes[0]}" for n in (edge.before, edge.after))
         lines += [
             f"{' | '.join(ends)}: {boundary.kind.value}",
-            f"    {edge.tensor}, {boundary.bytes:,} bytes through {boundary.through}; "
-            f"{boundary.text}",
+            f"    {', '.join(boundary.tensors)}: {boundary.bytes:,} bytes through "
+            f"{boundary.through}; {boundary.text}",
         ]
     return lines
 
 
 def boundaries_table(plan: Plan, explanation: Explanation) -> Table:
     """Every boundary with its reason."""
-    table = Table("tensor")
+    table = Table("tensors")
     table.add_column("bytes", justify="right")
     table.add_column("goes through")
     table.add_column("from | to", overflow="fold")
@@ -168,7 +172,7 @@ def boundaries_table(plan: Plan, explanation: Explanation) -> Table:
         edge, trial = boundary.edge, boundary.trial
         ends = (f"{n} {plan.groups[n].nodes[0]}" for n in (edge.before, edge.after))
         table.add_row(
-            edge.tensor,
+            ", ".join(boundary.tensors),
             f"{boundary.bytes:,}",
             boundary.through,
             " | ".join(ends),

@@ -42,8 +42,9 @@ class Explained(Shown):
         for b in self.explanation.boundaries:
             cycles = None if b.trial is None else b.trial.cycles
             ends = label_of(groups[b.edge.before]), label_of(groups[b.edge.after])
-            rows.append((b.edge.tensor, b.bytes, b.through, *ends, b.kind.value, cycles, b.text))
-        columns = "tensor bytes goes_through before after kind joined_cycles reason".split()
+            names = ", ".join(b.tensors)
+            rows.append((names, b.bytes, b.through, *ends, b.kind.value, cycles, b.text))
+        columns = "tensors bytes goes_through before after kind joined_cycles reason".split()
         return Table("boundaries", tuple(columns), tuple(rows))
 
 

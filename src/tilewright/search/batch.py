@@ -22,7 +22,7 @@ from tilewright.search.candidates.network import Network
 from tilewright.search.effort import Effort
 from tilewright.search.found import Found, Trial
 from tilewright.search.fusion import Fusion
-from tilewright.search.improvement.improve import EVALUATIONS
+from tilewright.search.improvement.improve import evaluations_of
 from tilewright.tiling.images import Images, by_image, image_counts, repeatable
 from tilewright.units import noun
 
@@ -120,7 +120,8 @@ class _Batch:
         best = min(self.ways, key=self._score, default=None)
         if best is not None and (self.whole is None or self._score(best) < self._least(self.whole)):
             again = self.search.like(graph=best.images.graph)
-            trial = again.improved(best.trial, EVALUATIONS[self.effort] // self.images)
+            plans = evaluations_of(self.effort, best.trial.metrics.tasks) // self.images
+            trial = again.improved(best.trial, plans)
             self.simulated += again.simulated
             self.ways.append(_Way(trial, best.images))
 

@@ -28,7 +28,7 @@ from tilewright.search.grouping.dp import best_grouping, greedy_merge
 from tilewright.search.grouping.patterns import Pattern, PatternSpace
 from tilewright.search.improvement.boundaries import JOIN_SHARE, TIE, Joins
 from tilewright.search.improvement.cuts import Cuts, kinds_of_cores
-from tilewright.search.improvement.improve import EVALUATIONS, Improver
+from tilewright.search.improvement.improve import Improver, evaluations_of
 from tilewright.search.improvement.moves import Moves
 from tilewright.search.improvement.splice import better_spliced
 from tilewright.search.least_memory import LeastMemory
@@ -78,6 +78,7 @@ class Fusion:
         self.remedies = True  # for the first plan, where it does not fit without
         self.exact = False  # until all groups were looked at
         self.simulated = self.looked_at = 0
+        self.tasks = 0  # of the best proposal
         self.given, self.portion = tuple[Trial, ...](), 1.0  # plans found before, of a whole search
         self.reached: list[Effort] = []  # efforts that were made
         self.worst = inf  # score of what they found
@@ -155,14 +156,15 @@ class Fusion:
         self._propose()
         done = 0
         for step in effort.steps:
+            plans = evaluations_of(step, self.tasks)
             if step not in self.reached:
-                self.improving = (done, max(EVALUATIONS[effort], EVALUATIONS[step]))
-                evaluations = int(max(0, EVALUATIONS[step] - done) * self.portion)
+                self.improving = (done, max(plans, evaluations_of(effort, self.tasks)))
+                evaluations = int(max(0, plans - done) * self.portion)
                 self._improve(evaluations, kinds=not self.reached)
                 self._share()
                 self.worst = self.best().score(self.objective)
                 self.reached.append(step)
-            done = EVALUATIONS[step]
+            done = plans
 
     def _search_within(self, effort: Effort) -> None:
         """The fastest plan within the fewest bytes of every memory that layer by layer fits in."""
@@ -206,6 +208,7 @@ class Fusion:
             if self._groupings(known):
                 break
         self.done.append(STAGES[1])
+        self.tasks = self.best().metrics.tasks
 
     def _by_kind(self) -> Trial | None:
         """Where cores differ, what the smallest effort finds for those of one kind alone: of the

@@ -152,3 +152,9 @@ def test_rows_longer_than_a_product_are_cut(width: int, target: CoreTarget) -> N
 def test_the_page_of_the_docs_is_the_model(rows: tuple[LadderRow, ...]) -> None:
     page = Path(__file__).parents[3] / "docs" / "ladder.md"
     assert ladder_markdown(rows) in page.read_text()
+
+
+def test_short_runs_say_where_their_time_jumps(target: CoreTarget) -> None:
+    (lint, *_) = NestModel(LARGE, target).assess(RUNGS["baseline"](LARGE, target)).lints
+    assert "10 ns for a run of up to 64 B, an element of a gather, and 85 ns" in lint.text
+    assert "that the step is there is an estimate" in lint.text

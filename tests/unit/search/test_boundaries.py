@@ -61,7 +61,7 @@ def test_a_result_of_the_network_that_nothing_reads_is_not_kept() -> None:
     cut = joins.options(joins.members(plan, (number,)))[0]
     kept = joins.kept(plan, conv, [(number, cut)])
     assert kept.resident == (conv,)
-    check_plan(kept, "the plan", graph)
+    check_plan(kept, "the plan", graph, machine)
 
 
 @pytest.mark.parametrize("machine", ["npu-2.7", "trn2"])

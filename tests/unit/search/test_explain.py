@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from support.builder import GraphBuilder
 from support.networks import pair, residual, u_shape, view_between
 from tilewright import api
 from tilewright.frontend.builder import Builder
@@ -19,6 +20,7 @@ from tilewright.planning import prepared
 from tilewright.program import lower
 from tilewright.program.account import bytes_per_cycle, main_bytes_per_cycle, traffic
 from tilewright.program.lower import lowered
+from tilewright.report.explained import boundary_lines, explanation_json
 from tilewright.search.candidates.layers import layer_by_layer
 from tilewright.search.explanation.explain import Boundary, Explanation, explain, grid_words
 from tilewright.search.explanation.trials import NOT_SPILLED, BoundaryKind, How, Trials
@@ -346,10 +348,10 @@ def test_what_the_rule_says_is_held_against_the_run_and_an_l2_is_no_main_memory(
     placed = lowered(graph, machine, plan)
     told = explain(graph, machine, plan, placed)
     shared = [b for b in told.boundaries if b.edge.tensor == name]
-    assert shared and {b.memory for b in shared} == {"l2"}
+    assert shared and {b.through for b in shared} == {"l2"}
     for boundary in shared:
         assert boundary.saved_dma == 2 * boundary.bytes / bytes_per_cycle(machine, "l2")
-    assert {b.memory for b in told.boundaries if b.edge.tensor != name} == {"dram"}
+    assert {b.through for b in told.boundaries if b.edge.tensor != name} == {"dram"}
     checked = 0
     for boundary in told.boundaries:
         for trial in boundary.trials:
@@ -362,3 +364,29 @@ def test_what_the_rule_says_is_held_against_the_run_and_an_l2_is_no_main_memory(
             assert disagree == ("the simulated run says otherwise" in boundary.text)
             checked += 1
     assert checked
+
+
+def test_two_groups_are_one_boundary_with_all_their_tensors() -> None:
+    machine, b = load_machine("mcu"), GraphBuilder()
+    x = b.input(1, 8, 16, 16)
+    pads = [1, 1, 1, 1]
+    one = b.add("Conv", x, b.weight(8, 8, 3, 3), pads=pads)
+    other = b.add("Conv", one, b.weight(16, 8, 3, 3), pads=pads)
+    left = b.add("Conv", one, b.weight(8, 8, 3, 3), pads=pads)
+    right = b.add("Conv", other, b.weight(8, 16, 3, 3), pads=pads)
+    graph = b.graph(left, right)
+    names = [node.name for node in graph.nodes]
+    groups = (GroupPlan(tuple(names[:2]), ()), GroupPlan(tuple(names[2:]), ()))
+    plan = Plan("net", machine.name, machine.dtype, groups)
+    found = explain(graph, machine, plan, lowered(graph, machine, plan))
+    boundary = only(found)
+    assert boundary.tensors == (other, one)  # the larger first
+    assert boundary.bytes == 16 * 16 * (16 + 8)
+    kept = [trial.tensor for trial in boundary.trials if trial.how is How.KEPT]
+    assert sorted(kept) == sorted((one, other))
+    assert sum(trial.how is How.TOGETHER for trial in boundary.trials) == 1
+    assert f"'{one}' kept in the scratchpads" in boundary.text
+    (row,) = explanation_json(plan, machine, found)["boundaries"]
+    assert [tensor["name"] for tensor in row["tensors"]] == [other, one]
+    lines = boundary_lines(plan, found)
+    assert len(lines) == 2 and f"{other}, {one}: 6,144 bytes" in lines[1]

@@ -16,13 +16,13 @@ from tilewright.program.lowering import Lowering
 from tilewright.program.metrics import Objective, metrics_of
 from tilewright.program.timed import Timed
 from tilewright.report.plan_summary import summary_json, summary_lines
-from tilewright.search import fusion
 from tilewright.search.candidates.candidate import NoTileFitsError
 from tilewright.search.candidates.layers import layer_by_layer
 from tilewright.search.effort import Effort
 from tilewright.search.explanation.ablation import PIPELINING, RESHAPE, ablate
 from tilewright.search.fusion import Fusion
 from tilewright.search.grouping import patterns as grouping
+from tilewright.search.improvement import improve
 from tilewright.tiling.grid import Split
 
 
@@ -263,7 +263,7 @@ def test_cores_that_differ_are_no_worse_than_those_of_one_kind(
 ) -> None:
     machine = load_machine("mixed-cores")
     graph = prepared(residual(), machine, machine.dtype).graph
-    monkeypatch.setattr(fusion, "EVALUATIONS", {Effort.LOW: 20, Effort.NORMAL: 40})
+    monkeypatch.setattr(improve, "EVALUATIONS", {Effort.LOW: 20, Effort.NORMAL: 40})
     reached = Fusion(graph, machine, machine.dtype, "net").run(effort).best.cycles
     kinds = Fusion(graph, machine, machine.dtype, "net").network.models.core_classes
     assert len(kinds) > 1

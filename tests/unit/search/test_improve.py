@@ -18,14 +18,14 @@ from tilewright.plan.plan import Place, Plan
 from tilewright.planning import check_plan, prepared, validate
 from tilewright.program.lower import lowered
 from tilewright.program.metrics import Metrics, Objective, score
-from tilewright.search import fusion
 from tilewright.search.effort import Effort
 from tilewright.search.found import Found
 from tilewright.search.fusion import Fusion
 from tilewright.search.grouping.patterns import Action, Pattern
+from tilewright.search.improvement import improve
 from tilewright.search.improvement.climb import Better
 from tilewright.search.improvement.cuts import Cuts, Divided
-from tilewright.search.improvement.improve import Improver
+from tilewright.search.improvement.improve import Improver, evaluations_of
 from tilewright.search.improvement.moves import Moves
 from tilewright.search.improvement.shape import Kind, Shape, Site
 from tilewright.search.improvement.splice import better_spliced, spliced
@@ -114,7 +114,7 @@ def test_every_move_makes_a_sound_plan_or_one_that_is_refused(
             assert changed != base
             assert sorted(name for group in changed.groups for name in group.nodes) == names
             if case.search.evaluate(changed) is not None:
-                check_plan(changed, Path("plan"), case.search.graph)
+                check_plan(changed, Path("plan"), case.search.graph, case.search.machine)
                 by_kind.setdefault(kind, []).append(changed)
         kinds.update(by_kind)
         some = [row[0] for row in by_kind.values()]
@@ -289,10 +289,10 @@ def test_a_search_ends_with_its_improvement_and_an_interrupt_keeps_it(
 
         return Fusion(graph, machine, machine.dtype, "net", progress=tell).run()
 
-    monkeypatch.setitem(fusion.EVALUATIONS, Effort.LOW, 0)
-    monkeypatch.setitem(fusion.EVALUATIONS, Effort.NORMAL, 200)
+    monkeypatch.setitem(improve.EVALUATIONS, Effort.LOW, 0)
+    monkeypatch.setitem(improve.EVALUATIONS, Effort.NORMAL, 200)
     full, cut = search(), search(0.1)
-    monkeypatch.setitem(fusion.EVALUATIONS, Effort.NORMAL, 0)
+    monkeypatch.setitem(improve.EVALUATIONS, Effort.NORMAL, 0)
     without = search()
     assert full.best.cycles < without.best.cycles
     assert full.best.cycles <= cut.best.cycles <= without.best.cycles
@@ -316,7 +316,7 @@ def test_a_larger_effort_never_finds_a_worse_plan(
     machine = load_machine("npu-4.0").with_memory(24 * 1024)
     graph = prepared(transformer_block(), machine, machine.dtype).graph
     for effort, count in zip(Effort, evaluations, strict=True):
-        monkeypatch.setitem(fusion.EVALUATIONS, effort, count)
+        monkeypatch.setitem(improve.EVALUATIONS, effort, count)
     found = [Fusion(graph, machine, machine.dtype, "net", objective).run(e).best for e in Effort]
     scores = [trial.score(objective) for trial in found]
     assert scores == sorted(scores, reverse=True)
@@ -328,7 +328,7 @@ def test_every_objective_finds_the_plan_that_is_best_by_it(
     """Among what all objectives find; and least memory is really less of it."""
     machine = load_machine("npu-2.7")
     graph = prepared(residual(8, 16), machine, machine.dtype).graph
-    monkeypatch.setitem(fusion.EVALUATIONS, Effort.LOW, 60)
+    monkeypatch.setitem(improve.EVALUATIONS, Effort.LOW, 60)
     found = {
         objective: Fusion(graph, machine, machine.dtype, "net", objective).run(Effort.LOW)
         for objective in Objective
@@ -356,7 +356,7 @@ def test_sections_of_one_plan_fit_into_another() -> None:
         assert sorted(name for group in changed.groups for name in group.nodes) == names
         assert known.issuperset(changed.groups)
         if case.search.evaluate(changed) is not None:
-            check_plan(changed, Path("plan"), case.search.graph)
+            check_plan(changed, Path("plan"), case.search.graph, case.search.machine)
             fitting.append(changed)
     assert len(fitting) > 3
     for changed in fitting[:EXECUTED]:
@@ -379,3 +379,11 @@ def test_what_two_plans_do_better_at_either_end_is_found() -> None:
         assert scores == sorted(scores, reverse=True)
         assert scores[-1] < scores[0]
         assert case.search.evaluate(found[-1][0]) == found[-1][1]
+
+
+def test_networks_of_very_many_tasks_have_fewer_plans_but_a_thousand() -> None:
+    normal = improve.EVALUATIONS[Effort.NORMAL]
+    assert evaluations_of(Effort.NORMAL, 900) == normal
+    assert 1_000 < evaluations_of(Effort.NORMAL, 30_000) < normal
+    assert evaluations_of(Effort.NORMAL, 10**7) == 1_000
+    assert evaluations_of(Effort.LOW, 10**7) == improve.EVALUATIONS[Effort.LOW]

@@ -55,11 +55,11 @@ def _tried(explanation: Explanation, remedies: bool) -> str:
 
 
 def _reasons(planned: Planned, explanation: Explanation) -> list[dict[str, Any]]:
-    """Why two groups are not one, tensor by tensor between them."""
+    """Why two groups are not one, with the tensors between them."""
     groups = planned.plan.groups
     return [
         {
-            "boundary": boundary.edge.tensor,
+            "boundary": ", ".join(boundary.tensors),
             "before": groups[boundary.edge.before].nodes[0],
             "after": groups[boundary.edge.after].nodes[0],
             "text": boundary.text,

@@ -135,7 +135,7 @@
     element("reasons-link").hidden = false;
     element("reasons-tried").textContent = data.story.tried;
     const explained = (text) => text.split("rule of thumb").map(esc).join(term("rule of thumb", "rule of thumb", false));
-    element("reasons-view").innerHTML = `<table id="reasons-table" aria-label="Why groups end where they do"><thead><tr><th scope="col">tensor</th><th scope="col">before</th><th scope="col">after</th><th scope="col">kind</th><th scope="col">reason</th><th scope="col" class="n">joined, the run takes</th></tr></thead><tbody>${
+    element("reasons-view").innerHTML = `<table id="reasons-table" aria-label="Why groups end where they do"><thead><tr><th scope="col">tensors</th><th scope="col">before</th><th scope="col">after</th><th scope="col">kind</th><th scope="col">reason</th><th scope="col" class="n">joined, the run takes</th></tr></thead><tbody>${
       data.story.reasons.map((r) => `<tr><td>${esc(r.boundary)}</td><td>${esc(r.before)}</td><td>${esc(r.after)}</td><td>${term(r.kind, r.kind, false)}</td><td>${explained(r.text)}</td><td class="n">${r.trial_cycles === null ? "" : counted(r.trial_cycles, "cycle")}</td></tr>`).join("")}</tbody></table>`;
   }
 

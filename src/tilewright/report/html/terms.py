@@ -85,7 +85,7 @@ TERMS: dict[str, str] = {
         f"Beside the simulated run, which decides: {RULE_OF_THUMB}. Extra compute is what the "
         "groups compute more when they run as one."
     ),
-    "boundary": "A tensor between two groups, and the reason why they are two.",
+    "boundary": "Two groups that tensors pass between, and the reason why they are two.",
     # why groups end
     "memory": "Joined, the groups do not fit in a memory.",
     "not tileable": "An operator cannot be cut as the group would have to be.",

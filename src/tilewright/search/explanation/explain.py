@@ -1,7 +1,7 @@
 """Why each boundary of a plan is where it is, and what binds each group.
 
-A boundary is a tensor between two groups: through the main memory, or kept in the scratchpads,
-which makes it a boundary of tiles only. Every reason is backed by forced trials.
+A boundary is between two groups; its tensors pass through the main memory, or are kept in the
+scratchpads, which makes it a boundary of tiles only. Every reason is backed by forced trials.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,6 @@ from tilewright.program.program import Transfer
 from tilewright.search.explanation.trials import (
     BoundaryKind,
     Forced,
-    How,
     Shortage,
     Trials,
     on_cores,
@@ -35,6 +34,7 @@ from tilewright.search.progress import Tell, silent
 from tilewright.tiling.cutting import cut_group
 from tilewright.tiling.grid import core_grid
 from tilewright.tiling.group import exports
+from tilewright.units import noun
 
 MOST_BOUNDARIES = 40
 RULE_OF_THUMB = (
@@ -45,25 +45,51 @@ _AXES = {4: "NCHW", 3: "NSC", 2: "SC"}
 
 
 @dataclass(frozen=True, slots=True)
+class Passing:
+    """A tensor between two groups: its bytes as it lies in memory, the memory that it passes
+    through (None: it stays in the scratchpads), and the bytes a cycle of that."""
+
+    tensor: str
+    bytes: int
+    memory: str | None
+    bandwidth: float
+
+
+@dataclass(frozen=True, slots=True)
 class Boundary:
-    """An edge with its reason. `bytes` is the tensor as it lies in memory, `resident` whether it
-    stays in the scratchpads, `memory` the one it passes through if not; `saved_dma` are the cycles
-    2 x tensor / bandwidth of that, where it moves."""
+    """Two groups that a tensor passes between, or several, and the reason why they are two. `edge`
+    is that of the largest of the tensors that are `passing`, which come in this order."""
 
     edge: Edge
-    bytes: int
-    resident: bool
-    memory: str
-    bandwidth: float
-    saved_dma: float
+    passing: tuple[Passing, ...]
     kind: BoundaryKind
     text: str
     trials: tuple[Forced, ...] = ()
 
     @property
+    def tensors(self) -> tuple[str, ...]:
+        """The tensors by name."""
+        return tuple(row.tensor for row in self.passing)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all tensors."""
+        return sum(row.bytes for row in self.passing)
+
+    @property
+    def resident(self) -> bool:
+        """Whether all tensors stay in the scratchpads."""
+        return all(row.memory is None for row in self.passing)
+
+    @property
     def through(self) -> str:
-        """What the tensor passes through, in words."""
-        return "the scratchpads" if self.resident else self.memory
+        """What the tensors pass through, in words."""
+        return " and ".join(dict.fromkeys(row.memory or "the scratchpads" for row in self.passing))
+
+    @property
+    def saved_dma(self) -> float:
+        """The cycles 2 x tensor / bandwidth of those that move."""
+        return sum(2 * row.bytes / row.bandwidth for row in self.passing if row.memory)
 
     @property
     def trial(self) -> Forced | None:
@@ -130,18 +156,21 @@ def explain(
     trials = Trials(graph, machine, plan, without, remedies=remedies)
     explainer = _Explainer(trials, apart or {})
     edges = sorted(edges_of(graph, plan), key=lambda e: (-explainer.bytes(e.tensor), e.tensor))
-    tried = [edge for edge in edges if explainer.can_be_tried(edge)]
+    pairs: dict[tuple[int, int], list[Edge]] = {}
+    for edge in edges:
+        pairs.setdefault((edge.before, edge.after), []).append(edge)
+    tried = [pair for pair, row in pairs.items() if explainer.can_be_tried(_whole_edge(row))]
     chosen = set(tried if limit is None else tried[:limit])
     done = count(1)
-    found: dict[Edge, Boundary] = {}
-    for edge in edges:
-        if edge in chosen:
+    found: dict[tuple[int, int], Boundary] = {}
+    for pair, row in pairs.items():
+        if pair in chosen:
             number = next(done)
             tell(f"fusing across boundary {number} of {len(chosen)}", (number - 1) / len(chosen))
-        found[edge] = explainer.boundary(edge, forced=edge in chosen)
+        found[pair] = explainer.boundary(row, forced=pair in chosen)
     base = trials.base if chosen else placed
     return Explanation(
-        tuple(found[edge] for edge in sorted(found, key=lambda e: (e.before, e.after, e.tensor))),
+        tuple(found[pair] for pair in sorted(found)),
         len(tried) - len(chosen),
         trials.simulated,
         facts,
@@ -150,6 +179,11 @@ def explain(
         sum(traffic(base.program, machine.main_memory.name)),
         explainer.bandwidth,
     )
+
+
+def _whole_edge(edges: Sequence[Edge]) -> Edge:
+    """The first of some edges between two groups, with the views on the way of all of them."""
+    return replace(edges[0], via=tuple(dict.fromkeys(name for edge in edges for name in edge.via)))
 
 
 class _Explainer:
@@ -176,16 +210,18 @@ class _Explainer:
         nodes = (self.graph.nodes[self.graph.index[name]] for name in names)
         return next((node for node in nodes if runs_whole(self.graph, node)), None)
 
-    def boundary(self, edge: Edge, *, forced: bool) -> Boundary:
-        """The reason for one boundary."""
-        resident = edge.tensor in self.plan.resident
-        size = self.bytes(edge.tensor)
+    def _passing(self, name: str) -> Passing:
         machine = self.trials.machine
-        lies = (memory for memory, names in self.plan.shared if edge.tensor in names)
+        lies = (memory for memory, names in self.plan.shared if name in names)
         memory = next(lies, machine.main_memory.name)
-        rate = bytes_per_cycle(machine, memory)
-        saved = 0.0 if resident else 2 * size / rate
-        blank = Boundary(edge, size, resident, memory, rate, saved, BoundaryKind.NOT_TRIED, "")
+        kept, rate = name in self.plan.resident, bytes_per_cycle(machine, memory)
+        return Passing(name, self.bytes(name), None if kept else memory, rate)
+
+    def boundary(self, edges: Sequence[Edge], *, forced: bool) -> Boundary:
+        """The reason for one boundary: all edges between two groups, the largest first."""
+        edge = _whole_edge(edges)
+        passing = tuple(self._passing(edge.tensor) for edge in edges)
+        blank = Boundary(edge, passing, BoundaryKind.NOT_TRIED, "")
         whole = self._whole(edge)
         if whole is not None:
             text = (
@@ -194,14 +230,19 @@ class _Explainer:
             )
             return replace(blank, kind=BoundaryKind.NOT_TILEABLE, text=text)
         if not forced:
-            return replace(blank, text="its tensor is smaller than those that were tried")
+            return replace(blank, text="its tensors are smaller than those that were tried")
         moving = moving_groups(self.plan, edge)
         between = [number for number in moving if number not in (edge.before, edge.after)]
         numbers = (edge.before, *between, edge.after)
         together = self.trials.together(*numbers)
-        kept = self.trials.kept(edge.tensor, moving) if not resident or moving else None
-        fewer = self.trials.on_fewer_cores(numbers, together, kept)
-        trials = [trial for trial in (together, kept, fewer) if trial is not None]
+        kept = [
+            self.trials.kept(each.tensor, moving_groups(self.plan, each), named=len(edges) > 1)
+            for each, row in zip(edges, passing, strict=True)
+            if row.memory is not None or moving_groups(self.plan, each)
+        ]
+        staying = min(kept, key=lambda t: (t.cycles is None, t.cycles or 0), default=None)
+        fewer = self.trials.on_fewer_cores(numbers, together, staying)
+        trials = [trial for trial in (together, *kept, fewer) if trial is not None]
         verdicts = [(trial, *self.verdict(trial, blank)) for trial in trials]
         verdicts.sort(key=_rank)
         text = "; ".join(f"{trial.told}: {words}" for trial, _, words in verdicts)
@@ -255,12 +296,15 @@ class _Explainer:
         if trial.compute is None or trial.cycles is None:
             return ""
         fused, unfused = trial.compute
-        saved = "saved DMA = 0 cycles (the tensor stays in the scratchpads)"
+        stay = noun(len(boundary.passing), "the tensor stays", "the tensors stay")
+        saved = f"saved DMA = 0 cycles ({stay} in the scratchpads)"
         if not boundary.resident:
-            saved = (
-                f"saved DMA = 2 x {boundary.bytes:,} B / {boundary.bandwidth:.4g} B/cycle of "
-                f"{boundary.memory} = {boundary.saved_dma:,.0f} cycles"
-            )
+            parts = [
+                f"2 x {row.bytes:,} B / {row.bandwidth:.4g} B/cycle of {row.memory}"
+                for row in boundary.passing
+                if row.memory is not None
+            ]
+            saved = f"saved DMA = {' + '.join(parts)} = {boundary.saved_dma:,.0f} cycles"
         joins = fused - unfused < boundary.saved_dma
         otherwise = joins != (trial.cycles < self.trials.base.schedule.makespan)
         return (
@@ -393,15 +437,3 @@ def _halo_share(graph: Graph, group: GroupPlan) -> float:
     except TilewrightError:
         return 0.0
     return max(0.0, tiles.recompute_ratio)
-
-
-__all__ = [
-    "Boundary",
-    "BoundaryKind",
-    "Edge",
-    "Explanation",
-    "Forced",
-    "GroupFacts",
-    "How",
-    "explain",
-]

@@ -91,11 +91,13 @@ class Forced:
     cut: GroupPlan | None = None
     plan: Plan | None = None  # the plan that was simulated
     cores: tuple[str, ...] = ()
+    tensor: str = ""  # that is kept, where it is one of several
 
     @property
     def told(self) -> str:
         """How the boundary was taken away, in words."""
-        return f"{self.how} on {', '.join(self.cores)}" if self.cores else self.how.value
+        how = f"'{self.tensor}' {self.how}" if self.tensor else self.how.value
+        return f"{how} on {', '.join(self.cores)}" if self.cores else how
 
 
 class Trials:
@@ -132,16 +134,17 @@ class Trials:
         """Main-memory traffic of the plan as it is."""
         return sum(traffic(self.base.program, self.machine.main_memory.name))
 
-    def kept(self, name: str, moved: Sequence[int] = ()) -> Forced:
+    def kept(self, name: str, moved: Sequence[int] = (), *, named: bool = False) -> Forced:
         """A tensor stays in the scratchpads; groups that only move it do so on the cores, and what
-        comes out of them stays too."""
+        comes out of them stays too. The trial has its name where it is `named`."""
+        tensor = name if named else ""
         cuts: list[tuple[int, Estimate]] = []
         for number in moved:
             options = self._options(self.joins.members(self.plan, (number,)))
             if isinstance(options, Forced):
-                return replace(options, how=How.KEPT)
+                return replace(options, how=How.KEPT, tensor=tensor)
             cuts.append((number, options[0]))
-        return self._run(How.KEPT, self.joins.kept(self.plan, name, cuts))
+        return replace(self._run(How.KEPT, self.joins.kept(self.plan, name, cuts)), tensor=tensor)
 
     def together(self, *numbers: int) -> Forced:
         """Groups as one: the faster of the cuts that are tried."""
@@ -173,7 +176,8 @@ class Trials:
         if not found:
             return None
         _, _, how, plan, cores = min(found, key=lambda row: row[:2])
-        return replace(self._run(how, plan), cores=cores)
+        tensor = kept.tensor if kept is not None and how is How.KEPT else ""
+        return replace(self._run(how, plan), cores=cores, tensor=tensor)
 
     def _options(self, nodes: Sequence[int]) -> list[Estimate] | Forced:
         """Ways to cut nodes as one group, at least one, or why there are none."""

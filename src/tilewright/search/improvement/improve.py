@@ -20,11 +20,13 @@ from tilewright.search.improvement.climb import Climber
 from tilewright.search.improvement.moves import Moves
 from tilewright.search.improvement.shape import Kind, Shape, Site
 
-EVALUATIONS = {  # plans that are simulated at least, whatever the size of the network
+EVALUATIONS = {  # plans that are simulated at least
     Effort.LOW: 250,
     Effort.NORMAL: 2_000,
     Effort.HIGH: 7_500,
 }
+LARGE = 20_000  # tasks; plans of more, which take a tenth of a second and up, are fewer
+FEWEST = 1_000  # of an effort that has as many, whatever the size of the network
 EXPECTED = {  # gain of a move at its place, in percent, before anything is learnt
     Kind.MERGE: 0.10,
     Kind.KEEP: 0.10,
@@ -39,6 +41,12 @@ EXPECTED = {  # gain of a move at its place, in percent, before anything is lear
 }
 ALIKE = 3.0  # a move at many places is expected to give so much more
 EVERYWHERE = 0.1  # share of the mean loss that a place has at least
+
+
+def evaluations_of(effort: Effort, tasks: int) -> int:
+    """Plans that an effort simulates of a network with plans of so many tasks."""
+    most = EVALUATIONS[effort]
+    return most if tasks <= LARGE else max(min(most, FEWEST), most * LARGE // tasks)
 
 
 class Improver(Climber[Plan, Metrics, Shape, Site]):
