@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tilewright import api
 from tilewright.errors import BudgetError, TilewrightError
+from tilewright.files import save_arrays
 from tilewright.frontend.save import save_onnx
 from tilewright.frontend.weights import seeded_inputs
 from tilewright.graph.graph import Graph
@@ -74,7 +75,7 @@ def measured(graph: Graph, model: str, form: str, file: Path | None, folder: Pat
     inputs, path = folder / "inputs.npz", file or folder / "model.onnx"
     if file is None:
         save_onnx(graph, path)
-    api.save_arrays(seeded_inputs(graph, 0), inputs)
+    save_arrays(seeded_inputs(graph, 0), inputs)
     peak = measure_peak(path, inputs)
     return Row(model, form, len(graph.nodes), prediction.at, prediction.peak, peak, seconds)
 

@@ -24,6 +24,8 @@ from rich.table import Table
 from tilewright import api
 from tilewright.errors import BudgetError, TilewrightError
 from tilewright.graph.graph import Constant
+from tilewright.model import Model, coverage
+from tilewright.shrinking import ShrinkResult
 from tilewright.units import format_bytes
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "models"
@@ -99,7 +101,7 @@ def examine(path: Path, share: int = SHARE) -> Row:
     except TilewrightError as error:
         return Row(name, cnn=cnn, note=f"does not load: {error}")
     loaded = time.perf_counter() - start
-    covered = api.coverage(model.graph)
+    covered = coverage(model.graph)
     row = Row(name, covered.nodes, covered.tileable_share, cnn, covered.whole_kinds)
     if name in TOO_LARGE_TO_RUN:
         return _timed(row, start, loaded, note="weights too large to run here")
@@ -120,7 +122,7 @@ def examine(path: Path, share: int = SHARE) -> Row:
     )
 
 
-def _with_telling_weights(model: api.Model) -> api.Model:
+def _with_telling_weights(model: Model) -> Model:
     """Weights that are one number over and over (as in onnx's light models) are made random: with
     them outputs do not depend on what the tiles do, and a verified result would mean nothing."""
     constants = {
@@ -142,7 +144,7 @@ def _timed(row: Row, start: float, load_seconds: float, **changes: object) -> Ro
     return Row(**{**asdict(row), **changes, "load_seconds": load_seconds, "seconds": seconds})
 
 
-def _shrink(model: api.Model, share: int) -> api.ShrinkResult:
+def _shrink(model: Model, share: int) -> ShrinkResult:
     """At the share that is asked for, or else at the smallest that the refusal names."""
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "small.onnx"

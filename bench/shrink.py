@@ -11,6 +11,7 @@ from common import write_json
 
 from tilewright import api
 from tilewright.report.shrunk import shrunk_json
+from tilewright.shrinking import parse_budget
 
 # Network, budget, and what is asked of it: share of the original's peak, CPU ratio.
 CASES = (
@@ -36,7 +37,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             result = api.shrink(
                 api.load(name),
-                api.parse_budget(budget),
+                parse_budget(budget),
                 Path(folder) / "small.onnx",
                 measure=True,
                 runs=arguments.runs,

@@ -17,36 +17,22 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from tilewright import api
 from tilewright.version import __version__
 
 if TYPE_CHECKING:
-    from tilewright.api import (
-        Comparison,
-        Explained,
-        Machine,
-        Model,
-        PartitionResult,
-        Plan,
-        PlanResult,
-        Rechecked,
-        RunResult,
-        ShrinkResult,
-        Tiles,
-        allocate,
-        compare,
-        explain,
-        kernel,
-        load,
-        machine,
-        partition,
-        plan,
-        run,
-        shrink,
-        sweep,
-        tile,
-        verify,
-    )
+    from tilewright.api import *  # noqa: F403
     from tilewright.errors import TilewrightError
+    from tilewright.machine.machine import Machine
+    from tilewright.model import Model
+    from tilewright.plan.plan import Plan
+    from tilewright.results.compared import Comparison
+    from tilewright.results.explained import Explained
+    from tilewright.results.partitioned import PartitionResult
+    from tilewright.results.planned import PlanResult
+    from tilewright.results.tiles import Tiles
+    from tilewright.runs.saved import Rechecked
+    from tilewright.shrinking import RunResult, ShrinkResult
     from tilewright.tables import Table
 
 
@@ -65,23 +51,26 @@ __all__ = [
     "Tiles",
     "TilewrightError",
     "__version__",
-    "allocate",
-    "compare",
-    "explain",
-    "kernel",
-    "load",
-    "machine",
-    "partition",
-    "plan",
-    "run",
-    "shrink",
-    "sweep",
-    "tile",
-    "verify",
 ]
+__all__ += api.__all__
 # Jobs that have the name of the package that does them: the package can be called.
 _PACKAGES = frozenset({"compare", "kernel", "machine", "partition", "plan", "shrink", "sweep"})
-_ELSEWHERE = {"Table": "tables", "TilewrightError": "errors"}
+# What jobs take and give; the jobs themselves are of `api`.
+_TYPES = {
+    "Comparison": "results.compared",
+    "Explained": "results.explained",
+    "Machine": "machine.machine",
+    "Model": "model",
+    "PartitionResult": "results.partitioned",
+    "Plan": "plan.plan",
+    "PlanResult": "results.planned",
+    "Rechecked": "runs.saved",
+    "RunResult": "shrinking",
+    "ShrinkResult": "shrinking",
+    "Table": "tables",
+    "Tiles": "results.tiles",
+    "TilewrightError": "errors",
+}
 
 
 class _Job(ModuleType):
@@ -122,7 +111,7 @@ def _arguments(package: _Job) -> str:
 
 
 def _function(package: ModuleType) -> Any:
-    return getattr(import_module("tilewright.api"), package.__name__.rpartition(".")[2])
+    return getattr(api, package.__name__.rpartition(".")[2])
 
 
 class _Tilewright(ModuleType):
@@ -137,12 +126,13 @@ class _Tilewright(ModuleType):
 
 def __getattr__(name: str) -> Any:
     """Names are looked up when they are used first."""
-    if name in _PACKAGES or name == "api":
+    if name in _PACKAGES:
         return import_module(f"tilewright.{name}")
     if name not in __all__:
         raise AttributeError(f"module 'tilewright' has no attribute '{name}'")
-    found = getattr(import_module(f"tilewright.{_ELSEWHERE.get(name, 'api')}"), name)
-    globals()[name] = found
+    if name in api.__all__:
+        return getattr(api, name)
+    found = globals()[name] = getattr(import_module(f"tilewright.{_TYPES[name]}"), name)
     return found
 
 

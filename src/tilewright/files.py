@@ -15,8 +15,14 @@ from tilewright.execute.arrays import write_npz
 from tilewright.graph.graph import Array, Graph
 
 
-def check_writable(path: Path) -> None:
-    """Raise before the work begins where the result could not be written."""
+def check_writable(*paths: Path | None) -> None:
+    """Raise before the work begins where a result could not be written; None is none to write."""
+    for path in paths:
+        if path is not None:
+            _check_file(path)
+
+
+def _check_file(path: Path) -> None:
     folder = path.parent
     if os.path.isdir(path):
         raise OutputError(f"cannot write '{path}': it is a folder")

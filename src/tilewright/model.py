@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, cast
 from tilewright.accounting import Operator
 from tilewright.errors import ModelError, ShapeError
 from tilewright.frontend import zoo
-from tilewright.frontend.idioms import Idiom, recognise
 from tilewright.frontend.load import load_data, load_onnx
 from tilewright.frontend.weights import seeded
 from tilewright.graph.graph import Graph
@@ -224,11 +223,6 @@ def network_dtype(graph: Graph) -> str:
         if kind.dtype in FLOATS or kind.dtype in ("int8", "uint8"):
             counts[kind.dtype] = counts.get(kind.dtype, 0) + kind.bytes
     return max(counts, key=lambda dtype: (counts[dtype], dtype)) if counts else "float32"
-
-
-def idioms(graph: Graph) -> tuple[Idiom, ...]:
-    """What exporters wrote as several nodes: norms, activations, attention."""
-    return recognise(graph)
 
 
 class Coverage(NamedTuple):

@@ -194,8 +194,7 @@ def shrink_model(
     onnxruntime on seeded inputs. Where it was measured and misses the budget, it is cut again for
     less, as far as that goes.
     """
-    if output is not None:
-        check_writable(output)
+    check_writable(output)
     result = _shrunk(model, budget, measure, seed, runs, progress)
     goal: int | float | None = budget
     for _ in range(MEASURED_ROUNDS):

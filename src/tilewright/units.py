@@ -1,6 +1,7 @@
 """Quantities as people write them: bytes, bandwidths, frequencies and times, in and out."""
 
 import re
+from collections.abc import Iterable
 from math import isfinite
 from numbers import Integral, Real
 
@@ -111,3 +112,8 @@ def format_count(count: float) -> str:
         if abs(count) >= factor:
             return f"{count / factor:.1f} {unit}"
     return f"{count:.0f}"
+
+
+def by(extents: Iterable[int]) -> str:
+    """Extents as people write them: `3x224x224`."""
+    return "x".join(map(str, extents)) or "scalar"

@@ -11,7 +11,9 @@ from tilewright import api
 from tilewright.frontend.normalize import normalize
 from tilewright.machine.load import load_machine
 from tilewright.planning import Planned, plan_model
-from tilewright.report.html import Bound, BoundaryReason, Rival, Story, write_report
+from tilewright.report.html import write_report
+from tilewright.report.html.data import report_data
+from tilewright.report.html.page import page_text
 
 PLAN = """
 model: four_convs
@@ -51,19 +53,28 @@ def planned(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Planned:
 
 @pytest.fixture(scope="session")
 def report(planned: Planned, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The report, with a story."""
-    account = planned.account
+    """The report, as if a search had found the plan."""
+    cycles, account = planned.account.latency_cycles, planned.account
     moved = account.dram_read_bytes + account.dram_write_bytes
-    story = Story(
-        rivals=(
-            Rival("layer by layer", 2 * account.latency_cycles, 3 * moved),
-            Rival("fused (this plan)", account.latency_cycles, moved),
-        ),
-        bounds=(Bound("matrix engines", account.latency_cycles // 2), Bound("traffic", 10)),
-        reasons=(BoundaryReason("conv2", "g0", "g1", "short of 4,096 bytes", "memory", 123_456),),
-    )
+    data = report_data(planned)
+    other = {"name": "layer by layer", "latency_cycles": 2 * cycles, "dram_bytes": 3 * moved}
+    data["head"]["baseline"] = other
+    data["story"] |= {
+        "rivals": [[*other.values()], ["fused (this plan)", cycles, moved]],
+        "bounds": [["matrix engines", cycles // 2], ["traffic", 10]],
+        "reasons": [
+            {
+                "boundary": "conv2",
+                "before": "g0",
+                "after": "g1",
+                "text": "short of 4,096 bytes",
+                "kind": "memory",
+                "trial_cycles": 123_456,
+            }
+        ],
+    }
     path = tmp_path_factory.mktemp("report") / "report.html"
-    write_report(planned, path, story, normalize(api.load("four_convs").graph))
+    path.write_text(page_text(data), encoding="utf-8")
     return path
 
 
@@ -72,7 +83,7 @@ def many_engines(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Pat
     """A report of eight cores: two dozen engines and links."""
     found = api.plan("four_convs@32x32", "eight-core-l2", layer_by_layer=True, verify=False)
     path = tmp_path_factory.mktemp("many") / "report.html"
-    write_report(found.planned, path, None, found.planned.graph)
+    write_report(found.planned, path)
     return path
 
 
@@ -86,7 +97,7 @@ def long_names(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
         value = net.add("Conv", value, net.weight(8, 8, 3, 3), name=name, pads=[1, 1, 1, 1])
     found = api.plan(net.graph(), "mcu", layer_by_layer=True, verify=False)
     path = tmp_path_factory.mktemp("long") / "report.html"
-    write_report(found.planned, path, None, found.planned.graph)
+    write_report(found.planned, path)
     return path
 
 

@@ -7,7 +7,7 @@ import pytest
 from access import faults_light_and_dark, stops
 from devtools import Browser
 
-from tilewright.compare import compare
+from tilewright.api import compare
 from tilewright.compare.page import page
 from tilewright.sweep.api import Swept, sweep, write_answers
 

@@ -270,7 +270,7 @@ def test_help_imports_nothing_heavy() -> None:
             main()
         except SystemExit:
             pass
-        assert not {"numpy", "onnx", "numba", "pydantic", "tilewright.api"} & set(sys.modules)
+        assert not {"numpy", "onnx", "numba", "pydantic", "tilewright.model"} & set(sys.modules)
     """
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)], check=True, capture_output=True, text=True

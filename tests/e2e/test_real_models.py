@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 
 from tilewright import api
+from tilewright.model import coverage
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -53,7 +54,7 @@ def path_of(name: str) -> Path:
 @pytest.mark.parametrize("name", [*SHARED, *LIGHT, *WHEELS])
 def test_loads_and_can_be_cut(name: str) -> None:
     graph = api.load(str(path_of(name)), SCRIPT.SHAPES.get(name)).graph
-    covered = api.coverage(graph)
+    covered = coverage(graph)
     assert covered.macs > 0
     untyped = [value for node in graph.nodes for value in node.writes if value not in graph.types]
     assert not untyped, "shapes are unknown"

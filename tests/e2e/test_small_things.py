@@ -40,7 +40,7 @@ def net(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     "moment",
-    ["typer", "tilewright.cli.app", "rich.console", "numpy", "tilewright.api", "onnx", "numba"],
+    ["typer", "tilewright.cli.app", "rich.console", "numpy", "tilewright.model", "onnx", "numba"],
 )
 @pytest.mark.parametrize("job", [["tile", "four_convs", "--node", "conv1", "--split", "H=2"]])
 def test_an_interrupt_while_modules_are_imported_is_one_line(moment: str, job: list[str]) -> None:

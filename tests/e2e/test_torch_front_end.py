@@ -18,6 +18,7 @@ from tilewright import api
 from tilewright.errors import ModelError
 from tilewright.execute.runtime import run
 from tilewright.frontend.save import save_onnx
+from tilewright.model import load_torch
 
 NETWORKS = networks.catalogue()
 HERE = Path(networks.__file__)
@@ -198,7 +199,7 @@ def test_numbers_are_those_of_torch(name: str, tmp_path: Path) -> None:
     module.eval()
     with torch.no_grad():
         expected = module(*inputs).numpy()
-    model = api.load_torch(module, inputs, graph="aten", runnable=True)
+    model = load_torch(module, inputs, graph="aten", runnable=True)
     path = tmp_path / "net.onnx"
     save_onnx(model.graph, path)
     feeds = {n: t.numpy() for n, t in zip(model.graph.inputs, inputs, strict=True)}

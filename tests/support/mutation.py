@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from tilewright.machine.load import list_machines, merged_tree
+from tilewright.machine.load import list_machines, machine_tree
 
 Keys = tuple[Any, ...]
 NUMBERS: tuple[Any, ...] = (
@@ -122,7 +122,7 @@ def misspelt(text: str, random: Random) -> tuple[str, str]:
 
 @cache
 def _shipped(name: str) -> Any:
-    return merged_tree(name)
+    return machine_tree(name)
 
 
 def _places(tree: Any, keys: Keys) -> Iterator[Keys]:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from tilewright.api import compare
 from tilewright.cli import main
-from tilewright.compare import compare
 from tilewright.sweep.point import METRICS, Planner, Point
 from tilewright.sweep.store import FILE, Store
 

@@ -13,59 +13,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tilewright.api.machines import MachineLike, allocate, explain, machine, plan, verify
+    from tilewright.api.machines import allocate, explain, machine, plan, verify
     from tilewright.api.models import load, run, shrink, tile
-    from tilewright.api.studies import compare, kernel, load_for_partition, partition
-    from tilewright.files import check_writable, load_inputs, save_arrays
-    from tilewright.graph.graph import Graph
-    from tilewright.machine.machine import Machine
-    from tilewright.model import Coverage, Model, Shapes, ShapesLike, coverage, idioms, load_torch
-    from tilewright.plan.plan import Plan
-    from tilewright.program.metrics import Objective
-    from tilewright.results.compared import Comparison
-    from tilewright.results.explained import Explained
-    from tilewright.results.partitioned import PartitionResult
-    from tilewright.results.planned import PlanResult
-    from tilewright.results.tiles import Tiles
-    from tilewright.runs.saved import Rechecked
-    from tilewright.shrinking import RunResult, ShrinkResult, parse_budget
+    from tilewright.api.studies import compare, kernel, partition
     from tilewright.sweep.api import sweep
 
 __all__ = [
-    "Comparison",
-    "Coverage",
-    "Explained",
-    "Graph",
-    "Machine",
-    "MachineLike",
-    "Model",
-    "Objective",
-    "PartitionResult",
-    "Plan",
-    "PlanResult",
-    "Rechecked",
-    "RunResult",
-    "Shapes",
-    "ShapesLike",
-    "ShrinkResult",
-    "Tiles",
     "allocate",
-    "check_writable",
     "compare",
-    "coverage",
     "explain",
-    "idioms",
     "kernel",
     "load",
-    "load_for_partition",
-    "load_inputs",
-    "load_torch",
     "machine",
-    "parse_budget",
     "partition",
     "plan",
     "run",
-    "save_arrays",
     "shrink",
     "sweep",
     "tile",
@@ -74,23 +36,10 @@ __all__ = [
 
 # A job loads what it needs, and nothing of the others: where the names above are.
 _PLACES = {
-    "api.machines": "MachineLike allocate explain machine plan verify",
+    "api.machines": "allocate explain machine plan verify",
     "api.models": "load run shrink tile",
-    "api.studies": "compare kernel load_for_partition partition",
-    "files": "check_writable load_inputs save_arrays",
-    "graph.graph": "Graph",
-    "machine.machine": "Machine",
-    "model": "Coverage Model Shapes ShapesLike coverage idioms load_torch",
-    "plan.plan": "Plan",
-    "program.metrics": "Objective",
-    "results.compared": "Comparison",
-    "results.explained": "Explained",
-    "results.partitioned": "PartitionResult",
-    "results.planned": "PlanResult",
-    "results.tiles": "Tiles",
-    "runs.saved": "Rechecked",
+    "api.studies": "compare kernel partition",
     "sweep.api": "sweep",
-    "shrinking": "RunResult ShrinkResult parse_budget",
 }
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.cli.common import JsonOption, ShapeOption, out, parse_shapes, print_json
+from tilewright.cli.arguments import JsonOption, ShapeOption, parse_shapes
+from tilewright.cli.common import print_json, print_lines
 from tilewright.cli.kinds import UNKNOWN, kind_of, unknown_kind
 from tilewright.errors import TilewrightError
 from tilewright.units import noun
@@ -78,9 +79,7 @@ def check(
     if as_json:
         print_json({"files": [_row(result) for result in results]})
     else:
-        for result in results:
-            for line in _lines(result):
-                out.print(line, soft_wrap=True)
+        print_lines(line for result in results for line in _lines(result))
     if any(result.faults for result in results):
         raise typer.Exit(2)
 

@@ -6,7 +6,9 @@ from typing import Annotated
 import typer
 
 from tilewright import api
-from tilewright.cli.common import CsvOption, JsonOption, out, print_json
+from tilewright.cli.arguments import CsvOption, JsonOption
+from tilewright.cli.common import out, print_json
+from tilewright.files import check_writable
 
 
 def compare(
@@ -37,9 +39,7 @@ def compare(
     """
     from tilewright.compare import told
 
-    for path in (page, csv):
-        if path is not None:
-            api.check_writable(path)
+    check_writable(page, csv)
     found = api.compare(*names)
     if page is not None:
         found.save(page)

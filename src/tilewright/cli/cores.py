@@ -3,10 +3,12 @@
 from pathlib import Path
 
 from tilewright import api
-from tilewright.cli.common import end_unverified, note, out, parse_shapes, print_json
+from tilewright.cli.arguments import parse_shapes
+from tilewright.cli.common import end_unverified, note, out, print_json, print_lines
 from tilewright.cli.plan_options import Asked
 from tilewright.cli.progress import progress_line
 from tilewright.errors import TilewrightError
+from tilewright.files import check_writable
 
 MODES = ("fused", "lbl")
 
@@ -16,9 +18,8 @@ def plan_on_cores(asked: Asked, mapping: Path) -> None:
     from tilewright.manycore.output import check_target
     from tilewright.manycore.told import cores_table, memories_table
 
-    asked.refuse("is not for --mapping", "plan_file", "patterns", "dtype")
-    asked.refuse("is not for --mapping", "ablation", "explain", "print_after")
-    asked.refuse("is not for --mapping", "memory_limit")
+    never = ("plan_file", "patterns", "dtype", "ablation", "explain", "print_after", "memory_limit")
+    asked.refuse("is not for --mapping", *never)
     mode = asked.mode or ("lbl" if asked.layer_by_layer else "fused")
     if asked.layer_by_layer and mode != "lbl":
         raise TilewrightError(f"give either --mode {mode} or --layer-by-layer, not both")
@@ -27,8 +28,7 @@ def plan_on_cores(asked: Asked, mapping: Path) -> None:
     effort, folder, csv = asked.searched, asked.folder, asked.csv
     if folder is not None:
         check_target(folder, force=asked.force)
-    if csv is not None:
-        api.check_writable(csv)
+    check_writable(csv)
     with progress_line("planning") as tell:
         found = api.allocate(
             asked.model,
@@ -56,8 +56,7 @@ def plan_on_cores(asked: Asked, mapping: Path) -> None:
         print_json(found.summary)
         end_unverified(found.failure, found.plan.unproven)
         return
-    for line in found.headline():
-        out.print(line, soft_wrap=True)
+    print_lines(found.headline())
     out.print(cores_table(found.plan))
     out.print(memories_table(found.plan))
     if folder is not None:

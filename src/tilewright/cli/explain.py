@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli.common import CsvOption, JsonOption, note, out, print_json
+from tilewright.cli.arguments import CsvOption, JsonOption
+from tilewright.cli.common import note, out, print_json, print_lines
 from tilewright.cli.progress import progress_line
 
 WIDE = 140  # columns that a table of reasons needs
@@ -43,6 +44,7 @@ def explain(
       tilewright explain edited-run --apply better.yaml
     """
     from tilewright import api
+    from tilewright.files import check_writable, write_text
     from tilewright.report.explained import (
         boundaries_table,
         boundary_lines,
@@ -51,9 +53,7 @@ def explain(
         groups_table,
     )
 
-    for path in (csv, apply):
-        if path is not None:
-            api.check_writable(path)
+    check_writable(csv, apply)
     with progress_line("reading the run") as tell:
         run = api.explain(folder, everything=everything, apply=apply is not None, progress=tell)
     explanation = run.explanation
@@ -62,7 +62,6 @@ def explain(
     if csv is not None:
         run.to_csv(csv)
     if apply is not None and run.applied is not None:
-        from tilewright.files import write_text
         from tilewright.plan.plan import plan_text
         from tilewright.results.explained import applied_line
 
@@ -71,8 +70,7 @@ def explain(
     if as_json:
         print_json(explanation_json(run.plan, run.machine, explanation))
         return
-    for line in explanation_lines(run.plan, run.machine, explanation):
-        out.print(line, soft_wrap=True)
+    print_lines(explanation_lines(run.plan, run.machine, explanation))
     out.print(groups_table(explanation))
     if out.is_terminal and out.width >= WIDE:
         out.print(boundaries_table(run.plan, explanation))

@@ -6,15 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tilewright.cli.common import (
-    CsvOption,
-    JsonOption,
-    ShapeOption,
-    note,
-    out,
-    parse_shapes,
-    print_json,
-)
+from tilewright.cli.arguments import CsvOption, JsonOption, ShapeOption, parse_shapes
+from tilewright.cli.common import note, out, print_json, print_lines
 from tilewright.cli.options import own_options, taking
 from tilewright.cli.progress import shown_line
 from tilewright.errors import TilewrightError
@@ -186,14 +179,16 @@ def matmul(asked: _Product) -> None:
 def _plan(kind: str, asked: _Kernel) -> None:
     """Plan a kernel of a kind, and tell it."""
     from tilewright import api
+    from tilewright.files import check_place, check_writable
 
     problem: dict[str, Any] = {name: getattr(asked, name) for name in own_options(type(asked))}
     if "shape" in problem:
         problem["shapes"] = parse_shapes(problem.pop("shape"))
-    _one_of(asked.nest, asked.ladder, asked.search)
-    _writable(asked.folder)
-    if asked.csv is not None:
-        api.check_writable(asked.csv)
+    if sum((asked.nest is not None, asked.ladder, asked.search)) > 1:
+        raise TilewrightError("give one of --nest, --ladder and --search")
+    if asked.folder is not None:
+        check_place(asked.folder)
+    check_writable(asked.csv)
     with shown_line("searching loop nests" if asked.search else "counting the loop nest"):
         plan = api.kernel(
             kind,
@@ -210,18 +205,6 @@ def _plan(kind: str, asked: _Kernel) -> None:
     _report(plan, asked.ladder, asked.folder, asked.as_json)
     if asked.claim_us is not None:
         note(f"claimed {asked.claim_us:g} us: not below the tensor engine's floor")
-
-
-def _one_of(nest: Path | None, ladder: bool, search: bool) -> None:
-    if sum((nest is not None, ladder, search)) > 1:
-        raise TilewrightError("give one of --nest, --ladder and --search")
-
-
-def _writable(folder: Path | None) -> None:
-    if folder is not None:
-        from tilewright.files import check_place
-
-        check_place(folder)
 
 
 def _report(plan: "KernelPlan", ladder: bool, folder: Path | None, as_json: bool) -> None:
@@ -242,12 +225,10 @@ def _report(plan: "KernelPlan", ladder: bool, folder: Path | None, as_json: bool
         print_json(ladder_json(plan.ladder, plan.target))
     elif ladder:
         out.print(ladder_table(plan.ladder))
-        for line in parameter_lines(plan.target):
-            out.print(line, soft_wrap=True)
+        print_lines(parameter_lines(plan.target))
     elif as_json:
         print_json(kernel_json(plan))
     else:
-        for line in kernel_lines(plan):
-            out.print(line, soft_wrap=True)
+        print_lines(kernel_lines(plan))
     if folder is not None:
         note(f"written: {folder / 'kernel.html'}")

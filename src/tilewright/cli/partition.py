@@ -6,16 +6,8 @@ from typing import Annotated
 import typer
 
 from tilewright import api
-from tilewright.cli.common import (
-    CsvOption,
-    JsonOption,
-    ModelArgument,
-    ShapeOption,
-    note,
-    out,
-    parse_shapes,
-    print_json,
-)
+from tilewright.cli.arguments import CsvOption, JsonOption, ModelArgument, ShapeOption, parse_shapes
+from tilewright.cli.common import note, out, print_json, print_lines
 from tilewright.cli.progress import shown_line
 from tilewright.errors import TilewrightError
 from tilewright.partition.partition import FusionLevel
@@ -87,7 +79,8 @@ def partition(
 
       tilewright partition net.onnx --level capacity --on kpu-t64 --json
     """
-    from tilewright.files import check_place
+    from tilewright.api.studies import load_for_partition
+    from tilewright.files import check_place, check_writable
     from tilewright.model import is_torch_name
     from tilewright.report.partition.figures import partition_json
     from tilewright.report.partition.files import write_partition
@@ -99,11 +92,10 @@ def partition(
         raise TilewrightError("--dtype is the element type on a machine: it goes with --on MACHINE")
     if graph != "auto" and not is_torch_name(model):
         raise TilewrightError(f"--graph goes with a torch module; '{model}' has one graph alone")
-    if csv is not None:
-        api.check_writable(csv)
+    check_writable(csv)
     shapes = parse_shapes(shape)
     with shown_line("reading the network"):
-        loaded = api.load_for_partition(model, shapes=shapes, graph=graph)
+        loaded = load_for_partition(model, shapes=shapes, graph=graph)
     for text in loaded.notes:
         note(text)
     with shown_line("counting kernels, FLOPs and bytes"):
@@ -116,7 +108,6 @@ def partition(
         print_json(partition_json(result.partition, result.mapped))
         return
     out.print(kernels_table(result.partition, result.mapped))
-    for line in summary_lines(result.partition, result.mapped):
-        out.print(line, soft_wrap=True)
+    print_lines(summary_lines(result.partition, result.mapped))
     if folder is not None:
         out.print(f"Written: {folder / 'partition.html'}", soft_wrap=True)

@@ -6,18 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tilewright import api
-from tilewright.cli.common import (
-    JsonOption,
-    end_unverified,
-    err,
-    note,
-    out,
-    parse_shapes,
-    print_json,
-)
+from tilewright.cli.arguments import JsonOption, parse_shapes
+from tilewright.cli.common import end_unverified, err, note, out, print_json, print_lines
 from tilewright.cli.plan_options import Asked, with_options
 from tilewright.cli.progress import progress_line
 from tilewright.errors import TilewrightError
+from tilewright.files import check_writable
 from tilewright.machine.machine import Machine
 from tilewright.program.pipeline import PASSES
 from tilewright.program.program import Program
@@ -64,9 +58,8 @@ def plan(asked: Asked) -> None:
 
         check_folder(asked.folder, force=asked.force)
     effort, csv = asked.searched, asked.csv
-    tables = {} if csv is None else {csv: "layers", _beside(csv): "groups"}
-    for path in tables:
-        api.check_writable(path)
+    by_group = None if csv is None else csv.with_name(f"{csv.stem}.groups{csv.suffix}")
+    check_writable(csv, by_group)
     loaded = api.load(asked.model, parse_shapes(asked.shape))
     with progress_line("planning") as tell:
         result = api.plan(
@@ -88,8 +81,9 @@ def plan(asked: Asked) -> None:
         )
         if asked.folder is not None:
             result.save(asked.folder, explained=asked.explain, force=asked.force, progress=tell)
-    for path, what in tables.items():
-        (result.layers if what == "layers" else result.groups).to_csv(path)
+    if csv is not None:
+        result.layers.to_csv(csv)
+        result.groups.to_csv(by_group)
     _tell(result.planned, printed.texts, asked)
 
 
@@ -146,23 +140,16 @@ def _tell(planned: "Planned", texts: list[str], asked: Asked) -> None:
         print_json(summary_json(planned))
         end_unverified(planned.failure, planned.unproven)
         return
-    for line in summary_lines(planned):
-        out.print(line, soft_wrap=True)
+    print_lines(summary_lines(planned))
     out.print(engines_table(planned))
     out.print(memory_table(planned))
     if planned.ablation is not None:
         out.print(ablation_table(planned))
-        for text in ablation_notes(planned):
-            out.print(text, soft_wrap=True)
+        print_lines(ablation_notes(planned))
     out.print(verified_line(planned), soft_wrap=True)
     if asked.folder is not None:
         out.print(f"written: {asked.folder}   (check it with: tilewright verify {asked.folder})")
     end_unverified(planned.failure, planned.unproven)
-
-
-def _beside(csv: Path) -> Path:
-    """Where the table by group goes: `name.groups.csv` beside `name.csv`."""
-    return csv.with_name(f"{csv.stem}.groups{csv.suffix}")
 
 
 def verify(
@@ -193,6 +180,5 @@ def verify(
             }
         )
     else:
-        for line in checked.headline():
-            out.print(line, soft_wrap=True)
+        print_lines(checked.headline())
     end_unverified(checked.failure)

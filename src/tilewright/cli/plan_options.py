@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tilewright.cli.common import JsonOption, ModelArgument, ShapeOption
+from tilewright.cli.arguments import JsonOption, ModelArgument, ShapeOption
 from tilewright.cli.options import parameters_of, with_parameters
 from tilewright.errors import TilewrightError
 from tilewright.program.metrics import Objective

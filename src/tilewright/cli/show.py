@@ -8,15 +8,8 @@ import typer
 from rich.table import Table
 
 from tilewright import api
-from tilewright.cli.common import (
-    CsvOption,
-    JsonOption,
-    ModelArgument,
-    ShapeOption,
-    out,
-    parse_shapes,
-    print_json,
-)
+from tilewright.cli.arguments import CsvOption, JsonOption, ModelArgument, ShapeOption, parse_shapes
+from tilewright.cli.common import out, print_json
 from tilewright.report.machines import machine_json
 from tilewright.units import format_bytes, format_count, format_frequency, noun
 
@@ -173,10 +166,15 @@ def show_model(
     as_json: JsonOption = False,
 ) -> None:
     """The nodes of a model, their results, and how much of it can be cut."""
-    if csv is not None:
-        api.check_writable(csv)
+    from tilewright.files import check_writable
+    from tilewright.frontend.idioms import recognise
+    from tilewright.graph.ops import costed_by_bytes, macs_of
+    from tilewright.model import BYTES_ALONE, coverage
+
+    check_writable(csv)
     loaded = api.load(model, parse_shapes(shape))
-    graph, covered = loaded.graph, api.coverage(loaded.graph)
+    graph, covered = loaded.graph, coverage(loaded.graph)
+    idioms = dict(sorted(Counter(idiom.kind for idiom in recognise(graph)).items()))
     if csv is not None:
         loaded.to_csv(csv)
     if as_json:
@@ -192,16 +190,13 @@ def show_model(
                 "tileable_macs_share": covered.tileable_share,
                 "whole_operators": list(covered.whole_kinds),
                 "costed_by_bytes": list(covered.costed_by_bytes),
-                "idioms": dict(sorted(Counter(i.kind for i in api.idioms(graph)).items())),
+                "idioms": idioms,
                 "weight_bytes": graph.weight_bytes,
                 "weightless": graph.weightless,
             }
         )
         return
     table = Table("node", "operator", "result", "macs")
-    from tilewright.graph.ops import costed_by_bytes, macs_of
-    from tilewright.model import BYTES_ALONE
-
     for node in graph.nodes:
         results = ", ".join(str(graph.types.get(name, "?")) for name in node.writes)
         macs = macs_of(graph, node)
@@ -215,9 +210,8 @@ def show_model(
         f"weights {format_bytes(graph.weight_bytes)}"
         + (" (numbers not in the file)" if graph.weightless else "")
     )
-    found = Counter(idiom.kind for idiom in api.idioms(graph))
-    if found:
-        out.print("Recognised: " + ", ".join(f"{kind} {n}" for kind, n in sorted(found.items())))
+    if idioms:
+        out.print("Recognised: " + ", ".join(f"{kind} {n}" for kind, n in idioms.items()))
     if covered.costed_by_bytes:
         out.print(f"Costed by their bytes alone: {', '.join(covered.costed_by_bytes)}")
     if covered.whole_kinds:

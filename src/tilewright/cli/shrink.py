@@ -6,19 +6,12 @@ from typing import Annotated
 import typer
 
 from tilewright import api
-from tilewright.cli.common import (
-    CsvOption,
-    JsonOption,
-    ModelArgument,
-    ShapeOption,
-    note,
-    out,
-    parse_shapes,
-    print_json,
-)
+from tilewright.cli.arguments import CsvOption, JsonOption, ModelArgument, ShapeOption, parse_shapes
+from tilewright.cli.common import note, out, print_json, print_lines
 from tilewright.cli.progress import shown_line
 from tilewright.errors import OutputError
-from tilewright.units import format_bytes
+from tilewright.files import check_writable
+from tilewright.shrinking import parse_budget
 
 MemoryOption = Annotated[
     str,
@@ -62,14 +55,10 @@ def shrink(
 
       tilewright shrink fsrcnn@1080x1920 --memory 8% -o small.onnx
     """
-    api.parse_budget(memory)  # a mistake in it is told before anything is loaded
+    parse_budget(memory)  # a mistake in it is told before anything is loaded
     if plot is not None and plot.suffix.lower() != ".png":
         raise OutputError(f"cannot draw '{plot}': give a name that ends in .png")
-    if plot is not None:
-        api.check_writable(plot)
-    for path in (output, csv):
-        if path is not None:
-            api.check_writable(path)
+    check_writable(plot, output, csv)
     loaded = api.load(model, parse_shapes(shape))
     if loaded.path is not None and output.exists() and output.samefile(loaded.path):
         raise OutputError(f"cannot write '{output}': it is the model itself; give another name")
@@ -99,8 +88,7 @@ def shrink(
         out.print("No cut was found that needs less memory: nothing was cut.")
     else:
         out.print("The model is within the budget as it is: nothing was cut.")
-    for line in result.headline():
-        out.print(line, soft_wrap=True)
+    print_lines(result.headline())
     out.print(f"written: {output}   (run it with: tilewright run {output})", soft_wrap=True)
 
 
@@ -127,8 +115,7 @@ def run(
 
     Prints the peak memory and CPU time of the run, and what came out.
     """
-    if output is not None:
-        api.check_writable(output)
+    check_writable(output)
     shapes = parse_shapes(shape)
     with shown_line("running the model"):
         outcome = api.run(model, inputs, output, shapes=shapes, seed=seed, threads=threads)
@@ -146,7 +133,6 @@ def run(
         return
     for name, array in outcome.outputs.items():
         out.print(f"{name}: {array.dtype}{list(array.shape)}")
-    peak = "unknown" if outcome.peak_bytes is None else format_bytes(outcome.peak_bytes)
-    out.print(f"peak memory of the run {peak}, CPU time {outcome.cpu_seconds:.2f} s")
+    print_lines(outcome.headline())
     if output is not None:
         out.print(f"written: {output}")

@@ -15,7 +15,8 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from tilewright.cli.common import JsonOption, err, note, out, print_json
+from tilewright.cli.arguments import JsonOption
+from tilewright.cli.common import err, note, out, print_json, print_lines
 from tilewright.errors import TilewrightError
 
 if TYPE_CHECKING:
@@ -183,8 +184,7 @@ def _tell(swept: "Swept", seconds: float, under: float | None, as_json: bool) ->
         return
     if swept.progress is not None:
         out.print(f"{swept.space.name}: {progress_line(swept.progress, seconds)}", soft_wrap=True)
-    for line in failure_lines(table):
-        out.print(line, soft_wrap=True)
+    print_lines(failure_lines(table))
     for front in found.fronts if found.together is None else [found.together]:
         out.print(front_table(table, front, front is found.together))
     if not table.ok.any():

@@ -5,15 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tilewright import api
-from tilewright.cli.common import (
-    CsvOption,
-    JsonOption,
-    ModelArgument,
-    ShapeOption,
-    out,
-    parse_shapes,
-    print_json,
-)
+from tilewright.cli.arguments import CsvOption, JsonOption, ModelArgument, ShapeOption, parse_shapes
+from tilewright.cli.common import out, print_json
 from tilewright.files import check_writable
 from tilewright.units import format_bytes, noun
 
@@ -91,8 +84,7 @@ def tile(
 
       tilewright tile rn50_stem --node conv1 --split H=4 --on npu-2.7 --dtype fp16
     """
-    if csv is not None:
-        check_writable(csv)
+    check_writable(csv)
     tiles = api.tile(
         model,
         split,

@@ -1,19 +1,9 @@
-"""Plans beside each other: what differs, what it costs, the largest causes first.
-
-from tilewright.compare import compare
-compare("run-a", "run-b")[0].regions
-"""
+"""Plans beside each other: what differs, what it costs, the largest causes first."""
 
 from collections.abc import Sequence
 
 from tilewright.compare.differ import PlanDifference, difference
-from tilewright.compare.side import CompareError, PlanSide, load_side
-
-
-def compare(first: str, *others: str) -> list[PlanDifference]:
-    """Compare the first with each of the others: folders of runs, or points of sweeps
-    (`sweep-folder#17`)."""
-    return compare_sides([load_side(name) for name in (first, *others)])
+from tilewright.compare.side import CompareError, PlanSide
 
 
 def compare_sides(sides: Sequence[PlanSide]) -> list[PlanDifference]:
@@ -23,4 +13,4 @@ def compare_sides(sides: Sequence[PlanSide]) -> list[PlanDifference]:
     return [difference(sides[0], other) for other in sides[1:]]
 
 
-__all__ = ["CompareError", "PlanDifference", "compare", "compare_sides"]
+__all__ = ["CompareError", "PlanDifference", "compare_sides"]

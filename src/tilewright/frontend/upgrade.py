@@ -50,37 +50,41 @@ class Upgrade:
         return kind.dtype if kind else "float32"
 
 
+Rule = Callable[[Upgrade, Node], Iterator[Node]]
+
+
 def _without(node: Node, *names: str) -> dict[str, object]:
     return {k: v for k, v in node.attributes.items() if k not in names}
 
 
-def _axes(up: Upgrade, node: Node) -> Iterator[Node]:
-    """Squeeze, Unsqueeze, ReduceSum: axes became an input."""
-    axes = node.attributes.get("axes")
-    if axes is None or len(node.inputs) != 1:
-        yield node
-        return
-    inputs = (*node.inputs, up.input(node, "axes", axes))
-    yield replace(node, inputs=inputs, attributes=_without(node, "axes"))
+def _to_inputs(*names: str) -> Rule:
+    """Attributes became inputs behind the first; the node is as it should be where the first of
+    them is not there."""
 
+    def rule(up: Upgrade, node: Node) -> Iterator[Node]:
+        if names[0] not in node.attributes or len(node.inputs) != 1:
+            yield node
+            return
+        added = [
+            up.input(node, name, value if isinstance(value, tuple) else (value,))
+            for name, value in node.attributes.items()
+            if name in names
+        ]
+        yield replace(node, inputs=(*node.inputs, *added), attributes=_without(node, *names))
 
-def _split(up: Upgrade, node: Node) -> Iterator[Node]:
-    parts = node.attributes.get("split")
-    if parts is None:
-        yield node
-        return
-    inputs = (node.inputs[0], up.input(node, "split", parts))
-    yield replace(node, inputs=inputs, attributes=_without(node, "split"))
+    return rule
 
 
 def _slice(up: Upgrade, node: Node) -> Iterator[Node]:
-    starts, ends = node.attributes.get("starts"), node.attributes.get("ends")
-    if starts is None or ends is None:
-        yield node
-        return
-    axes = node.attributes.get("axes", tuple(range(len(np.asarray(starts)))))
-    extra = (up.input(node, k, v) for k, v in (("starts", starts), ("ends", ends), ("axes", axes)))
-    yield replace(node, inputs=(node.inputs[0], *extra), attributes={})
+    starts = node.ints_of("starts")
+    if starts is None:
+        return iter((node,))
+    ends, axes = (
+        node.attributes.get("ends", ()),
+        node.attributes.get("axes", tuple(range(len(starts)))),
+    )
+    ordered = {"starts": starts, "ends": ends, "axes": axes}
+    return _to_inputs(*ordered)(up, replace(node, attributes=ordered))
 
 
 def _pad(up: Upgrade, node: Node) -> Iterator[Node]:
@@ -161,24 +165,13 @@ def _upsample(up: Upgrade, node: Node) -> Iterator[Node]:
     yield replace(node, kind="Resize", inputs=(data, "", scales), attributes=attributes)
 
 
-def _top_k(up: Upgrade, node: Node) -> Iterator[Node]:
-    count = node.attributes.get("k")
-    if count is None or len(node.inputs) != 1:
-        yield node
-        return
-    inputs = (*node.inputs, up.input(node, "k", [count]))
-    yield replace(node, inputs=inputs, attributes=_without(node, "k"))
-
-
 def _scatter(up: Upgrade, node: Node) -> Iterator[Node]:
     yield replace(node, kind="ScatterElements")
 
 
-_RULES: dict[str, Callable[[Upgrade, Node], Iterator[Node]]] = {
-    "Squeeze": _axes,
-    "Unsqueeze": _axes,
-    "ReduceSum": _axes,
-    "Split": _split,
+_RULES: dict[str, Rule] = {
+    **dict.fromkeys(("Squeeze", "Unsqueeze", "ReduceSum"), _to_inputs("axes")),
+    "Split": _to_inputs("split"),
     "Slice": _slice,
     "Pad": _pad,
     "Clip": _clip,
@@ -189,5 +182,5 @@ _RULES: dict[str, Callable[[Upgrade, Node], Iterator[Node]]] = {
     "Upsample": _upsample,
     "Resize": _upsample,
     "Scatter": _scatter,
-    "TopK": _top_k,
+    "TopK": _to_inputs("k"),
 }

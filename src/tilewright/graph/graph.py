@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,35 @@ Attribute = (
 )
 
 
+class Attributes:
+    """What has an operator's attributes: read as what they should be, or the default."""
+
+    __slots__ = ()
+    attributes: Mapping[str, Attribute]
+
+    def int_of(self, name: str, default: int) -> int:
+        """An integer attribute."""
+        value = self.attributes.get(name, default)
+        return int(value) if isinstance(value, int | float) else default
+
+    def float_of(self, name: str, default: float) -> float:
+        """A float attribute."""
+        value = self.attributes.get(name, default)
+        return float(value) if isinstance(value, int | float) else default
+
+    def str_of(self, name: str, default: str) -> str:
+        """A text attribute."""
+        value = self.attributes.get(name, default)
+        return value if isinstance(value, str) else default
+
+    def ints_of(self, name: str) -> tuple[int, ...] | None:
+        """A list of integers, or None where the attribute is absent."""
+        value = self.attributes.get(name)
+        return tuple(int(cast(int, v)) for v in value) if isinstance(value, tuple) else None
+
+
 @dataclass(frozen=True, slots=True)
-class Node:
+class Node(Attributes):
     """One operator: its kind, attributes, and the names of what it reads and writes.
 
     An absent optional input or output is the empty string. `captures` are values that a subgraph

@@ -13,6 +13,7 @@ from tilewright.graph.ops.windows import FIRST_SPATIAL, WindowParameters, window
 from tilewright.legalise.draft import Draft
 from tilewright.legalise.limits import reach, taken_kernel, too_long
 from tilewright.machine.machine import Limits
+from tilewright.units import by
 
 
 def split_kernels(draft: Draft, limits: Limits) -> str | None:
@@ -254,11 +255,6 @@ def _patch_weight(draft: Draft, axes: list[int], count: int) -> Constant:
     space = tuple(1 if a in axes else k for a, k in enumerate(kernel))
     turned = Constant(weight.type.with_shape(shape), moved)
     return reshaped(turned, (filters, channels * count, *space))
-
-
-def by(extents: tuple[int, ...]) -> str:
-    """Extents in words: 3x3."""
-    return "x".join(map(str, extents))
 
 
 def _slashes(numbers: tuple[int, ...]) -> str:

@@ -10,11 +10,12 @@ import numpy as np
 from tilewright.cost.base import Workload
 from tilewright.graph.graph import Array, Attribute, Constant
 from tilewright.graph.ops.windows import FIRST_SPATIAL, WindowParameters, window_of
-from tilewright.legalise.convolutions import by, kernel_parts
+from tilewright.legalise.convolutions import kernel_parts
 from tilewright.legalise.costs import LegalCosts
 from tilewright.legalise.draft import Draft
 from tilewright.legalise.limits import reach, too_long
 from tilewright.machine.machine import Limits
+from tilewright.units import by
 
 
 def take_batches(draft: Draft, limits: Limits) -> str | None:

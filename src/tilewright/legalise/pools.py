@@ -6,6 +6,7 @@ from tilewright.graph.ops.windows import FIRST_SPATIAL, WindowParameters, window
 from tilewright.legalise.draft import Draft
 from tilewright.legalise.limits import pool_window, too_long
 from tilewright.machine.machine import Limits
+from tilewright.units import by
 
 # The first stage of a cascade. Averages of averages and maxima of maxima are exact.
 _STAGE = {Pool.MAXIMUM: "MaxPool", Pool.AVERAGE: "AveragePool"}
@@ -54,7 +55,7 @@ def cascade_factors(draft: Draft, limits: Limits) -> str | None:
             s // b if s % b == 0 else 1 for s, b in zip(window.strides, stage, strict=True)
         )
     draft.last(draft.op.kind, [first], attributes)
-    return f"{_by(window.kernel)} pool as {_by(stage)} stride {_by(stage)}, then {_by(kernel)}"
+    return f"{by(window.kernel)} pool as {by(stage)} stride {by(stage)}, then {by(kernel)}"
 
 
 def cascade_maxima(draft: Draft, limits: Limits) -> str | None:
@@ -94,8 +95,8 @@ def cascade_maxima(draft: Draft, limits: Limits) -> str | None:
         _window_attributes(first, ones),
     )
     draft.last("MaxPool", [stage], _window_attributes(second, window.strides))
-    kernels = [_by(tuple(k for k, _, _ in part)) for part in (first, second)]
-    return f"{_by(window.kernel)} maximum as {kernels[0]}, then {kernels[1]}"
+    kernels = [by(tuple(k for k, _, _ in part)) for part in (first, second)]
+    return f"{by(window.kernel)} maximum as {kernels[0]}, then {kernels[1]}"
 
 
 def _too_large(draft: Draft, limits: Limits) -> WindowParameters | None:
@@ -125,7 +126,3 @@ def _window_attributes(
 ) -> dict[str, Attribute]:
     kernel, before, after = zip(*stages, strict=True)
     return {"kernel_shape": kernel, "strides": strides, "pads": (*before, *after)}
-
-
-def _by(extents: tuple[int, ...]) -> str:
-    return "x".join(map(str, extents))

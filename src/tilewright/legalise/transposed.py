@@ -15,6 +15,7 @@ from tilewright.legalise.costs import LegalCosts
 from tilewright.legalise.draft import Draft
 from tilewright.legalise.limits import LimitCheck, array_limits, reach
 from tilewright.machine.machine import Limits
+from tilewright.units import by
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +87,10 @@ def take_phases(draft: Draft, limits: Limits) -> str | None:
     if legal and _in_phases(costs, best) >= costs.whole():
         return None
     _write(draft, best, weight, bias)
-    kernels = _by([axis.kernel for axis in best])
+    kernels = by([axis.kernel for axis in best])
     crop = ", cropped" if any(axis.cropped for axis in best) else ""
     return (
-        f"kernel {_by(window.kernel)} stride {_by(window.strides)} in phases: a {kernels} kernel "
+        f"kernel {by(window.kernel)} stride {by(window.strides)} in phases: a {kernels} kernel "
         f"with {prod(axis.stride for axis in best)} times the channels, then depth to space{crop}"
     )
 
@@ -245,7 +246,3 @@ def _in_phases(costs: LegalCosts, axes: tuple[_PhaseAxis, ...]) -> float:
     result = costs.bytes(op.result().shape)
     rest = 2 * result * (2 if any(axis.cropped for axis in axes) else 1)
     return max(costs.compute(work), costs.time(costs.bytes(shape) + deep)) + costs.time(rest)
-
-
-def _by(extents: Sequence[int]) -> str:
-    return "x".join(map(str, extents))

@@ -4,12 +4,11 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, cast
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from tilewright.machine.document import Tree
 from tilewright.machine.faults import Keys
-from tilewright.machine.schema import MachineFile
 
 _TAGS = {"array", "vector", "table"}  # what the engine union adds to a key path
 _EITHER = {"str", "dict[str,str]"}  # what the union of a source's forms adds
@@ -45,8 +44,9 @@ _WANTED = {
 }
 
 
-def complaints(error: ValidationError, tree: Tree) -> list[tuple[Keys, str]]:
-    """The key of each fault, what has to stand there, and what does; one per key."""
+def complaints(error: ValidationError, tree: Tree, kind: type[BaseModel]) -> list[tuple[Keys, str]]:
+    """The key of each fault of a kind of file, what has to stand there, and what does; one per
+    key."""
     found: dict[Keys, str] = {}
     for problem in error.errors(include_url=False):
         keys = tuple(_keys(problem["loc"]))
@@ -54,7 +54,7 @@ def complaints(error: ValidationError, tree: Tree) -> list[tuple[Keys, str]]:
             continue  # a source per parameter, of which something else is said
         if problem["type"].startswith("union_tag"):
             keys = (*keys, "model")  # what tells the kinds of engines apart
-        found.setdefault(keys, _complaint(problem, keys, tree))
+        found.setdefault(keys, _complaint(problem, keys, tree, kind))
     return list(found.items())
 
 
@@ -67,12 +67,12 @@ def _keys(place: tuple[int | str, ...]) -> Iterator[int | str]:
             yield part
 
 
-def _complaint(problem: ErrorDetails, keys: Keys, tree: Tree) -> str:
+def _complaint(problem: ErrorDetails, keys: Keys, tree: Tree, file: type[BaseModel]) -> str:
     kind, context = problem["type"], problem.get("ctx", {})
     if kind == "value_error":
         return problem["msg"].removeprefix("Value error, ")
     if _PLAIN.get(kind) == _UNKNOWN:
-        near = get_close_matches(str(keys[-1]), sorted(keys_at(keys[:-1])), n=1)
+        near = get_close_matches(str(keys[-1]), sorted(_keys_at(keys[:-1], file)), n=1)
         return f"{_UNKNOWN}: did you mean '{near[0]}'?" if near else _UNKNOWN
     if kind in _PLAIN:
         return _PLAIN[kind]
@@ -84,9 +84,9 @@ def _complaint(problem: ErrorDetails, keys: Keys, tree: Tree) -> str:
     return f"has to be {wanted}, is {_shown(_given(problem, keys, tree))}"
 
 
-def keys_at(place: Keys) -> set[str]:
+def _keys_at(place: Keys, file: type[BaseModel]) -> set[str]:
     """The keys that the schema knows at a place of a file."""
-    schema = MachineFile.model_json_schema()
+    schema = file.model_json_schema()
     nodes: list[Tree] = [schema]
     for key in place:
         forms = [form for node in nodes for form in _forms(node, schema)]

@@ -1,6 +1,8 @@
 """A YAML file as plain data that knows on which line each of its keys stands."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
+from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -91,6 +93,13 @@ class Document:
         twice = [Fault(self.label, line, written(keys), "is given twice") for keys, line in found]
         if twice:
             raise FileError(twice)
+
+
+@lru_cache(maxsize=8)
+def shipped_files(package: str) -> Mapping[str, Traversable]:
+    """The files below `targets` of a package, by the names of what they describe."""
+    folder = files(package) / "targets"
+    return {f.name.removesuffix(".yaml"): f for f in folder.iterdir() if f.name.endswith(".yaml")}
 
 
 def read_tree(path: Path, what: str, build: Callable[[Tree], T], wrong: type[FileError]) -> T:

@@ -7,7 +7,6 @@ takes a key away, anything else replaces what was there.
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
-from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, cast
@@ -17,7 +16,7 @@ from pydantic import ValidationError
 from tilewright.errors import TilewrightError
 from tilewright.machine.build import build_machine
 from tilewright.machine.complaints import complaints
-from tilewright.machine.document import Document, Tree
+from tilewright.machine.document import Document, Tree, shipped_files
 from tilewright.machine.faults import Fault, FileError, KeyFaultsError, Keys, written
 from tilewright.machine.machine import Machine
 from tilewright.machine.schema import MachineFile
@@ -54,13 +53,19 @@ def machine_of(tree: Tree, label: str) -> Machine:
         above = {key: value for key, value in tree.items() if key != "extends"}
         tree = _merged(below, above)
     try:
-        context = {"source": tree.get("source")}
-        return build_machine(MachineFile.model_validate(tree, context=context))
-    except ValidationError as error:
-        faults = complaints(error, tree)
+        return _checked(tree)
     except KeyFaultsError as error:
         faults = error.faults
     raise FileError([Fault(label, None, written(keys) or "machine", text) for keys, text in faults])
+
+
+def _checked(tree: Tree) -> Machine:
+    """The machine of a mapping without `extends`; raises `KeyFaultsError`."""
+    try:
+        context = {"source": tree.get("source")}
+        return build_machine(MachineFile.model_validate(tree, context=context))
+    except ValidationError as error:
+        raise KeyFaultsError(complaints(error, tree, MachineFile)) from None
 
 
 def _find(name: str) -> tuple[Path | Traversable, str]:
@@ -83,11 +88,6 @@ def _load_shipped(name: str) -> Machine:
     return _build(_shipped()[name], name)
 
 
-def merged_tree(name: str) -> Tree:
-    """A shipped machine's file as plain data, with what it extends written out."""
-    return _tree(_chain(_shipped()[name]))
-
-
 def _tree(documents: Sequence[Document]) -> Tree:
     tree: Tree = {}
     for document in reversed(documents):
@@ -98,12 +98,8 @@ def _tree(documents: Sequence[Document]) -> Tree:
 
 def _build(file: Path | Traversable, default_name: str) -> Machine:
     documents = _chain(file)
-    tree = {"name": default_name, **_tree(documents)}
     try:
-        context = {"source": tree.get("source")}
-        return build_machine(MachineFile.model_validate(tree, context=context))
-    except ValidationError as error:
-        raise _located(complaints(error, tree), documents) from None
+        return _checked({"name": default_name, **_tree(documents)})
     except KeyFaultsError as error:
         raise _located(error.faults, documents) from None
 
@@ -174,7 +170,5 @@ def _merged(below: Tree, above: Mapping[str, Any]) -> Tree:
     return result
 
 
-@lru_cache(maxsize=1)
 def _shipped() -> Mapping[str, Traversable]:
-    folder = files("tilewright.machine") / "targets"
-    return {f.name.removesuffix(".yaml"): f for f in folder.iterdir() if f.name.endswith(".yaml")}
+    return shipped_files("tilewright.machine")

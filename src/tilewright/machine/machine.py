@@ -245,26 +245,26 @@ class Machine:
         """Every link that can copy from one memory to another at once, in the file's order."""
         yield from self._hops.get((source, destination), ())
 
-    def path(self, source: str, target: str, size: int = PATH_BYTES) -> tuple[Hop, ...]:
-        """The hops that bring `size` bytes from one memory to another in the fewest cycles; of
+    def path(self, source: str, target: str) -> tuple[Hop, ...]:
+        """The hops that bring `PATH_BYTES` from one memory to another in the fewest cycles; of
         equal ones the fewest hops, then the file's order. Other cores' memories are passed through
         only where there is no other way. A memory is no hop away from itself; none at all is an
         error."""
-        found = self._paths.get((source, target, size))
+        found = self.find_path(source, target)
         if found is None:
-            found = self.find_path(source, target, size)
-            if found is None:
-                raise TilewrightError(f"machine {self.name} has no path from {source} to {target}")
-            self._paths[source, target, size] = found
+            raise TilewrightError(f"machine {self.name} has no path from {source} to {target}")
         return found
 
-    def find_path(self, source: str, target: str, size: int = PATH_BYTES) -> tuple[Hop, ...] | None:
+    def find_path(self, source: str, target: str) -> tuple[Hop, ...] | None:
         """As `path`; None where no links lead there."""
-        ends = {self.memory(source).core, self.memory(target).core, None}
-        own = frozenset(memory.name for memory in self.memories if memory.core in ends)
-        cheapest = self._cheapest(size)
-        near = shortest_path(cheapest, source, target, own)
-        return near if near is not None else shortest_path(cheapest, source, target, None)
+        if (source, target) not in self._paths:
+            ends = {self.memory(source).core, self.memory(target).core, None}
+            own = frozenset(memory.name for memory in self.memories if memory.core in ends)
+            found = shortest_path(self._cheapest, source, target, own)
+            if found is None:
+                found = shortest_path(self._cheapest, source, target, None)
+            self._paths[source, target] = found
+        return self._paths[source, target]
 
     def levels(self, core: Core) -> tuple[Memory, ...]:
         """The memories of a core's data, nearest first: its own, the shared ones it can exchange
@@ -275,12 +275,12 @@ class Machine:
             there, back = self.find_path(own, memory.name), self.find_path(memory.name, own)
             if there is None or back is None or any(r.source == main.name for _, r in back):
                 continue
-            near.append((sum(self.hop_cycles(r, PATH_BYTES) for _, r in back), index, memory))
+            near.append((sum(self.hop_cycles(r) for _, r in back), index, memory))
         return (core.memory, *(memory for *_, memory in sorted(near, key=lambda n: n[:2])), main)
 
-    def hop_cycles(self, route: Route, size: int) -> float:
-        """Cycles of `size` bytes in one run over one route, nothing else moving."""
-        return route.latency + size / self.alone_bytes_per_cycle(route)
+    def hop_cycles(self, route: Route) -> float:
+        """Cycles of `PATH_BYTES` in one run over one route, nothing else moving."""
+        return route.latency + PATH_BYTES / self.alone_bytes_per_cycle(route)
 
     @cached_property
     def _hops(self) -> Mapping[tuple[str, str], tuple[Hop, ...]]:
@@ -291,27 +291,21 @@ class Machine:
         return {ends: tuple(hops) for ends, hops in found.items()}
 
     @cached_property
-    def _paths(self) -> dict[tuple[str, str, int], tuple[Hop, ...]]:
-        return {}
-
-    @cached_property
-    def _cheapest_hops(self) -> dict[int, Mapping[str, Mapping[str, tuple[float, Hop]]]]:
+    def _paths(self) -> dict[tuple[str, str], tuple[Hop, ...] | None]:
         return {}
 
     @cached_property
     def _rates(self) -> Mapping[str, float]:
         return dict(self.groups)
 
-    def _cheapest(self, size: int) -> Mapping[str, Mapping[str, tuple[float, Hop]]]:
+    @cached_property
+    def _cheapest(self) -> Mapping[str, Mapping[str, tuple[float, Hop]]]:
         """Of each pair of memories the link that is through first, by source and destination."""
-        if size in self._cheapest_hops:
-            return self._cheapest_hops[size]
         found: dict[str, dict[str, tuple[float, Hop]]] = {}
         for (source, destination), hops in self._hops.items():
-            cycles = [self.hop_cycles(route, size) for _, route in hops]
+            cycles = [self.hop_cycles(route) for _, route in hops]
             best = min(range(len(hops)), key=cycles.__getitem__)
             found.setdefault(source, {})[destination] = cycles[best], hops[best]
-        self._cheapest_hops[size] = found
         return found
 
     def alone_bytes_per_cycle(self, route: Route) -> float:

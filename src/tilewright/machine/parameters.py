@@ -24,15 +24,19 @@ from tilewright.machine.ranges import (
     Sharpness,
 )
 
-_STRICT = ConfigDict(extra="forbid")
 WorkName = Literal["conv", "first_conv", "depthwise", "pool", "eltwise", "vector"]
 
 
-@dataclass(frozen=True, slots=True)
-class Extent:
-    """How many positions of each loop an array works on at once, or keeps in one block."""
+class _Strict:
+    """Keys that a class does not have are faults."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
+    __slots__ = ()
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+
+@dataclass(frozen=True, slots=True)
+class Extent(_Strict):
+    """How many positions of each loop an array works on at once, or keeps in one block."""
 
     width: Annotated[Count, Field(description="Columns of the output.")] = 1
     height: Annotated[Count, Field(description="Rows of the output.")] = 1
@@ -49,10 +53,8 @@ class Extent:
 
 
 @dataclass(frozen=True, slots=True)
-class BlockExtent:
+class BlockExtent(_Strict):
     """What the accumulators hold: outputs, so neither input channels nor kernel positions."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
     width: Annotated[
         Count | None, Field(description="Columns of the output; left out: those of a step.")
@@ -66,12 +68,10 @@ class BlockExtent:
 
 
 @dataclass(frozen=True, slots=True)
-class ArrayMode:
+class ArrayMode(_Strict):
     """One way to use the array: what runs at once (`unroll`) and what a block of work keeps in the
     accumulators, so that weights are read once per block of positions and activations once per
     block of output channels."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
     unroll: Annotated[Extent, Field(description="What the array computes in one step.")]
     block: Annotated[
@@ -90,11 +90,9 @@ class ArrayMode:
 
 
 @dataclass(frozen=True, slots=True)
-class DenseForm:
+class DenseForm(_Strict):
     """Cycles of a convolution: overhead + blocks + steps + input + the soft maximum of computing,
     reading activations, reading weights and writing the output (absent = no limit)."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
     overhead: Annotated[Cycles, Field(description="Cycles per call.")] = 0.0
     compute: Annotated[
@@ -118,12 +116,10 @@ class DenseForm:
 
 
 @dataclass(frozen=True, slots=True)
-class ChannelwiseForm:
+class ChannelwiseForm(_Strict):
     """Cycles of work whose channels do not mix (depthwise, pooling, element-wise): overhead +
     columns and blocks for each kernel position + steps + input. `{}` is an array that takes a
     column a cycle: its positions, channels and kernel positions at once, input channels idle."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
     overhead: Annotated[Cycles, Field(description="Cycles per call.")] = 0.0
     per_column: Annotated[
@@ -144,11 +140,9 @@ class ChannelwiseForm:
 
 
 @dataclass(frozen=True, slots=True)
-class ArrayRate:
+class ArrayRate(_Strict):
     """How an array runs one element type. `conv` is required; the others say that the array can
     run those too."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
     conv: Annotated[DenseForm, Field(description="Convolutions and matrix products.")]
     in_channels: Annotated[
@@ -178,10 +172,8 @@ class ArrayRate:
 
 
 @dataclass(frozen=True, slots=True)
-class ArrayParameters:
+class ArrayParameters(_Strict):
     """A spatial array of multipliers; of its modes the best counts."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
     modes: Annotated[
         Mapping[str, ArrayMode],
@@ -211,10 +203,8 @@ class ArrayParameters:
 
 
 @dataclass(frozen=True, slots=True)
-class VectorRate:
+class VectorRate(_Strict):
     """Cycles per element on one unit, and per call."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
     per_element: Annotated[CyclesEach, Field(description="Cycles per element on one unit.")]
     per_call: Annotated[
@@ -223,10 +213,8 @@ class VectorRate:
 
 
 @dataclass(frozen=True, slots=True)
-class VectorParameters:
+class VectorParameters(_Strict):
     """A vector engine, costed by cycles per element."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
     rates: Annotated[
         Mapping[OperatorClass, VectorRate],
@@ -262,10 +250,8 @@ class VectorParameters:
 
 
 @dataclass(frozen=True, slots=True)
-class TableRow:
+class TableRow(_Strict):
     """Measured cycles of one shape; a field left out matches anything."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
     kind: Annotated[WorkName, Field(description="The kind of work.")]
     cycles: Annotated[Cycles, Field(description="Cycles of one image.")]
@@ -284,10 +270,8 @@ class TableRow:
 
 
 @dataclass(frozen=True, slots=True)
-class TableParameters:
+class TableParameters(_Strict):
     """Costs looked up by shape; what no row names is computed as an array, where one is given."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
     rows: Annotated[tuple[TableRow, ...], Field(description="The first row that matches counts.")]
     otherwise: Annotated[

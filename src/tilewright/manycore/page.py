@@ -167,4 +167,4 @@ def _network(plan: CorePlan) -> Drawing:
         if name in at:
             edges.append(DrawnEdge(at[name], len(boxes), name, None, EdgeWay.MAIN))
             boxes.append(DrawnBox(name, "output", -1, BoxRole.OUTPUT))
-    return Drawing(tuple(boxes), tuple(edges), {}, exact=True)
+    return Drawing(tuple(boxes), tuple(edges))

@@ -189,7 +189,7 @@ def _swaps_last_two(network: RuntimeNetwork, kernel: RuntimeKernel) -> bool:
     if kernel.kind != "Transpose" or shape is None or len(shape) < 2:
         return False
     rank = len(shape)
-    permutation = kernel.integers("perm") or tuple(range(rank - 1, -1, -1))
+    permutation = kernel.ints_of("perm") or tuple(range(rank - 1, -1, -1))
     return permutation == (*range(rank - 2), rank - 1, rank - 2)
 
 

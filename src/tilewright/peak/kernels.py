@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.graph.graph import Attribute
+from tilewright.graph.graph import Attribute, Attributes
 from tilewright.graph.ops import SPECS
 
 NCHWC = "com.microsoft.nchwc"
@@ -37,7 +37,7 @@ RANDOM = frozenset(
 
 
 @dataclass(slots=True, eq=False)
-class RuntimeKernel:
+class RuntimeKernel(Attributes):
     """A node while onnxruntime's rewrites are applied to it.
 
     `index` decides the order of execution: the position in the file, or a later one for a node
@@ -71,21 +71,6 @@ class RuntimeKernel:
         """Whether it makes nothing beside its first output."""
         return bool(self.outputs and self.outputs[0]) and not any(self.outputs[1:])
 
-    def integer(self, key: str, default: int) -> int:
-        """An integer attribute."""
-        value = self.attributes.get(key, default)
-        return value if isinstance(value, int) else default
-
-    def integers(self, key: str) -> tuple[int, ...]:
-        """A list of integers, empty where it is absent."""
-        value = self.attributes.get(key, ())
-        return tuple(int(v) for v in value) if isinstance(value, tuple) else ()
-
-    def text(self, key: str, default: str) -> str:
-        """A text attribute."""
-        value = self.attributes.get(key, default)
-        return value if isinstance(value, str) else default
-
 
 def takes_over(kernel: RuntimeKernel) -> int | None:
     """The input whose buffer the first output may become, None if it always needs its own."""
@@ -105,6 +90,6 @@ def is_pointwise(kernel: RuntimeKernel, window: tuple[int, ...]) -> bool:
     """Whether a convolution reads each input position once, where it writes."""
     return (
         all(extent == 1 for extent in window)
-        and all(stride == 1 for stride in kernel.integers("strides"))
-        and not any(kernel.integers("pads"))
+        and all(stride == 1 for stride in kernel.ints_of("strides") or ())
+        and not any(kernel.ints_of("pads") or ())
     )

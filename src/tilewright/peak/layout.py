@@ -89,7 +89,7 @@ class _BlockedLayout:
             self._resize(kernel)
         elif kind in ("GlobalMaxPool", "GlobalAveragePool"):
             self._pool(kernel)
-        elif kind == "Transpose" and kernel.integers("perm") == (0, 2, 3, 1):
+        elif kind == "Transpose" and kernel.ints_of("perm") == (0, 2, 3, 1):
             source = self._read(kernel, 0)
             kernel.inputs = (source.token,)
             self.network.become(kernel, "ReorderOutput", NCHWC)
@@ -99,7 +99,7 @@ class _BlockedLayout:
     def _conv(self, kernel: RuntimeKernel) -> None:
         network = self.network
         weight = network.types.get(kernel.input(1))
-        group = kernel.integer("group", 1)
+        group = kernel.int_of("group", 1)
         if weight is None or kernel.inputs[1] not in network.constants or not self._spatial(kernel):
             return
         if weight.dtype != "float32" or not conv_is_blocked(weight.shape, group, self.block):
@@ -137,7 +137,7 @@ class _BlockedLayout:
         self._make_output(kernel, operands[0].channels)
 
     def _concat(self, kernel: RuntimeKernel) -> None:
-        if kernel.integer("axis", 0) != 1 or not self._all_blocked(kernel):
+        if kernel.int_of("axis", 0) != 1 or not self._all_blocked(kernel):
             return
         if any(self.blocked[name].channels % self.block for name in kernel.inputs):
             return
@@ -164,12 +164,12 @@ class _BlockedLayout:
             return
         if any(after % before for before, after in zip(small, large, strict=True) if before):
             return
-        transform = kernel.text("coordinate_transformation_mode", "half_pixel")
-        if kernel.text("mode", "nearest") == "nearest":
-            rounding = kernel.text("nearest_mode", "round_prefer_floor")
+        transform = kernel.str_of("coordinate_transformation_mode", "half_pixel")
+        if kernel.str_of("mode", "nearest") == "nearest":
+            rounding = kernel.str_of("nearest_mode", "round_prefer_floor")
             if (transform, rounding) != ("asymmetric", "floor"):
                 return
-        elif kernel.text("mode", "") != "linear" or transform not in LINEAR_TRANSFORMS:
+        elif kernel.str_of("mode", "") != "linear" or transform not in LINEAR_TRANSFORMS:
             return
         source = self._read(kernel, 0)
         kernel.inputs = (source.token,)

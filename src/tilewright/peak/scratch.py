@@ -43,14 +43,14 @@ def scratch_bytes(kernel: RuntimeKernel, types: Mapping[str, TensorType]) -> int
             return WIDE * x.size  # its input as real numbers
         case "Softmax" | "LogSoftmax":
             # Another axis than the last is moved to the end and back.
-            axis = kernel.integer("axis", -1) % len(x.shape)
+            axis = kernel.int_of("axis", -1) % len(x.shape)
             return 2 * out.bytes if prod(x.shape[axis + 1 :]) > 1 else 0
         case "LRN":
             return round(LRN_SHARE * out.bytes)
         case "Where" | "GroupNormalization" | "Mish" | "HardSwish":
             return out.bytes  # the last three run as several nodes
         case "Resize":
-            return round(CUBIC_SHARE * out.bytes) if kernel.text("mode", "") == "cubic" else 0
+            return round(CUBIC_SHARE * out.bytes) if kernel.str_of("mode", "") == "cubic" else 0
         case _:
             return GATES.get(kernel.kind, 0) * out.bytes
 
@@ -66,7 +66,7 @@ def _conv(kernel: RuntimeKernel, x: TensorType, weight: TensorType | None, out: 
     """The im2col matrix: a segment of it, or all where there are more filters than positions."""
     if weight is None or not weight.shape or is_pointwise(kernel, weight.shape[2:]):
         return 0
-    group = max(1, kernel.integer("group", 1))
+    group = max(1, kernel.int_of("group", 1))
     positions = prod(out.shape[2:])
     whole = x.with_shape((positions, *weight.shape[1:])).bytes
     return whole if weight.shape[0] // group > positions else min(CONV_SEGMENT, whole)
@@ -86,7 +86,7 @@ def _quantised_conv(
     if weight is None or len(weight.shape) < 2 or not out.size:
         return 0
     filters, channels, *window = weight.shape
-    group = kernel.integer("group", 1)
+    group = kernel.int_of("group", 1)
     positions = out.size // max(1, filters)
     depthwise = channels == 1 and filters == group
     # Kernels for signed weights around zero; they need no sums.

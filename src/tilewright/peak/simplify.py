@@ -100,7 +100,7 @@ def cancel_transposes(network: RuntimeNetwork) -> None:
         above = network.producer.get(kernel.input(0))
         if above is None or above.kind != "Transpose" or kernel.output in network.outputs:
             continue
-        there, back = above.integers("perm"), kernel.integers("perm")
+        there, back = above.ints_of("perm") or (), kernel.ints_of("perm") or ()
         if not there or sorted(there) != sorted(back) or not above.input(0):
             continue
         if sorted(back) != list(range(len(back))) or [there[i] for i in back] != sorted(back):
@@ -118,7 +118,7 @@ def fuse_pads(network: RuntimeNetwork) -> None:
             continue
         if any(reader.kind != "Conv" for reader in readers):
             continue
-        if kernel.text("mode", "constant") == "constant" and _pads_space_only(network, kernel):
+        if kernel.str_of("mode", "constant") == "constant" and _pads_space_only(network, kernel):
             network.bypass(kernel, kernel.inputs[0])
 
 

@@ -1,7 +1,7 @@
 """Reads plan.yaml: all faults of it at once, each with its line and key."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -14,21 +14,8 @@ from tilewright.machine.faults import Faults, FileError, Keys, key_fault
 from tilewright.plan.plan import GroupPlan, Place, Plan, PlanError
 from tilewright.tiling.grid import Halo, Split
 
-_PLAN_KEYS = frozenset(
-    {
-        "model",
-        "machine",
-        "dtype",
-        "images",
-        "batched",
-        "memory_limit",
-        "groups",
-        "resident",
-        "reloaded",
-        "shared",
-    }
-)
-_GROUP_KEYS = frozenset({"nodes", "splits", "core_split", "place", "replicated", "cores"})
+_PLAN_KEYS = frozenset(field.name for field in fields(Plan)) - {"notes"}
+_GROUP_KEYS = frozenset(field.name for field in fields(GroupPlan) if field.init)
 _OLD_KEYS = {"spread": "core_split", "everywhere": "replicated"}  # of groups, still read
 _SPLIT_KEYS = frozenset({"axis", "parts", "halo"})
 
@@ -54,7 +41,8 @@ def _plan(top: Tree, path: Path | str) -> Plan:
     faults.unknown(top, _PLAN_KEYS)
     model, machine = (faults.take(partial(_text, top, key), "") for key in ("model", "machine"))
     dtype = faults.take(partial(_dtype, top), "")
-    entries = faults.take(partial(_entries, top), [])
+    faults.take(partial(_there, top, "groups"), None)
+    entries = faults.take(partial(list_at, top, "groups"), [])
     groups = [_group(entry, ("groups", i), faults) for i, entry in enumerate(entries)]
     resident, batched = (
         faults.take(partial(_names, top, key), ()) for key in ("resident", "batched")
@@ -63,7 +51,9 @@ def _plan(top: Tree, path: Path | str) -> Plan:
         faults.take(partial(_lists, top, key, faults), ()) for key in ("reloaded", "shared")
     )
     images = faults.take(partial(_whole, top.get("images", 1), ("images",), 1), 1)
-    limit = faults.take(partial(_limit, top), None)
+    limit = top.get("memory_limit")
+    if limit is not None:
+        limit = faults.take(partial(_whole, limit, ("memory_limit",), 1), None)
     faults.end()
     notes = tuple(
         f"'{path}': '{old}' of groups is called '{new}' now"
@@ -92,18 +82,6 @@ def _dtype(top: Tree) -> str:
     except TilewrightError as error:
         raise key_fault(("dtype",), str(error)) from None
     return found
-
-
-def _limit(top: Tree) -> int | None:
-    given = top.get("memory_limit")
-    return None if given is None else _whole(given, ("memory_limit",), 1)
-
-
-def _entries(top: Tree) -> list[Any]:
-    found = _there(top, "groups")
-    if not isinstance(found, list):
-        raise key_fault(("groups",), "has to be a list")
-    return cast(list[Any], found)
 
 
 def _group(given: object, where: Keys, faults: Faults) -> GroupPlan:
@@ -192,7 +170,7 @@ def _whole(value: object, where: Keys, least: int) -> int:
 
 
 def _there(top: Tree, key: str) -> Any:
-    if key not in top:
+    if top.get(key) is None:
         raise key_fault((key,), "is missing")
     return top[key]
 

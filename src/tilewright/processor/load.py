@@ -1,21 +1,18 @@
 """Reads processor files: a shipped one by name, or anyone's by path."""
 
 from collections.abc import Mapping
-from functools import lru_cache
-from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, cast
 
-import yaml
 from pydantic import ValidationError
 
 from tilewright.errors import TilewrightError
+from tilewright.machine.complaints import complaints
+from tilewright.machine.document import Document, shipped_files
+from tilewright.machine.faults import FileError
 from tilewright.processor.schema import Processor
 
-
-class ProcessorError(TilewrightError):
-    """A processor file is wrong; the text names the file and the key."""
+_WHAT = "a processor file"
 
 
 def list_processors() -> tuple[str, ...]:
@@ -30,43 +27,23 @@ def is_processor(name: str) -> bool:
     path = Path(name)
     if path.suffix not in (".yaml", ".yml") or not path.is_file():
         return False
-    return "kind" in _read(path)
+    return "kind" in Document(path, _WHAT).tree
 
 
 def load_processor(name: str) -> Processor:
-    """A shipped processor by name, or the one in a YAML file."""
-    if name in _shipped():
-        return _built(_shipped()[name], name, name)
+    """A shipped processor by name, or the one in a YAML file. Raises `FileError` with all faults of
+    the file, each with its line and key."""
     path = Path(name)
-    if path.suffix not in (".yaml", ".yml"):
-        raise ProcessorError(f"no processor '{name}': give one of {', '.join(list_processors())}")
-    return _built(path, str(path), path.stem)
-
-
-def _built(file: Path | Traversable, where: str, name: str) -> Processor:
-    tree = {"name": name, **_read(file)}
+    if name not in _shipped() and path.suffix not in (".yaml", ".yml"):
+        known = ", ".join(list_processors())
+        raise TilewrightError(f"no processor '{name}': give one of {known}")
+    document = Document(_shipped().get(name, path), _WHAT)
+    tree = {"name": name if name in _shipped() else path.stem, **document.tree}
     try:
         return Processor.model_validate(tree)
     except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in problem["loc"])
-        text = problem["msg"].removeprefix("Value error, ")
-        raise ProcessorError(f"{where}: {key + ': ' if key else ''}{text}") from None
+        raise FileError(document.faults(complaints(error, tree, Processor))) from None
 
 
-def _read(file: Path | Traversable) -> dict[str, Any]:
-    try:
-        tree: object = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise ProcessorError(f"{file}: not YAML: {getattr(error, 'problem', '')}") from None
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        raise ProcessorError(f"{file}: cannot be read: {error}") from None
-    if not isinstance(tree, dict):
-        raise ProcessorError(f"{file}: a processor file is a mapping of keys")
-    return cast("dict[str, Any]", tree)
-
-
-@lru_cache(maxsize=1)
 def _shipped() -> Mapping[str, Traversable]:
-    folder = files("tilewright.processor") / "targets"
-    return {f.name.removesuffix(".yaml"): f for f in folder.iterdir() if f.name.endswith(".yaml")}
+    return shipped_files("tilewright.processor")

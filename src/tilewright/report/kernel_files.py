@@ -17,6 +17,7 @@ from tilewright.report.kernel_facts import (
     proof_text,
     search_json,
 )
+from tilewright.report.perfetto import named_track, trace_text
 
 SHOWN_BLOCKS = 3  # of the timeline, and no more than so many tasks
 SHOWN_TASKS = 4000
@@ -33,7 +34,7 @@ def write_kernel(plan: KernelPlan, folder: Path, *, ladder: bool = False) -> Non
         "kernel.json": json.dumps(facts, indent=2) + "\n",
         "nest.yaml": nest_text(plan.assessment.nest),
         "listing.txt": listing_text(plan.assessment),
-        "trace.json": trace_text(plan.simulated, plan.machine.name),
+        "trace.json": kernel_trace(plan.simulated, plan.machine.name),
     }
     write_texts(folder, texts)
 
@@ -104,15 +105,10 @@ def _timeline(simulated: Simulated | None) -> dict[str, Any]:
     }
 
 
-def trace_text(simulated: Simulated | None, machine: str) -> str:
+def kernel_trace(simulated: Simulated | None, machine: str) -> str:
     """A Chrome trace for ui.perfetto.dev: a track for each engine, its first tasks."""
-    events: list[dict[str, Any]] = [
-        {"ph": "M", "name": "process_name", "pid": 0, "tid": 0, "args": {"name": machine}}
-    ]
-    for number, name in enumerate(TRACKS):
-        events.append(
-            {"ph": "M", "name": "thread_name", "pid": 0, "tid": number, "args": {"name": name}}
-        )
+    events = [named_track("process_name", 0, name=machine)]
+    events += [named_track("thread_name", number, name=n) for number, n in enumerate(TRACKS)]
     tasks = () if simulated is None else simulated.tasks[:TRACED_TASKS]
     starts: list[int] = [] if simulated is None else simulated.schedule.start.tolist()
     ends: list[int] = [] if simulated is None else simulated.schedule.end.tolist()
@@ -130,5 +126,4 @@ def trace_text(simulated: Simulated | None, machine: str) -> str:
                     "args": {"block": task.block, "bytes": task.bytes},
                 }
             )
-    lines = ",\n".join(map(json.JSONEncoder(separators=(",", ":")).encode, events))
-    return f'{{"displayTimeUnit":"ns","traceEvents":[\n{lines}\n]}}\n'
+    return trace_text(events)

@@ -15,6 +15,7 @@ from tilewright.errors import OutputError
 from tilewright.machine.machine import Memory
 from tilewright.planning import Planned
 from tilewright.program.place import Placed
+from tilewright.report.html.columns import lifetimes
 from tilewright.report.verified import titled
 from tilewright.units import format_bytes
 
@@ -186,19 +187,7 @@ def _ticks(span: float) -> list[tuple[float, str]]:
 
 
 def _boxes(placed: Placed) -> Iterator[_Box]:
-    """Every buffer that is used: from its first use to the end of its last. What the network brings
-    or takes away is there from beginning to end."""
-    found: dict[int, tuple[int, int, int]] = {}
-    starts, ends = placed.schedule.start.tolist(), placed.schedule.end.tolist()
-    for number, task in enumerate(placed.program.tasks):
-        for view in (*task.reads, *task.writes):
-            start, stop, group = found.get(view.buffer, (starts[number], 0, task.group))
-            found[view.buffer] = (min(start, starts[number]), max(stop, ends[number]), group)
-    program = placed.program
-    for _, view in (*program.inputs, *program.constants, *program.outputs):
-        group = found.get(view.buffer, (0, 0, 0))[2]
-        found[view.buffer] = (0, placed.schedule.makespan, group)
-    for number, (start, stop, group) in found.items():
-        buffer, address = program.buffers[number], placed.address[number]
+    for number, (start, stop, group) in lifetimes(placed).items():
+        buffer, address = placed.program.buffers[number], placed.address[number]
         name = buffer.value or buffer.name
-        yield _Box(buffer.memory, start, stop, address, buffer.size, group, name)
+        yield _Box(buffer.memory, start, stop, address, buffer.size, max(0, group), name)

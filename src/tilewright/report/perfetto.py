@@ -1,16 +1,18 @@
 """A schedule as a Chrome trace, for ui.perfetto.dev: one track per engine and link."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tilewright.errors import OutputError
+from tilewright.files import write_text
 from tilewright.machine.machine import Machine
 from tilewright.planning import Planned
 from tilewright.program.account import engine_names
 from tilewright.program.place import Placed
 from tilewright.program.program import Compute, View
 from tilewright.report.verified import mark
+from tilewright.units import by
 
 
 def write_trace(planned: Planned, path: Path) -> None:
@@ -19,23 +21,26 @@ def write_trace(planned: Planned, path: Path) -> None:
         *_tracks(planned.machine, mark(planned.failure)),
         *_tasks(planned.placed, planned.machine),
     ]
+    write_text(path, trace_text(events))
+
+
+def trace_text(events: Iterable[dict[str, Any]]) -> str:
+    """A Chrome trace of events."""
     lines = ",\n".join(map(json.JSONEncoder(separators=(",", ":")).encode, events))
-    try:
-        path.write_text(f'{{"displayTimeUnit":"ns","traceEvents":[\n{lines}\n]}}\n')
-    except OSError as error:
-        raise OutputError(f"cannot write '{path}': {error.strerror or error}") from None
+    return f'{{"displayTimeUnit":"ns","traceEvents":[\n{lines}\n]}}\n'
 
 
 def _tracks(machine: Machine, mark: str) -> list[dict[str, Any]]:
     """Names of the tracks, in the machine's order."""
-    events = [_meta("process_name", 0, name=f"{machine.name}: {machine.title}{mark}")]
+    events = [named_track("process_name", 0, name=f"{machine.name}: {machine.title}{mark}")]
     for number, name in enumerate(engine_names(machine)):
-        events.append(_meta("thread_name", number, name=name))
-        events.append(_meta("thread_sort_index", number, sort_index=number))
+        events.append(named_track("thread_name", number, name=name))
+        events.append(named_track("thread_sort_index", number, sort_index=number))
     return events
 
 
-def _meta(kind: str, track: int, **arguments: object) -> dict[str, Any]:
+def named_track(kind: str, track: int, **arguments: object) -> dict[str, Any]:
+    """What a trace says about a track, or about all of them."""
     return {"ph": "M", "name": kind, "pid": 0, "tid": track, "args": arguments}
 
 
@@ -83,6 +88,5 @@ def _microseconds(machine: Machine, cycles: int) -> float:
 def _tensor(placed: Placed, view: View) -> str:
     """`conv1[1x64x28x112] at cluster0.cmx+4096`."""
     buffer = placed.program.buffers[view.buffer]
-    shape = "x".join(map(str, view.shape)) or "scalar"
     address = placed.address[view.buffer] + view.offset
-    return f"{buffer.value or buffer.name}[{shape}] at {buffer.memory}+{address}"
+    return f"{buffer.value or buffer.name}[{by(view.shape)}] at {buffer.memory}+{address}"

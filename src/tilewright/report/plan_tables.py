@@ -71,7 +71,6 @@ def layers_table(planned: Planned) -> Table:
 
 def groups_table(planned: Planned) -> Table:
     """One row per group. Cycles are what it adds to the run: they add up to the latency."""
-    engines = _engines_of_groups(planned)
     latency = planned.account.latency_cycles
     graph = planned.graph
     sums = group_sums(planned)
@@ -87,7 +86,7 @@ def groups_table(planned: Planned) -> Table:
                 " ".join(group.nodes),
                 " ".join(node.kind for node in nodes),
                 group.place.value,
-                _busiest(engines[number]),
+                _busiest(total.engines),
                 len(total.tiles),
                 total.macs,
                 adds,
@@ -117,17 +116,6 @@ def _layers(planned: Planned) -> dict[str, _Layer]:
             layer.engines[task.engine] = layer.engines.get(task.engine, 0) + cycles
         if isinstance(task.work, Compute):
             layer.macs += task.work.workload.macs
-    return found
-
-
-def _engines_of_groups(planned: Planned) -> list[dict[str, int]]:
-    """Busy cycles of every engine and link, group by group."""
-    schedule = planned.placed.schedule
-    found: list[dict[str, int]] = [{} for _ in planned.plan.groups]
-    times = (schedule.end - schedule.start).tolist()
-    for task, cycles in zip(planned.placed.program.tasks, times, strict=True):
-        engines = found[task.group]
-        engines[task.engine] = engines.get(task.engine, 0) + cycles
     return found
 
 

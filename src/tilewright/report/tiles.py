@@ -10,7 +10,7 @@ from tilewright.graph.ops.spec import Tile
 from tilewright.graph.ops.windows import window_of
 from tilewright.tiling.grid import letters_of
 from tilewright.tiling.group import GroupTiles, TiledOp
-from tilewright.units import format_bytes
+from tilewright.units import by, format_bytes
 
 if TYPE_CHECKING:  # machines take half a second to import: only where one is asked for
     from tilewright.report.tiles_on import OnMachine
@@ -109,10 +109,10 @@ def _axes(box: Box, full: tuple[int, ...], signal: bool) -> str:
 def tiles_table(group: GroupTiles, tiled: TiledOp, on: "OnMachine | None" = None) -> Table:
     """One node's tiles, a row each, as a person reads them."""
     window = window_of(tiled.op)
-    facts = f" kernel {_by(window.kernel)} stride {_by(window.strides)}" if window else ""
+    facts = f" kernel {by(window.kernel)} stride {by(window.strides)}" if window else ""
     if window and any(d > 1 for d in window.dilations):
-        facts += f" dilation {_by(window.dilations)}"
-    shape = _by(tiled.op.result().shape)
+        facts += f" dilation {by(window.dilations)}"
+    shape = by(tiled.op.result().shape)
     table = Table(
         title=f"{tiled.node.name}: {tiled.node.kind}{facts} -> {shape}", title_justify="left"
     )
@@ -140,7 +140,7 @@ def tiles_table(group: GroupTiles, tiled: TiledOp, on: "OnMachine | None" = None
         cells = [
             str(number),
             _axes(tile.output, tiled.op.result().shape, group.signal),
-            _by(tile.output.shape),
+            by(tile.output.shape),
         ]
         for position in data:
             reaches, box = tile.inputs[position], tile.input_box(position)
@@ -150,7 +150,7 @@ def tiles_table(group: GroupTiles, tiled: TiledOp, on: "OnMachine | None" = None
             pads = _pads(reaches)
             cells += [
                 _axes(box, tiled.op.shape(position), group.signal),
-                _by(box.shape),
+                by(box.shape),
                 "/".join(str(pads[side]) for side in ("top", "bottom", "left", "right")),
             ]
         if on is not None:
@@ -160,7 +160,3 @@ def tiles_table(group: GroupTiles, tiled: TiledOp, on: "OnMachine | None" = None
             cells += [on.verdict(tiled, tile)]
         table.add_row(*cells)
     return table
-
-
-def _by(extents: tuple[int, ...]) -> str:
-    return "x".join(map(str, extents)) or "scalar"

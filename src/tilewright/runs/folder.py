@@ -13,10 +13,10 @@ from tilewright.plan.plan import plan_text
 from tilewright.planning import Planned
 from tilewright.program.text import program_text
 from tilewright.report.html import write_report
+from tilewright.report.html.story import cheap_boundaries
 from tilewright.report.memory_map import plot_memory_map
 from tilewright.report.perfetto import write_trace
 from tilewright.report.plan_summary import summary_json, summary_lines
-from tilewright.report.told import cheap_boundaries, told
 from tilewright.report.verified import verified_line
 from tilewright.runs.saved import FOLDER, is_run, save_run
 from tilewright.search.explanation.explain import MOST_BOUNDARIES, Explanation, explain
@@ -53,7 +53,7 @@ def write_run(
     largest tensors, as many as `tilewright explain` tries.
     """
     target = folder.absolute()
-    story = told(planned, _explanation(planned, explained, tell), remedies=explained)
+    reasons = _explanation(planned, explained, tell)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         near = target if target.exists() else target.parent  # on the same disk: moving is renaming
@@ -73,7 +73,8 @@ def write_run(
 
                 plot_ablation(planned, draft / "ablation.png")
             plain = (*summary_lines(planned), verified_line(planned), *planned.notes)
-            write_report(planned, draft / "report.html", story, planned.graph, plain)
+            report = draft / "report.html"
+            write_report(planned, report, reasons, remedies=explained, plain=plain)
             save_run(planned, draft)
             _move(draft, target)
     except OSError as error:

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from support.builder import GraphBuilder
-from tilewright import api
 from tilewright.graph.graph import Graph
 from tilewright.graph.ops import costed_by_bytes, macs_of, runs_whole
 from tilewright.graph.types import TensorType
+from tilewright.model import coverage
 
 
 def recurrent(kind: str, gates: int, **attributes: object) -> Graph:
@@ -90,12 +90,12 @@ def test_an_operator_of_which_only_bytes_are_known_can_be_asked_for() -> None:
     graph = b.graph(values, turned, moved)
     named = [node.kind for node in graph.nodes if costed_by_bytes(graph, node)]
     assert named == ["TopK", "Det"]
-    assert api.coverage(graph).costed_by_bytes == ("TopK", "Det")
+    assert coverage(graph).costed_by_bytes == ("TopK", "Det")
 
 
 def test_nothing_to_multiply_is_nothing_of_nothing() -> None:
     b = GraphBuilder()
-    covered = api.coverage(b.graph(b.add("Relu", b.input(2, 3))))
+    covered = coverage(b.graph(b.add("Relu", b.input(2, 3))))
     assert (covered.macs, covered.tileable_share) == (0, None)
 
 
@@ -103,7 +103,7 @@ def test_work_that_cannot_be_cut_counts_too() -> None:
     b = GraphBuilder()
     x = b.input(3, 4)
     y = b.add("Einsum", b.add("MatMul", x, b.weight(4, 4)), b.weight(4, 5), equation="ij,jk->ik")
-    covered = api.coverage(b.graph(y))
+    covered = coverage(b.graph(y))
     assert covered.tileable_share == pytest.approx(48 / (48 + 60))
 
 

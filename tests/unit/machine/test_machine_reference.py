@@ -13,7 +13,7 @@ from support.golden import check_golden
 from tilewright.graph.ops import SPECS
 from tilewright.machine import list_machines, load_machine
 from tilewright.machine.classes import OPERATOR_CLASSES
-from tilewright.machine.load import merged_tree
+from tilewright.machine.load import machine_tree
 from tilewright.machine.reference import editor_schema, reference_page
 
 pytestmark = pytest.mark.quick
@@ -58,7 +58,7 @@ def test_every_operator_class_that_is_costed_is_known() -> None:
 
 @pytest.mark.parametrize("name", list_machines())
 def test_the_editor_schema_takes_what_loads(name: str) -> None:
-    CHECKER.validate(merged_tree(name))
+    CHECKER.validate(machine_tree(name))
     CHECKER.validate({"extends": name, "cores": None, "limits": {"kernel": 3}})
 
 
@@ -82,7 +82,7 @@ def test_the_editor_schema_takes_the_examples(path: Path) -> None:
     ],
 )
 def test_the_editor_schema_refuses_what_does_not_load(keys: tuple[str, ...], value: object) -> None:
-    tree = deepcopy(merged_tree("mcu"))
+    tree = deepcopy(machine_tree("mcu"))
     assert CHECKER.is_valid(tree)
     place = tree
     for key in keys[:-1]:

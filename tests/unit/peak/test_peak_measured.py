@@ -10,6 +10,7 @@ import pytest
 from support.builder import GraphBuilder, feeds_of
 from tilewright import api
 from tilewright.execute.memory_settings import high_water_mark, mapped
+from tilewright.files import save_arrays
 from tilewright.frontend.save import save_onnx
 from tilewright.frontend.weights import seeded
 from tilewright.graph.graph import Graph
@@ -31,7 +32,7 @@ def check(graph: Graph, folder: Path) -> None:
     """Predict, save, run, compare."""
     model, inputs = folder / "model.onnx", folder / "inputs.npz"
     save_onnx(graph, model)
-    api.save_arrays(feeds_of(graph), inputs)
+    save_arrays(feeds_of(graph), inputs)
     measured = measure_peak(model, inputs)
     assert predict_peak(graph).peak == pytest.approx(measured, rel=WITHIN)
 
@@ -57,7 +58,7 @@ def test_peaks_of_small_networks_are_counted_block_by_block(tmp_path: Path) -> N
     graph = b.graph()
     model, inputs = tmp_path / "model.onnx", tmp_path / "inputs.npz"
     save_onnx(graph, model)
-    api.save_arrays(feeds_of(graph), inputs)
+    save_arrays(feeds_of(graph), inputs)
     found = [measure_peaks(model, inputs) for _ in range(2)]
     assert any(exact for _, exact in found)
     for peaks, exact in found:

@@ -18,9 +18,11 @@ from tilewright.frontend.weights import seeded
 from tilewright.graph.graph import Graph
 from tilewright.machine.load import load_machine
 from tilewright.planning import Planned, plan_model
-from tilewright.report.html import Bound, BoundaryReason, GroupNote, Rival, Story, write_report
+from tilewright.report.html import write_report
 from tilewright.report.html.data import report_data
 from tilewright.report.html.page import page_text
+from tilewright.search.effort import Effort
+from tilewright.search.explanation.explain import explain
 
 FUSED = """
 model: residual
@@ -62,11 +64,10 @@ def case(request: pytest.FixtureRequest) -> tuple[Planned, Graph]:
     return planned(*request.param)
 
 
-@pytest.fixture(params=(True, False), ids=("graph", "tasks"))
-def data(case: tuple[Planned, Graph], request: pytest.FixtureRequest) -> dict[str, Any]:
-    """As a browser reads it, with the network and without."""
-    found = report_data(case[0], graph=case[1] if request.param else None)
-    return json.loads(json.dumps(found, allow_nan=False))
+@pytest.fixture
+def data(case: tuple[Planned, Graph]) -> dict[str, Any]:
+    """As a browser reads it."""
+    return json.loads(json.dumps(report_data(case[0]), allow_nan=False))
 
 
 def test_traffic_of_groups_is_the_accounts(case: tuple[Planned, Graph], data: Any) -> None:
@@ -140,7 +141,7 @@ def test_every_node_is_drawn_in_its_group(case: tuple[Planned, Graph], data: Any
 @pytest.mark.parametrize("name", ["residual", "transformer_block"])
 def test_edges_are_the_graphs(name: str) -> None:
     found, graph = planned(name)
-    drawing = report_data(found, graph=graph)["graph"]
+    drawing = report_data(found)["graph"]
     edges = {(drawing["name"][e["from"]], drawing["name"][e["to"]]) for e in drawing["edges"]}
     wanted = {
         (graph.nodes[graph.producer[value]].name, node.name)
@@ -153,21 +154,11 @@ def test_edges_are_the_graphs(name: str) -> None:
     assert len(edges - wanted) == readers + len(graph.outputs)
 
 
-def test_edges_from_tasks_alone_are_the_graphs_where_nothing_is_a_view() -> None:
-    found, graph = planned("residual", FUSED)
-
-    def edges(with_graph: Graph | None) -> set[tuple[str, str]]:
-        drawing = report_data(found, graph=with_graph)["graph"]
-        return {(drawing["name"][e["from"]], drawing["name"][e["to"]]) for e in drawing["edges"]}
-
-    assert edges(None) == edges(graph)
-
-
 def test_resident_tensors_are_marked() -> None:
     found, graph = planned("residual")
     kept = next(iter(graph.nodes[1].writes))
     told = replace(found, plan=replace(found.plan, resident=(kept,)))
-    edges = report_data(told, graph=graph)["graph"]["edges"]
+    edges = report_data(told)["graph"]["edges"]
     assert {edge["tensor"] for edge in edges if edge["resident"]} == {kept}
 
 
@@ -178,11 +169,11 @@ def test_tensors_in_a_memory_that_cores_share_are_told_and_are_no_peak_of_a_scra
     first = plain.plan.groups[0].nodes[-1]
     shared = replace(plain.plan, shared=(("l2", (first,)),))
     found = plan_model(model, machine, plan=shared, verify=False)
-    data = report_data(found, graph=found.graph)
+    data = report_data(found)
     ways = {(e["tensor"], e["way"], e["memory"]) for e in data["graph"]["edges"]}
     assert (first, "shared", "l2") in ways and (first, "main", "") not in ways
     assert {memory for _, way, memory in ways if way != "shared"} == {""}
-    before = report_data(plain, graph=plain.graph)
+    before = report_data(plain)
     peaks = [[row["peak"] for row in told["groups"]] for told in (before, data)]
     assert peaks[1] == peaks[0], "the L2 is no scratchpad"
 
@@ -193,7 +184,7 @@ def test_every_reader_of_a_kept_tensor_is_told_apart() -> None:
     name, readers = next((n, r) for n, r in graph.consumers.items() if len(r) > 1)
     first, again = (graph.nodes[index].name for index in readers[:2])
     plan = replace(found.plan, resident=(name,), reloaded=((name, (again,)),))
-    drawing = report_data(replace(found, plan=plan), graph=graph)["graph"]
+    drawing = report_data(replace(found, plan=plan))["graph"]
     ways = {drawing["name"][e["to"]]: e["way"] for e in drawing["edges"] if e["tensor"] == name}
     assert ways[first] == "kept" and ways[again] == "reloaded"
     others = {e["way"] for e in drawing["edges"] if e["tensor"] != name}
@@ -201,8 +192,8 @@ def test_every_reader_of_a_kept_tensor_is_told_apart() -> None:
 
 
 def test_halo_is_what_tiles_compute_twice() -> None:
-    found, graph = planned("residual", FUSED)
-    rows = report_data(found, graph=graph)["groups"]
+    found, _ = planned("residual", FUSED)
+    rows = report_data(found)["groups"]
     # 24 rows in 4 tiles: conv1 computes 24 + 2*6, conv2 24 + 6, conv3 24, by their MACs.
     first, others = 16 * 8, 16 * 16
     done = first * (24 + 12) + others * (24 + 6) + others * 24
@@ -220,34 +211,35 @@ def test_peak_of_a_group_fits_its_scratchpad(case: tuple[Planned, Graph], data: 
 
 
 def test_story_is_told() -> None:
-    story = Story(
-        rivals=(Rival("layer by layer", 10_000, 900), Rival("fused", 8_000, 500)),
-        bounds=(Bound("traffic", 4_000),),
-        reasons=(BoundaryReason("relu1", "g0", "g1", "short of 12 bytes", "memory", None),),
-        notes=(GroupNote(1, "streams", 0.25, "dma0"),),
-    )
-    data = report_data(planned("residual")[0], story)
-    assert data["head"]["baseline"]["latency_cycles"] == 10_000
-    assert data["story"]["bounds"] == [["traffic", 4_000]]
-    assert data["story"]["reasons"][0]["text"] == "short of 12 bytes"
-    assert data["groups"][1]["halo"] == 0.25 and data["groups"][1]["binding"] == "dma0"
+    model = api.load(seeded(OWN["residual"]()))
+    found = plan_model(model, load_machine("npu-2.7"), effort=Effort.LOW, verify=False)
+    assert found.found is not None
+    given = found.graph, found.machine, found.plan, found.placed
+    why = explain(*given)
+    data = report_data(found, why)
+    layers = next(rival for rival in found.found.rivals if rival.name == "layer by layer")
+    assert data["head"]["baseline"]["latency_cycles"] == layers.cycles
+    assert [layers.name, layers.cycles, layers.dram_bytes] in data["story"]["rivals"]
+    assert max(cycles for _, cycles in data["story"]["bounds"]) == found.bounds.cycles
+    assert [r["text"] for r in data["story"]["reasons"]] == [b.text for b in why.boundaries]
+    told = [(row["binding"], row["note"]) for row in data["groups"]]
+    assert told == [(facts.binding, facts.grid) for facts in why.groups]
 
 
-def test_without_a_story_the_bound_is_the_accounts() -> None:
-    found, _ = planned("residual")
-    data = report_data(found)
-    assert data["head"]["baseline"] is None
-    assert [cycles for _, cycles in data["story"]["bounds"]] == [found.bounds.cycles]
+def test_without_a_search_there_is_nothing_to_compare_with() -> None:
+    data = report_data(planned("residual")[0])
+    assert data["head"]["baseline"] is None and data["story"]["reasons"] == []
+    assert [name for name, *_ in data["story"]["rivals"]] == ["this plan"]
 
 
 def test_page_is_one_file_and_its_data_cannot_break_out(tmp_path: Path) -> None:
-    found, graph = planned("residual")
+    found, _ = planned("residual")
     path = tmp_path / "report.html"
-    write_report(found, path, graph=graph)
+    write_report(found, path)
     text = path.read_text(encoding="utf-8")
     assert not re.search(r"(src|href)\s*=\s*[\"'](?!data:|#)", text)
     assert "http://" not in text and "https://" not in text
-    data = report_data(found, graph=graph)
+    data = report_data(found)
     data["strings"].append("</script><script>alert(1)</script>")
     hostile = page_text(data)
     embedded = hostile.split('id="data">')[1].split("</script>")[0]
@@ -255,7 +247,7 @@ def test_page_is_one_file_and_its_data_cannot_break_out(tmp_path: Path) -> None:
 
 
 def test_same_run_same_bytes(tmp_path: Path) -> None:
-    found, graph = planned("transformer_block")
+    found, _ = planned("transformer_block")
     for name in ("one.html", "two.html"):
-        write_report(found, tmp_path / name, graph=graph)
+        write_report(found, tmp_path / name)
     assert (tmp_path / "one.html").read_bytes() == (tmp_path / "two.html").read_bytes()

@@ -12,7 +12,6 @@ from tilewright.planning import UNPROVEN, Planned
 from tilewright.report.html.data import report_data
 from tilewright.report.memory_map import memory_words
 from tilewright.report.plan_summary import memory_table, summary_json, summary_lines
-from tilewright.report.told import told
 from tilewright.report.verified import verified_line
 from tilewright.search.effort import Effort
 from tilewright.search.explanation.explain import explain
@@ -76,5 +75,5 @@ def test_the_page_says_which_boundaries_were_not_tried() -> None:
     for limit, remedies, words in ((None, True, ""), (0, True, "--all"), (None, False, "spilled")):
         given = planned.graph, planned.machine, planned.plan, planned.placed
         why = explain(*given, limit=limit, remedies=remedies)
-        tried = report_data(planned, told(planned, why, remedies=remedies))["story"]["tried"]
+        tried = report_data(planned, why, remedies)["story"]["tried"]
         assert bool(tried) == bool(words) and words in tried

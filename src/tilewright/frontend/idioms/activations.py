@@ -106,10 +106,8 @@ def hard_swish(matcher: Matcher, index: int) -> Idiom | None:
     node = matcher.node(index)
     tolerance = matcher.tolerance(node.outputs[0])
     if node.kind == "HardSigmoid":
-        slope, offset = node.attributes.get("alpha", 0.2), node.attributes.get("beta", 0.5)
-        if not isinstance(slope, int | float) or not isinstance(offset, int | float):
-            return None
-        if not same_polynomial((offset, slope), (0.5, 1 / 6), tolerance):
+        given = node.float_of("beta", 0.5), node.float_of("alpha", 0.2)
+        if not same_polynomial(given, (0.5, 1 / 6), tolerance):
             return None
         return _gated(matcher, "hard_swish", (index,), lambda found: found == (0.0, 1.0), 1.0, {})
     if len(node.inputs) != 3:

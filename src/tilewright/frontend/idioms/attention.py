@@ -34,10 +34,7 @@ def attention(matcher: Matcher, index: int) -> Idiom | None:
     """
     node = matcher.node(index)
     shape = matcher.shape(node.inputs[0])
-    axis = node.attributes.get("axis", -1)
-    if shape is None or len(shape) < 2 or not isinstance(axis, int):
-        return None
-    if axis % len(shape) != len(shape) - 1:
+    if shape is None or len(shape) < 2 or node.int_of("axis", -1) % len(shape) != len(shape) - 1:
         return None
     scores = _scores(matcher, node.inputs[0], LONGEST_CHAIN)
     if scores is None:

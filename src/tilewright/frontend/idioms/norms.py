@@ -42,14 +42,12 @@ def written_out(matcher: Matcher, index: int) -> Idiom | None:
 def group_norm(matcher: Matcher, index: int) -> Idiom | None:
     """Reshape to groups, InstanceNormalization with unit scale, Reshape back, scale and bias."""
     node = matcher.node(index)
-    epsilon = node.attributes.get("epsilon", 1e-5)
-    if not isinstance(epsilon, int | float):
-        return None
     if not (_filled(matcher, node.inputs[1], 1.0) and _filled(matcher, node.inputs[2], 0.0)):
         return None
     x, output = node.inputs[0], node.outputs[0]
     axes = tuple(range(2, len(matcher.shape(x) or ())))
-    return _grouped(matcher, _Core(frozenset({index}), x, output, axes, float(epsilon), True))
+    epsilon = node.float_of("epsilon", 1e-5)
+    return _grouped(matcher, _Core(frozenset({index}), x, output, axes, epsilon, True))
 
 
 def _grouped(matcher: Matcher, core: _Core) -> Idiom | None:
@@ -173,17 +171,15 @@ def _axes(matcher: Matcher, index: int) -> tuple[int, ...] | None:
     """The axes a mean goes over, sorted and counted from the front; None if it drops them."""
     node = matcher.node(index)
     shape = matcher.shape(node.inputs[0])
-    given = node.attributes.get("axes")
+    given = node.ints_of("axes")
     if len(node.inputs) > 1 and node.inputs[1]:
         constant = matcher.graph.constants.get(node.inputs[1])
         if constant is None or constant.data is None:
             return None
         given = tuple(int(axis) for axis in constant.data.reshape(-1))
-    if shape is None or not isinstance(given, tuple) or not given:
+    if shape is None or not given or node.int_of("keepdims", 1) != 1:
         return None
-    if node.attributes.get("keepdims", 1) != 1:
-        return None
-    return tuple(sorted(int(axis) % len(shape) for axis in given))
+    return tuple(sorted(axis % len(shape) for axis in given))
 
 
 def _affine(

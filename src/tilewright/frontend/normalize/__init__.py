@@ -158,9 +158,9 @@ def _is_idle_dropout(graph: Graph, node: Node) -> bool:
 
 def _permutation(graph: Graph, node: Node) -> tuple[int, ...]:
     """The axes a transpose takes, in order; by default they are reversed."""
-    given = node.attributes.get("perm")
-    if isinstance(given, tuple):
-        return tuple(int(axis) for axis in given)
+    given = node.ints_of("perm")
+    if given is not None:
+        return given
     kind = graph.types.get(node.inputs[0])
     return tuple(reversed(range(len(kind.shape)))) if kind else ()
 

@@ -9,37 +9,11 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from tilewright.frontend.idioms import Idiom, recognise
-from tilewright.graph.edit import Names, rebuilt
-from tilewright.graph.graph import Array, Attribute, Constant, Graph, Node, constant_of
+from tilewright.graph.edit import Writer, rebuilt, reshaped
+from tilewright.graph.graph import Graph, Node, constant_of
 from tilewright.graph.types import TensorType
 
-
-class _Weights:
-    """Scale and bias as the one node wants them; new constants are kept here."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self.names = Names(graph)
-        self.made: dict[str, Constant] = {}
-
-    def filled(self, node: str, label: str, kind: TensorType, number: float) -> str:
-        """A new weight that holds one number."""
-        name = self.names.take(f"{node}/{label}")
-        data: Array = np.full(kind.shape, number, np.dtype(kind.dtype))
-        self.made[name] = constant_of(data)
-        return name
-
-    def shaped(self, node: str, label: str, weight: str, kind: TensorType) -> str | None:
-        """A weight in the type that is wanted, None if it would have to be computed."""
-        if self.graph.types.get(weight) == kind:
-            return weight
-        constant = self.graph.constants.get(weight)
-        if constant is None or constant.type.dtype != kind.dtype or constant.type.size != kind.size:
-            return None
-        name = self.names.take(f"{node}/{label}")
-        data = None if constant.data is None else constant.data.reshape(kind.shape)
-        self.made[name] = Constant(kind, data)
-        return name
+Builder = Callable[[Writer, Idiom], Node | None]
 
 
 def collapse_idioms(graph: Graph) -> Graph:
@@ -49,7 +23,7 @@ def collapse_idioms(graph: Graph) -> Graph:
     The node takes the place and the name of the idiom's last node. Attention and the rest stay as
     they are: planners need their inner nodes, or the operator set has no single one.
     """
-    weights = _Weights(graph)
+    writer = Writer(graph)
     replaced: dict[str, Node] = {}
     removed: set[str] = set()
     for idiom in recognise(graph):
@@ -58,7 +32,7 @@ def collapse_idioms(graph: Graph) -> Graph:
             continue
         if _dtype(graph, idiom.inputs[0]) != _dtype(graph, idiom.outputs[0]):
             continue
-        node = builder(weights, idiom)
+        node = builder(writer, idiom)
         if node is not None:
             removed.update(idiom.nodes)
             replaced[idiom.nodes[-1]] = node
@@ -69,7 +43,7 @@ def collapse_idioms(graph: Graph) -> Graph:
         for node in graph.nodes
         if node.name not in removed or node.name in replaced
     )
-    return rebuilt(graph, nodes, weights.made)
+    return rebuilt(graph, nodes, writer.constants)
 
 
 def _dtype(graph: Graph, value: str) -> str | None:
@@ -77,77 +51,69 @@ def _dtype(graph: Graph, value: str) -> str | None:
     return None if kind is None else kind.dtype
 
 
-def _node(idiom: Idiom, kind: str, inputs: tuple[str, ...], **attributes: Attribute) -> Node:
-    return Node(idiom.nodes[-1], kind, inputs, idiom.outputs, attributes)
+def _node(idiom: Idiom, kind: str, inputs: tuple[str, ...], attributes: Mapping[str, str]) -> Node:
+    """The one node, with parameters of the idiom under the names of its attributes."""
+    given = {name: idiom.parameters[key] for name, key in attributes.items()}
+    return Node(idiom.nodes[-1], kind, inputs, idiom.outputs, given)
 
 
-def _gelu(weights: _Weights, idiom: Idiom) -> Node:
-    return _node(idiom, "Gelu", idiom.inputs, approximate=idiom.parameters["approximate"])
+def _activation(kind: str, **attributes: str) -> Builder:
+    return lambda writer, idiom: _node(idiom, kind, idiom.inputs, attributes)
 
 
-def _hard_swish(weights: _Weights, idiom: Idiom) -> Node:
-    return _node(idiom, "HardSwish", idiom.inputs)
+def _normalisation(kind: str) -> Builder:
+    def build(writer: Writer, idiom: Idiom) -> Node | None:
+        x, axis = writer.type(idiom.inputs[0]), idiom.parameters["axis"]
+        assert isinstance(axis, int)
+        inputs = _with_weights(writer, idiom, TensorType(x.dtype, x.shape[axis:]))
+        if inputs is None:
+            return None
+        inputs = inputs if idiom.inputs[-1] else inputs[:2]  # the bias may be left out
+        return _node(idiom, kind, inputs, {"axis": "axis", "epsilon": "epsilon"})
+
+    return build
 
 
-def _swish(weights: _Weights, idiom: Idiom) -> Node:
-    return _node(idiom, "Swish", idiom.inputs, alpha=idiom.parameters["beta"])
-
-
-def _mish(weights: _Weights, idiom: Idiom) -> Node:
-    return _node(idiom, "Mish", idiom.inputs)
-
-
-def _layer_norm(weights: _Weights, idiom: Idiom) -> Node | None:
-    return _normalisation(weights, idiom, "LayerNormalization")
-
-
-def _rms_norm(weights: _Weights, idiom: Idiom) -> Node | None:
-    return _normalisation(weights, idiom, "RMSNormalization")
-
-
-def _normalisation(weights: _Weights, idiom: Idiom, kind: str) -> Node | None:
-    x, axis = weights.graph.types[idiom.inputs[0]], idiom.parameters["axis"]
-    assert isinstance(axis, int)
-    inputs = _with_weights(weights, idiom, TensorType(x.dtype, x.shape[axis:]))
+def _group_norm(writer: Writer, idiom: Idiom) -> Node | None:
+    x = writer.type(idiom.inputs[0])
+    inputs = _with_weights(writer, idiom, TensorType(x.dtype, (x.shape[1],)))
     if inputs is None:
         return None
-    inputs = inputs if idiom.inputs[-1] else inputs[:2]  # the bias may be left out
-    return _node(idiom, kind, inputs, axis=axis, epsilon=idiom.parameters["epsilon"])
+    names = {"num_groups": "groups", "epsilon": "epsilon"}
+    return _node(idiom, "GroupNormalization", inputs, names)
 
 
-def _group_norm(weights: _Weights, idiom: Idiom) -> Node | None:
-    x = weights.graph.types[idiom.inputs[0]]
-    inputs = _with_weights(weights, idiom, TensorType(x.dtype, (x.shape[1],)))
-    if inputs is None:
-        return None
-    groups, epsilon = idiom.parameters["groups"], idiom.parameters["epsilon"]
-    return _node(idiom, "GroupNormalization", inputs, num_groups=groups, epsilon=epsilon)
-
-
-def _with_weights(weights: _Weights, idiom: Idiom, kind: TensorType) -> tuple[str, ...] | None:
-    """x, scale and bias in the type that is wanted; absent ones do nothing."""
+def _with_weights(writer: Writer, idiom: Idiom, kind: TensorType) -> tuple[str, ...] | None:
+    """x, scale and bias in the type that is wanted; absent ones do nothing. None where one would
+    have to be computed."""
     inputs = [idiom.inputs[0]]
     labels = (("scale", 1.0), ("bias", 0.0))
     for weight, (label, neutral) in zip(idiom.inputs[1:], labels, strict=False):
-        if weight:
-            name = weights.shaped(idiom.nodes[-1], label, weight, kind)
-        else:
-            name = weights.filled(idiom.nodes[-1], label, kind, neutral)
-        if name is None:
+        if weight and writer.graph.types.get(weight) == kind:
+            inputs.append(weight)
+            continue
+        constant = writer.graph.constants.get(weight)
+        if not weight:
+            made = constant_of(np.full(kind.shape, neutral, np.dtype(kind.dtype)))
+        elif constant is None or (constant.type.dtype, constant.type.size) != (
+            kind.dtype,
+            kind.size,
+        ):
             return None
-        inputs.append(name)
+        else:
+            made = reshaped(constant, kind.shape)
+        name = writer.names.take(f"{idiom.nodes[-1]}/{label}")
+        inputs.append(writer.constant(name, made))
     return tuple(inputs)
 
 
-Builder = Callable[[_Weights, Idiom], Node | None]
-
 # The first operator set in which the node is wanted, and how it is made.
 COLLAPSED: Mapping[str, tuple[int, Builder]] = {
-    "layer_norm": (17, _layer_norm),
-    "gelu": (0, _gelu),
-    "silu": (0, _swish),
-    "hard_swish": (0, _hard_swish),
-    "mish": (0, _mish),
+    "layer_norm": (17, _normalisation("LayerNormalization")),
+    "gelu": (0, _activation("Gelu", approximate="approximate")),
+    "silu": (0, _activation("Swish", alpha="beta")),
+    "hard_swish": (0, _activation("HardSwish")),
+    "mish": (0, _activation("Mish")),
     "group_norm": (21, _group_norm),
-    "rms_norm": (23, _rms_norm),
+    "rms_norm": (23, _normalisation("RMSNormalization")),
 }

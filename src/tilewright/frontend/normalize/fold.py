@@ -119,10 +119,8 @@ def _step(matcher: Matcher, index: int, value: str) -> Affine | None:
 
 def _batch_norm(graph: Graph, node: Node, kind: TensorType) -> Affine | None:
     weights = [graph.constants.get(name) for name in node.inputs[1:]]
-    epsilon = node.attributes.get("epsilon", 1e-5)
-    if not isinstance(epsilon, int | float) or node.attributes.get("training_mode", 0):
-        return None
-    if any(node.outputs[1:]):
+    epsilon = node.float_of("epsilon", 1e-5)
+    if node.int_of("training_mode", 0) or any(node.outputs[1:]):
         return None
     vectors: list[Array] = []
     for weight in weights:
@@ -161,17 +159,13 @@ def _host(matcher: Matcher, index: int) -> _Host | None:
     host = maker(matcher.graph, node)
     if host is None or node.inputs[host.weight] not in matcher.graph.constants:
         return None
-    bias = _bias(node, host)
+    bias = node.inputs[host.bias] if len(node.inputs) > host.bias else ""
     if not bias:
         return host
     constant = matcher.graph.constants.get(bias)
     if constant is None or constant.type.shape[:-1] != (1,) * (len(constant.type.shape) - 1):
         return None
     return host if constant.type.size in (1, kind.shape[1]) else None
-
-
-def _bias(node: Node, host: _Host) -> str:
-    return node.inputs[host.bias] if len(node.inputs) > host.bias else ""
 
 
 def _along(rank: int, axis: int) -> Callable[[Array], Array]:
@@ -187,8 +181,8 @@ def _conv_host(graph: Graph, node: Node) -> _Host:
 def _transposed_conv_host(graph: Graph, node: Node) -> _Host | None:
     """The weight is [inputs, outputs / groups, ...], and inputs are divided into the groups."""
     shape = graph.types[node.inputs[1]].shape
-    groups = node.attributes.get("group", 1)
-    if not isinstance(groups, int) or groups < 1 or shape[0] % groups:
+    groups = node.int_of("group", 1)
+    if groups < 1 or shape[0] % groups:
         return None
 
     def factor(channels: Array) -> Array:
@@ -198,16 +192,13 @@ def _transposed_conv_host(graph: Graph, node: Node) -> _Host | None:
     return _Host(1, 2, factor, 1.0, node.attributes)
 
 
-def _gemm_host(graph: Graph, node: Node) -> _Host | None:
-    gain = node.attributes.get("beta", 1.0)
-    if not isinstance(gain, int | float):
-        return None
-    factor = _along(2, 0 if node.attributes.get("transB", 0) else 1)
-    return _Host(1, 2, factor, float(gain), {**node.attributes, "beta": 1.0})
+def _gemm_host(graph: Graph, node: Node) -> _Host:
+    factor = _along(2, 0 if node.int_of("transB", 0) else 1)
+    return _Host(1, 2, factor, node.float_of("beta", 1.0), {**node.attributes, "beta": 1.0})
 
 
 def _batch_norm_host(graph: Graph, node: Node) -> _Host | None:
-    if node.attributes.get("training_mode", 0):
+    if node.int_of("training_mode", 0):
         return None
     # The bias of a BatchNormalization is added after its scale, as a convolution's is.
     return _Host(1, 2, _along(1, 0), 1.0, node.attributes)

@@ -118,8 +118,7 @@ class _Fold:
         if step is None or node.attributes.get("block_size", 0):
             return None
         scale = self.graph.constants[node.inputs[1]].type
-        axis = node.attributes.get("axis", 1)
-        along = axis % max(1, len(kind.shape)) if isinstance(axis, int) else 0
+        along = node.int_of("axis", 1) % max(1, len(kind.shape))
         return _Source(node.inputs[0], step, None if scale.size == 1 else along)
 
     def single(self, value: str) -> _Source | None:
@@ -189,12 +188,12 @@ class _Fold:
         kind = np.dtype(target.step.dtype)
         scale = float(self.number(target.step.scale).reshape(-1)[0])
         zero = int(self.number(target.step.zero).reshape(-1)[0])
-        range_of = np.iinfo(kind)
+        range_of = (int(np.iinfo(kind).min), int(np.iinfo(kind).max))
         low, high = (
-            int(np.clip(np.rint(np.float32(limit) / np.float32(scale)) + zero, *edges))
-            for limit, edges in zip(limits, ((range_of.min, range_of.max),) * 2, strict=True)
+            int(np.clip(np.rint(np.float32(limit) / np.float32(scale)) + zero, *range_of))
+            for limit in limits
         )
-        if (low, high) == (range_of.min, range_of.max):
+        if (low, high) == range_of:
             return [replace(node, outputs=(target.value,))]
         inner = self.names.take(f"{node.name}/unbounded")
         self.types[inner] = self.graph.types[target.value]
@@ -298,10 +297,8 @@ def _matmul(fold: _Fold, node: Node, target: _Target) -> Node | None:
 
 
 def _gemm(fold: _Fold, node: Node, target: _Target) -> Node | None:
-    turned = node.attributes.get("transB", 0)
-    beta = node.attributes.get("beta", 1.0)
-    found = _weighted(fold, node, 0 if turned else 1)
-    if found is None or beta != 1.0 or node.attributes.get("alpha", 1.0) != 1.0:
+    found = _weighted(fold, node, 0 if node.int_of("transB", 0) else 1)
+    if found is None or {node.float_of("alpha", 1.0), node.float_of("beta", 1.0)} != {1.0}:
         return None
     inputs, scales, channels = found
     bias = ""
@@ -342,10 +339,7 @@ def _carried(fold: _Fold, node: Node, target: _Target) -> Node | None:
     known = [source for source in sources if source is not None]
     if len(known) < len(sources):
         return None
-    if node.kind == "Resize" and node.attributes.get("mode", "nearest") not in (
-        "nearest",
-        b"nearest",
-    ):
+    if node.kind == "Resize" and node.str_of("mode", "nearest") != "nearest":
         return None
     if all(fold.same(source.step, target.step) for source in known):
         rest = () if joins else node.inputs[1:]

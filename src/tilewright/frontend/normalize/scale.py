@@ -10,7 +10,7 @@ from math import isfinite
 import numpy as np
 
 from tilewright.frontend.idioms.matching import Matcher
-from tilewright.graph.edit import Names, rebuilt, scaled
+from tilewright.graph.edit import Names, rebuilt, reshaped, scaled
 from tilewright.graph.graph import Constant, Graph, Node
 from tilewright.graph.types import FLOATS, TensorType
 
@@ -59,7 +59,7 @@ def _moved_once(graph: Graph) -> Graph:
             number = move.number
             if len(graph.types[number].shape) > len(kind.shape):
                 number = names.take(f"{scale.name}/scale")
-                constants[number] = _single(graph.constants[move.number])
+                constants[number] = reshaped(graph.constants[move.number], ())
             inputs[move.operand] = names.take(f"{scale.name}/scaled")
             types[inputs[move.operand]] = kind
             outputs = (inputs[move.operand],)
@@ -85,16 +85,13 @@ def _move(matcher: Matcher, index: int) -> _Move | None:
         return None
     if not _is_gentle(graph, matcher.node(scale), number):
         return None
-    operand = min((0, 1), key=lambda k: _weight(graph, node.inputs[k]))
+    # Constants first, they are scaled once and for all; then by size.
+    sizes = [(name not in graph.constants, graph.types[name].size) for name in node.inputs]
+    operand = sizes.index(min(sizes))
     name = node.inputs[operand]
     own = name in graph.constants and matcher.reader(name, "MatMul") == index
     own = own and node.inputs.count(name) == 1
     return _Move(scale, number, operand) if own or graph.types[name].size < kind.size else None
-
-
-def _weight(graph: Graph, operand: str) -> tuple[bool, int]:
-    """Constants first, they are scaled once and for all; then by size."""
-    return operand not in graph.constants, graph.types[operand].size
 
 
 def _is_gentle(graph: Graph, scale: Node, number: str) -> bool:
@@ -119,9 +116,3 @@ def _folded(graph: Graph, scale: Node, operand: str, number: str) -> Constant:
     exact = factor.data.reshape(-1).astype(np.float64)
     exact = (exact if scale.kind == "Mul" else 1 / exact).reshape((1,) * weight.data.ndim)
     return Constant(weight.type, scaled(weight.data, exact))
-
-
-def _single(constant: Constant) -> Constant:
-    """The number without axes."""
-    data = None if constant.data is None else constant.data.reshape(())
-    return Constant(TensorType(constant.type.dtype, ()), data)

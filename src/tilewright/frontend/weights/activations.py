@@ -250,10 +250,8 @@ class Activations:
         if kind is None or result is None or reduce is None:
             return None
         generator = random(self.seed, f"{name}/sample")
-        window = node.attributes.get("kernel_shape")
-        count = kind.size // max(1, result.size)
-        if isinstance(window, tuple):
-            count = prod(int(extent) for extent in window)
+        window = node.ints_of("kernel_shape")
+        count = kind.size // max(1, result.size) if window is None else prod(window)
         shape = (sample.size, max(1, min(count, DRAWS)))
         same = generator.random(shape) < sqrt(CORRELATION)
         others = sample[generator.integers(0, sample.size, shape)]
@@ -296,8 +294,7 @@ def _recurrent(values: Activations, node: Node) -> Array:
 
 def _unit_length(values: Activations, node: Node) -> Array:
     x, shape = values.of(node.inputs[0]), values.graph.types[node.inputs[0]].shape
-    axis = node.attributes.get("axis", -1)
-    return x / sqrt(mean_square(x) * shape[axis if isinstance(axis, int) else -1])
+    return x / sqrt(mean_square(x) * shape[node.int_of("axis", -1)])
 
 
 def _dynamic_quantise(values: Activations, node: Node) -> list[Array]:

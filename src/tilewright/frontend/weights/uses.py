@@ -77,7 +77,6 @@ def _extent(graph: Graph, node: Node) -> int:
     kind = graph.types.get(node.inputs[0])
     if kind is None or not kind.size:
         return 1
-    axis = node.attributes.get("axis", 0)
-    if node.kind == "GatherND" or not isinstance(axis, int):
+    if node.kind == "GatherND":
         return min(kind.shape, default=1)
-    return kind.shape[axis]
+    return kind.shape[node.int_of("axis", 0)]

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tilewright.errors import ModelError
-from tilewright.graph.attributes import Attributes
-from tilewright.graph.graph import Array, Attribute
+from tilewright.graph.graph import Array, Attribute, Attributes
 
 _HALF = frozenset({"float16", "bfloat16"})
 

@@ -151,7 +151,7 @@ def _filter(node: Node) -> Filter | None:
 
 def is_depthwise(graph: Graph, node: Node) -> bool:
     """Whether the node is a convolution of each channel by itself."""
-    groups = node.attributes.get("group", 1)
+    groups = node.int_of("group", 1)
     kind = graph.types.get(node.inputs[0]) if is_convolution(node) else None
     return kind is not None and len(kind.shape) > 1 and 1 < kind.shape[1] == groups
 

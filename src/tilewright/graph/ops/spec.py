@@ -13,8 +13,7 @@ import numpy as np
 
 from tilewright.geometry.access import Access, AxisRule, Reach, Same, Whole
 from tilewright.geometry.box import Box
-from tilewright.graph.attributes import Attributes
-from tilewright.graph.graph import Array, Attribute, Graph, Node
+from tilewright.graph.graph import Array, Attribute, Attributes, Graph, Node
 from tilewright.graph.types import TensorType
 
 

@@ -1,6 +1,6 @@
 """Tasks, the views they read and write, and buffers: one list of numbers per field."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewright.machine.machine import Machine
 from tilewright.planning import Planned
@@ -112,26 +112,37 @@ class _Views:
         return self._known[key]
 
 
-def _buffers(placed: Placed, machine: Machine, strings: Strings) -> dict[str, Any]:
-    """Addresses and lifetimes; what the network brings or takes away is there all the time."""
-    program = placed.program
-    memories = {memory.name: i for i, memory in enumerate(machine.memories)}
+class Lifetime(NamedTuple):
+    """The cycles in which a buffer is there, and the group of its first user (-1: none)."""
+
+    start: int = 0
+    end: int = 0
+    group: int = -1
+
+
+def lifetimes(placed: Placed) -> dict[int, Lifetime]:
+    """Every buffer that is used, from its first use to the end of its last; what the network brings
+    or takes away is there from beginning to end."""
+    program, found = placed.program, dict[int, Lifetime]()
     starts, ends = placed.schedule.start.tolist(), placed.schedule.end.tolist()
-    start: list[int | None] = [None] * len(program.buffers)
-    end = [0] * len(program.buffers)
-    group = [-1] * len(program.buffers)
-    for number, task in enumerate(program.tasks):
+    for task, start, end in zip(program.tasks, starts, ends, strict=True):
         for view in (*task.reads, *task.writes):
-            known = start[view.buffer]
-            if known is None:
-                group[view.buffer] = task.group
-            start[view.buffer] = starts[number] if known is None else min(known, starts[number])
-            end[view.buffer] = max(end[view.buffer], ends[number])
+            known = found.get(view.buffer, Lifetime(start, end, task.group))
+            found[view.buffer] = Lifetime(min(known[0], start), max(known[1], end), known[2])
+    for _, view in (*program.inputs, *program.constants, *program.outputs):
+        group = found.get(view.buffer, Lifetime()).group
+        found[view.buffer] = Lifetime(0, placed.schedule.makespan, group)
+    return found
+
+
+def _buffers(placed: Placed, machine: Machine, strings: Strings) -> dict[str, Any]:
+    program, known = placed.program, lifetimes(placed)
+    memories = {memory.name: i for i, memory in enumerate(machine.memories)}
+    lives = [known.get(number, Lifetime()) for number in range(len(program.buffers))]
     role = [0] * len(program.buffers)
     for code, rows in enumerate((program.inputs, program.constants, program.outputs), start=1):
         for _, view in rows:
             role[view.buffer] = code
-            start[view.buffer], end[view.buffer] = 0, placed.schedule.makespan
     return {
         "name": [strings.split(buffer.name)[0] for buffer in program.buffers],
         "label": [strings.split(buffer.name)[1] for buffer in program.buffers],
@@ -139,8 +150,8 @@ def _buffers(placed: Placed, machine: Machine, strings: Strings) -> dict[str, An
         "memory": [memories[buffer.memory] for buffer in program.buffers],
         "size": [buffer.size for buffer in program.buffers],
         "address": list(placed.address),
-        "start": [first or 0 for first in start],
-        "end": end,
-        "group": group,
+        "start": [life.start for life in lives],
+        "end": [life.end for life in lives],
+        "group": [life.group for life in lives],
         "role": role,
     }

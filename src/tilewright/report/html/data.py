@@ -4,7 +4,6 @@ buffers are columns, since a run may have tens of thousands."""
 from typing import Any
 
 from tilewright.cost.peak import peak_macs
-from tilewright.graph.graph import Graph
 from tilewright.machine.machine import Machine
 from tilewright.planning import Planned
 from tilewright.program.account import main_bytes_per_cycle
@@ -12,36 +11,37 @@ from tilewright.report.html.columns import Strings, columns_of
 from tilewright.report.html.groups import group_rows
 from tilewright.report.html.layout import drawing_of
 from tilewright.report.html.network import network_of
-from tilewright.report.html.story import Bound, Story
+from tilewright.report.html.story import story_of
 from tilewright.report.html.terms import TERMS
+from tilewright.report.objective import LAYERS
 from tilewright.report.plan_tables import groups_table, layers_table
 from tilewright.report.searched import search_line
 from tilewright.report.verified import mark, verified_line
 from tilewright.schedule.timeline import critical_path
+from tilewright.search.explanation.explain import Explanation
 from tilewright.tables import Table
 
 VERSION = 1
 
 
 def report_data(
-    planned: Planned, story: Story | None = None, graph: Graph | None = None
+    planned: Planned, explanation: Explanation | None = None, remedies: bool = True
 ) -> dict[str, Any]:
-    """The data of a report, for `json.dumps`."""
-    told = story or Story()
+    """The data of a report, for `json.dumps`. Reasons are those of an explanation, whose trials
+    were made with `remedies` or without."""
     strings = Strings()
     columns = columns_of(planned, strings)
-    network = network_of(planned, graph)
     steps = critical_path(planned.placed.problem, planned.placed.schedule)
     return {
         "version": VERSION,
         "terms": TERMS,
-        "head": _head(planned, told),
+        "head": _head(planned),
         "machine": _machine(planned),
-        "story": _story(told, planned.bounds.cycles),
-        "groups": group_rows(planned, told, network),
+        "story": story_of(planned, explanation, remedies),
+        "groups": group_rows(planned),
         "layers": _table(layers_table(planned)),
         "group_table": _table(groups_table(planned)),
-        "graph": drawing_of(network),
+        "graph": drawing_of(network_of(planned)),
         "critical": [step.task for step in steps],
         **columns,
         "strings": strings.texts,
@@ -52,9 +52,10 @@ def _table(table: Table) -> dict[str, Any]:
     return {"columns": list(table.columns), "rows": [list(row) for row in table.rows]}
 
 
-def _head(planned: Planned, story: Story) -> dict[str, Any]:
+def _head(planned: Planned) -> dict[str, Any]:
     account, machine = planned.account, planned.machine
-    baseline = next((r for r in story.rivals if r.name == story.baseline), None)
+    rivals = planned.found.rivals if planned.found is not None else ()
+    baseline = next((rival for rival in rivals if rival.name == LAYERS), None)
     verified = planned.verified
     return {
         "model": planned.plan.model,
@@ -80,7 +81,7 @@ def _head(planned: Planned, story: Story) -> dict[str, Any]:
         if baseline is None
         else {
             "name": baseline.name,
-            "latency_cycles": baseline.latency_cycles,
+            "latency_cycles": baseline.cycles,
             "dram_bytes": baseline.dram_bytes,
         },
     }
@@ -121,25 +122,4 @@ def _roofs(machine: Machine, dtype: str) -> dict[str, float | None]:
     return {
         "macs_per_cycle": peak_macs(machine, dtype),
         "bytes_per_cycle": main_bytes_per_cycle(machine),
-    }
-
-
-def _story(story: Story, own_bound: int) -> dict[str, Any]:
-    bounds = story.bounds or (Bound("these tiles, any order and overlap", own_bound),)
-    return {
-        "rivals": [[r.name, r.latency_cycles, r.dram_bytes] for r in story.rivals],
-        "ablation": [[r.name, r.latency_cycles, r.dram_bytes] for r in story.ablation],
-        "bounds": [[b.name, b.cycles] for b in bounds],
-        "reasons": [
-            {
-                "boundary": r.boundary,
-                "before": r.before,
-                "after": r.after,
-                "text": r.text,
-                "kind": r.kind,
-                "trial_cycles": r.trial_cycles,
-            }
-            for r in story.reasons
-        ],
-        "tried": story.tried,
     }

@@ -40,7 +40,7 @@ const drawing = (() => {
     lines.push(["#00796b", `tensor kept in ${memory} between groups`, "shared memory"]));
   legend("graph-legend", lines);
   element("graph-legend").insertAdjacentHTML("beforeend",
-    `<span>dashed: ${term("folded", "folded")} into its neighbour, or a ${term("view")}</span>${graph.exact ? "" : "<span>edges as the tasks show them</span>"}
+    `<span>dashed: ${term("folded", "folded")} into its neighbour, or a ${term("view")}</span>
      <span id="graph-hint" hidden>zoom in for names</span>`);
 
   // Letters keep their size on the screen once they are easy to read, so that zooming in shows longer names.

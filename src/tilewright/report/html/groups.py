@@ -5,9 +5,8 @@ from typing import Any
 
 from tilewright.planning import Planned
 from tilewright.program.account import added_cycles, counted
-from tilewright.program.program import Compute, Task, Transfer
-from tilewright.report.html.network import BoxRole, Drawing
-from tilewright.report.html.story import Story
+from tilewright.program.program import Compute, Transfer
+from tilewright.search.explanation.explain import group_facts
 from tilewright.tiling.grid import Halo
 
 _IMAGE_AXES = "NCHW"
@@ -30,25 +29,22 @@ class GroupSums:
     read_activations: int = 0
     written: int = 0
     rank: int = 0
-    made: dict[str, int] = field(default_factory=dict[str, int])
-    work: dict[str, int] = field(default_factory=dict[str, int])
+    engines: dict[str, int] = field(default_factory=dict[str, int])  # busy cycles of each
 
 
-def group_rows(planned: Planned, story: Story, network: Drawing) -> list[dict[str, Any]]:
+def group_rows(planned: Planned) -> list[dict[str, Any]]:
     """The rows, in the plan's order."""
-    sums = group_sums(planned)
-    notes = {note.group: note for note in story.notes}
-    kinds = {box.name: box.kind for box in network.boxes if box.role is not BoxRole.INPUT}
+    sums, graph = group_sums(planned), planned.graph
+    facts = group_facts(graph, planned.machine, planned.plan, planned.placed)
     peaks = _peaks(planned)
     rows: list[dict[str, Any]] = []
     added = added_cycles(total.end for total in sums)
     for number, (group, total) in enumerate(zip(planned.plan.groups, sums, strict=True)):
-        note = notes.get(number)
-        halo = note.halo_share if note is not None else _halo_share(total, network.sizes)
+        fact = facts[number]
         rows.append(
             {
                 "nodes": list(group.nodes),
-                "kinds": [kinds.get(name, "") for name in group.nodes],
+                "kinds": [graph.nodes[graph.index[name]].kind for name in group.nodes],
                 "place": group.place.value,
                 "splits": [
                     [
@@ -72,9 +68,9 @@ def group_rows(planned: Planned, story: Story, network: Drawing) -> list[dict[st
                 "read_activations": total.read_activations,
                 "written": total.written,
                 "peak": peaks[number],
-                "halo": halo,
-                "binding": note.binding if note is not None else "",
-                "note": note.text if note is not None else "",
+                "halo": round(fact.halo_share, 6),
+                "binding": fact.binding,
+                "note": fact.grid,
             }
         )
     return rows
@@ -133,34 +129,16 @@ def group_sums(planned: Planned) -> list[GroupSums]:
         total.written += sum(view.bytes for view in task.writes if view.buffer in main)
         if not isinstance(task.work, Transfer):
             total.active = start if total.active is None else min(total.active, start)
-            _count(planned, total, task)
+            for view in task.writes:
+                total.rank = len(view.shape)
+        if isinstance(task.work, Compute):
+            total.macs += task.work.workload.macs
+        total.engines[task.engine] = total.engines.get(task.engine, 0) + end - start
     for task, start, end in zip(program.tasks, starts, ends, strict=True):
         total = sums[task.group]
         inside = end - max(start, total.active or 0)
         total.busy[kinds.get(task.engine, "copy")] += max(0, inside)
     return sums
-
-
-def _count(planned: Planned, total: GroupSums, task: Task) -> None:
-    macs = task.work.workload.macs if isinstance(task.work, Compute) else 0
-    total.macs += macs
-    for view in task.writes:
-        value = planned.placed.program.buffers[view.buffer].value
-        total.made[value] = total.made.get(value, 0) + view.size
-        total.work[value] = total.work.get(value, 0) + (macs or view.size)
-        total.rank = len(view.shape)
-
-
-def _halo_share(total: GroupSums, sizes: dict[str, int]) -> float | None:
-    """The recomputed share: work beyond that of the group uncut, over that; None where unknown."""
-    if not total.made or any(value not in sizes for value in total.made):
-        return None
-    needed = sum(
-        total.work[value] * min(1.0, sizes[value] / made) if made else 0.0
-        for value, made in total.made.items()
-    )
-    everything = sum(total.work.values())
-    return round(everything / needed - 1, 6) if needed else 0.0
 
 
 def _peaks(planned: Planned) -> list[int]:

@@ -41,7 +41,6 @@ def drawing_of(network: Drawing) -> dict[str, Any]:
         "width": size[0],
         "height": size[1],
         "box": [WIDTH, HEIGHT],
-        "exact": network.exact,
         "name": [box.name for box in network.boxes],
         "kind": [box.kind for box in network.boxes],
         "role": [box.role.value for box in network.boxes],

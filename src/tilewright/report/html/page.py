@@ -9,11 +9,10 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from tilewright.errors import OutputError
-from tilewright.graph.graph import Graph
+from tilewright.files import write_text
 from tilewright.planning import Planned
 from tilewright.report.html.data import report_data
-from tilewright.report.html.story import Story
+from tilewright.search.explanation.explain import Explanation
 
 SCRIPTS = (
     "common.js",
@@ -33,17 +32,13 @@ SCRIPTS = (
 def write_report(
     planned: Planned,
     path: Path,
-    story: Story | None = None,
-    graph: Graph | None = None,
+    explanation: Explanation | None = None,
+    *,
+    remedies: bool = True,
     plain: Sequence[str] = (),
 ) -> None:
-    """Write the report of a run. With the (normalised) network its every edge is drawn; without
-    it, those that the tasks of the program show. `plain` is its summary as lines of text."""
-    text = page_text(report_data(planned, story, graph), plain)
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise OutputError(f"cannot write '{path}': {error.strerror or error}") from None
+    """Write the report of a run; `plain` is its summary as lines of text."""
+    write_text(path, page_text(report_data(planned, explanation, remedies), plain))
 
 
 def page_text(data: dict[str, Any], plain: Sequence[str] = ()) -> str:

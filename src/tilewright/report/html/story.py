@@ -1,56 +1,70 @@
-"""What a search has to tell beside the plan it found. Everything is optional."""
+"""What a search has to say about its plan, as the page tells it."""
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
+from tilewright.planning import Planned
+from tilewright.search.explanation.explain import MOST_BOUNDARIES, Explanation
 
-class Rival(NamedTuple):
-    """Another way to run the same network, or the plan itself: 'layer by layer', 'fused'."""
-
-    name: str
-    latency_cycles: int
-    dram_bytes: int
+LOWERED_TASKS = 12_000  # of all trials beside a plan, about; `tilewright explain` makes them all
 
 
-class Bound(NamedTuple):
-    """Cycles that no plan can undercut, and what says so: 'matrix engines', 'traffic'."""
-
-    name: str
-    cycles: int
-
-
-@dataclass(frozen=True, slots=True)
-class BoundaryReason:
-    """Why two groups are not one. `boundary` are the tensors between them, `before` and `after` are
-    group labels; `kind` is 'memory', 'halo', 'not tileable', 'limit', 'no gain', ...; the cycles
-    are those of the trial that joined them."""
-
-    boundary: str
-    before: str
-    after: str
-    text: str
-    kind: str
-    trial_cycles: int | None = None
+def cheap_boundaries(planned: Planned) -> int:
+    """Boundaries whose reasons take a few seconds: each is two trials of all tasks, about, or three
+    where one is on fewer cores. Counted and not timed, so that equal runs write equal files."""
+    tasks = max(1, len(planned.placed.program.tasks))
+    trials = 2 if len(planned.machine.cores) == 1 else 3
+    return min(MOST_BOUNDARIES, LOWERED_TASKS // (trials * tasks))
 
 
-class GroupNote(NamedTuple):
-    """What the search knows of one group: the share of its work that is recomputed halo, and what
-    binds it."""
+def story_of(planned: Planned, explanation: Explanation | None, remedies: bool) -> dict[str, Any]:
+    """Rivals, what each technique buys, bounds, and reasons (of trials with `remedies` or
+    without)."""
+    bounds, account = planned.bounds, planned.account
+    moved = account.dram_read_bytes + account.dram_write_bytes
+    rivals = planned.found.rivals if planned.found is not None else ()
+    steps = planned.ablation.steps if planned.ablation is not None else ()
+    return {
+        "rivals": [
+            *([rival.name, rival.cycles, rival.dram_bytes] for rival in rivals),
+            ["this plan", account.latency_cycles, moved],
+        ],
+        "ablation": [[step.name, step.cycles, step.dram_bytes] for step in steps],
+        "bounds": [
+            ["matrix engines", bounds.matrix],
+            ["vector engines", bounds.vector],
+            ["all engines", bounds.compute],
+            ["traffic", bounds.traffic],
+            ["suffix", bounds.suffix],
+            ["prefix", bounds.prefix],
+            ["chain", bounds.chain],
+        ],
+        "reasons": [] if explanation is None else _reasons(planned, explanation),
+        "tried": "" if explanation is None else _tried(explanation, remedies),
+    }
 
-    group: int
-    text: str
-    halo_share: float
-    binding: str
+
+def _tried(explanation: Explanation, remedies: bool) -> str:
+    """How many boundaries were tried for the reasons, and who tries more."""
+    left, all_of_them = explanation.left_out, len(explanation.boundaries)
+    if not left and remedies:
+        return ""
+    which = f"{left} of {all_of_them} boundaries, of the smaller tensors, were not tried"
+    parts = [which if left else "", "" if remedies else "what does not fit was not spilled to fit"]
+    more = "tilewright explain --all" if left else "tilewright explain"
+    return f"{', and '.join(filter(None, parts))}: `{more}` does that."
 
 
-@dataclass(frozen=True, slots=True)
-class Story:
-    """The first rival named like `baseline` is what speed-ups refer to."""
-
-    rivals: tuple[Rival, ...] = ()
-    bounds: tuple[Bound, ...] = ()
-    reasons: tuple[BoundaryReason, ...] = ()
-    tried: str = ""  # what was not tried for the reasons
-    notes: tuple[GroupNote, ...] = ()
-    ablation: tuple[Rival, ...] = ()
-    baseline: str = "layer by layer"
+def _reasons(planned: Planned, explanation: Explanation) -> list[dict[str, Any]]:
+    """Why two groups are not one, with the tensors between them."""
+    groups = planned.plan.groups
+    return [
+        {
+            "boundary": ", ".join(boundary.tensors),
+            "before": groups[boundary.edge.before].nodes[0],
+            "after": groups[boundary.edge.after].nodes[0],
+            "text": boundary.text,
+            "kind": boundary.kind.value,
+            "trial_cycles": None if boundary.trial is None else boundary.trial.cycles,
+        }
+        for boundary in explanation.boundaries
+    ]

@@ -37,9 +37,6 @@ TERMS: dict[str, str] = {
         "Lower bound: moments that have to wait for each other, one after the other, and what "
         "lies between them."
     ),
-    "these tiles, any order and overlap": (
-        "Lower bound for this plan's own tiles, whatever their order."
-    ),
     # groups and tensors
     "group": (
         "Operators that run together, tile by tile: what one makes, the next one uses at once."

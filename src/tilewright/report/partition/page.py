@@ -73,7 +73,7 @@ def _network(partition: Partition) -> Drawing:
         )
         for a, b, name in pairs
     )
-    return Drawing(tuple(boxes), edges, {}, True)
+    return Drawing(tuple(boxes), edges)
 
 
 def _resource(package: str, name: str) -> str:
