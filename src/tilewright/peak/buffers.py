@@ -9,6 +9,7 @@ from tilewright.peak.network import RuntimeNetwork
 PAGE = 4096
 ALIGNMENT = 64  # where a block of its own pages begins
 RECORD = 400  # what the runtime keeps about a tensor in memory, measured
+HOLES = 2  # times its bytes that a tensor of less than a page takes of the heap, measured
 SLOT = 26  # and about a value of the network, whether it is in memory or not
 UNCOUNTED = -1  # the buffer of everything the caller or the session owns
 
@@ -22,7 +23,8 @@ def buffer_bytes(size: int) -> int:
 
 class Buffers:
     """The memory of a run, launch by launch. Inputs of the network and constants do not count.
-    Blocks of less than a page lie on a heap, which keeps the pages it once had.
+    Blocks of less than a page lie on a heap, which keeps the pages it once had; blocks of other
+    sizes do not fit where they were, so that half of it are holes between tiles.
 
     A buffer is a number; the lists below hold its facts. They are lists and not objects because
     the search walks millions of buffers.
@@ -35,7 +37,7 @@ class Buffers:
         values = sum(len(kernel.outputs) for kernel in kernels)
         self._mapped, self._small, self._heap = 0, 0, 0
         if self.bookkeeping:
-            self._count(SLOT * values)
+            self._mapped = SLOT * values
         # Reads of each value to come; being an output of the network is one that never comes.
         self.uses = Counter(chain.from_iterable(kernel.inputs for kernel in kernels))
         self.uses.update(network.outputs)
@@ -91,11 +93,13 @@ class Buffers:
 
     def _count(self, size: int, sign: int = 1) -> None:
         """A buffer comes, or goes."""
-        if not self.bookkeeping or size >= PAGE + RECORD:
-            record = RECORD if self.bookkeeping else 0
-            self._mapped += sign * (size - record)
-            size = record
-        self._small += sign * size
+        if not self.bookkeeping or not size:  # of unknown size
+            self._mapped += sign * size
+            return
+        if size >= PAGE + RECORD:
+            self._mapped += sign * (size - RECORD)
+            size = RECORD
+        self._small += sign * (RECORD + HOLES * (size - RECORD))
         self._heap = max(self._heap, self._small)
 
     def release(self, kernel: RuntimeKernel, position: int) -> None:

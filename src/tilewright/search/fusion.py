@@ -20,8 +20,9 @@ from tilewright.program.metrics import Metrics, Objective, metrics_of, metrics_o
 from tilewright.program.place import DoesNotFitError
 from tilewright.program.timed import Timed
 from tilewright.search.candidates.candidate import Candidates, NoPlanFitsError, NoTileFitsError
+from tilewright.search.candidates.layers import with_room
 from tilewright.search.candidates.network import Network
-from tilewright.search.candidates.tiles import USABLE_SHARE
+from tilewright.search.candidates.tiles import TILES, USABLE_SHARE
 from tilewright.search.effort import Effort
 from tilewright.search.found import Found, Trial
 from tilewright.search.grouping.dp import best_grouping, greedy_merge
@@ -135,11 +136,11 @@ class Fusion:
             return
         self.progress("layer by layer, as a start")
         self.space.check()
+        plan = with_room(self.candidates, self.lowering, self.model)
         if not self.space.forced:
-            self.attempt("layer by layer", self.space.singles)
+            self._tried("layer by layer", plan, self.space.singles)
             return
-        masks = tuple(1 << unit.number for unit in self.network.units)
-        rival = self._trial("layer by layer", self.candidates.plan(self.model, masks), masks)
+        rival = self._trial("layer by layer", plan, self.space.singles)
         self.outside += [rival] if rival is not None else []
         self.attempt("patterns alone", self.space.singles)
 
@@ -183,7 +184,7 @@ class Fusion:
         self.progress("how little memory layer by layer fits in")
         machine = self.machine.within(limit)
         search = self.like(machine=machine, objective=Objective.LATENCY)
-        search.remedies = False
+        search.remedies, search.candidates.most_tiles = False, TILES
         with suppress(NoTileFitsError):
             search._begin()
         self.simulated += search.simulated

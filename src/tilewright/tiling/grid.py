@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
-from math import gcd
+from math import gcd, prod
 from typing import NamedTuple
 
 from tilewright.errors import TilingError
@@ -61,6 +61,11 @@ class Cut(NamedTuple):
     def covered(self) -> int:
         """Total length over the tiles along its dimension."""
         return sum(interval.length for interval in self.intervals)
+
+
+def tiles_of(splits: Iterable[Split]) -> int:
+    """Into how many tiles a group is cut."""
+    return prod([split.parts for split in splits])
 
 
 def shares(parts: int, takers: int) -> list[range]:

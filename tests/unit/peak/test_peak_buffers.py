@@ -125,3 +125,13 @@ def test_blocks_are_whole_pages_and_small_ones_are_not_free() -> None:
     assert counted(5000) // 4096 == 5
     assert counted(5120) // 4096 == 6, "it begins behind a header"
     assert 4 * 16 < counted(16) < 1024
+
+
+def test_tiles_of_less_than_a_page_leave_holes() -> None:
+    """Counted in onnxruntime: the heap grows to twice what lies on it."""
+    tiles, size = 20, 3 * 1024
+    b = GraphBuilder()
+    parts = [b.add("Exp", b.input(1, size // 4)) for _ in range(tiles)]
+    b.add("Concat", *parts, axis=1)
+    found = predict_peak(b.graph(), Runtime(block=1, extended=False)).peak
+    assert found > tiles * (2 * size + size)  # the tiles, and the concat's result

@@ -12,7 +12,7 @@ import numpy as np
 from tilewright.compiled import njit
 from tilewright.program.columns import COMPUTE, COPY, Columns, Copies, Floats, Hardware, Needs
 from tilewright.program.kernels.link import beyond
-from tilewright.schedule.problem import Ids
+from tilewright.schedule.problem import Flags, Ids
 
 SLACK = 1.25  # a copy is planned to take so much longer than it does alone
 
@@ -233,3 +233,44 @@ def held_until(
             held[place] = following[group, engine] - 1
         following[group, engine] = place
     return held
+
+
+class Late(NamedTuple):
+    """What loads lose by coming later than wanted: the `cycles` of them that nothing their cores
+    compute hides, and the `groups` that they wait for, with their own."""
+
+    cycles: int
+    groups: Flags
+
+
+@njit()
+def late_loads(
+    columns: Columns, copies: Copies, hardware: Hardware, loads: Loads, issue: Ids, groups: int
+) -> Late:
+    """What is lost where loads are issued so: those that find room where they want it lose
+    nothing."""
+    count = loads.rest.size
+    busy = np.zeros((hardware.cores, count + 1), np.int64)
+    for place in range(count):
+        task = loads.rest[place]
+        for core in range(hardware.cores):
+            busy[core, place + 1] = busy[core, place]
+        core = hardware.core_of[columns.engine[task]]
+        if columns.kind[task] == COMPUTE and core >= 0:
+            busy[core, place + 1] += columns.cycles[task]
+    cycles = np.int64(0)
+    waited = np.zeros(groups, np.bool_)
+    for index in range(issue.size):
+        task, use, place = loads.loads[index], loads.use[index], issue[index]
+        want = min(max(loads.ready[index], loads.wanted[index]), use)
+        core = hardware.home[columns.target[task]]
+        if place <= want or core < 0:
+            continue
+        taken = np.int64(alone_cycles(columns, copies, task))
+        shown = max(0, taken - (busy[core, use] - busy[core, place]))
+        lost = shown - max(0, taken - (busy[core, use] - busy[core, want]))
+        if lost > 0:
+            cycles += lost
+            waited[columns.group[task]] = True
+            waited[columns.group[loads.rest[place - 1]]] = True
+    return Late(cycles, waited)

@@ -3,7 +3,8 @@
 """Room for what is computed and for what loads bring, while the loads are put in order.
 
 What is computed is placed first, at the low addresses; loads look for room from above, beginning at
-their use and going back in time as far as they want to, or as far as there is room.
+their use and going back in time as far as they want to, or as far as there is room. Or those that a
+single task uses look from below: `apart` from those that stay, which else may end up in the middle.
 """
 
 from typing import NamedTuple
@@ -30,7 +31,7 @@ class Space(NamedTuple):
 
 
 @njit()
-def find_space(columns: Columns, hardware: Hardware, loads: Loads, held: Ids) -> Space:
+def find_space(columns: Columns, hardware: Hardware, loads: Loads, held: Ids, apart: bool) -> Space:
     """Addresses in all memories but the main one, and where each load is issued: as wanted, or as
     soon after as there is room until it is used. In every group, what is there for most of it looks
     for room first."""
@@ -84,6 +85,7 @@ def find_space(columns: Columns, hardware: Hardware, loads: Loads, held: Ids) ->
                     columns.size[buffer],
                     columns.alignment[buffer],
                     hardware.usable[columns.memory[buffer]],
+                    apart and loads.last[buffer] <= use,
                 )
                 if not again:
                     place = max(place, found)
@@ -237,9 +239,10 @@ def _back(
     size: int,
     alignment: int,
     usable: int,
+    lowest: bool,
 ) -> tuple[int, int]:
     """The earliest position, not before the wanted one, from which there is room until `last`, and
-    the highest place there (-1: not even from the use on)."""
+    the highest or lowest place there (-1: not even from the use on)."""
     gaps[0, 0], gaps[1, 0] = 0, usable
     count = np.int64(1)
     bucket = last >> _BUCKET
@@ -250,7 +253,7 @@ def _back(
                 count = _without(gaps, count, shelves.low[buffer], shelves.high[buffer], size)
             buffer = shelves.behind[buffer]
         bucket -= 1
-    place = _highest(gaps, count, size, alignment)
+    place = _place(gaps, count, size, alignment, lowest)
     if place < 0:
         return use, -1
     for position in range(use - 1, want - 1, -1):
@@ -262,10 +265,10 @@ def _back(
             count = _without(gaps, count, low, high, size)
             buffer = shelves.ends_behind[buffer]
         if hit:
-            lower = _highest(gaps, count, size, alignment)
-            if lower < 0:
+            other = _place(gaps, count, size, alignment, lowest)
+            if other < 0:
                 return position + 1, place
-            place = lower
+            place = other
     return want, place
 
 
@@ -299,10 +302,13 @@ def _without(gaps: Quantities, count: int, low: int, high: int, size: int) -> in
 
 
 @njit(inner=True)
-def _highest(gaps: Quantities, count: int, size: int, alignment: int) -> int:
-    """The highest aligned place in a gap, or -1."""
-    for gap in range(count):
+def _place(gaps: Quantities, count: int, size: int, alignment: int, lowest: bool) -> int:
+    """The highest, or the lowest, aligned place in a gap, or -1."""
+    for index in range(count):
+        gap = count - 1 - index if lowest else index
         place = (gaps[1, gap] - size) // alignment * alignment
-        if place >= gaps[0, gap]:
+        if lowest:
+            place = (gaps[0, gap] + alignment - 1) // alignment * alignment
+        if gaps[0, gap] <= place <= gaps[1, gap] - size:
             return place
     return -1

@@ -25,7 +25,7 @@ const gutter = (() => {
   const context = document.createElement("canvas").getContext("2d");
   context.font = "11px system-ui, 'DejaVu Sans', sans-serif";
   const widest = Math.max(...machine.engines.map((engine) => context.measureText(engine.name).width));
-  return Math.round(Math.min(Math.max(widest + 52, 100), 0.36 * document.documentElement.clientWidth));
+  return Math.round(Math.min(Math.max(widest + 60, 100), 0.36 * document.documentElement.clientWidth));
 })();
 
 // A name in less room: its end says more than its beginning.

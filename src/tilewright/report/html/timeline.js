@@ -42,7 +42,7 @@
     context.fillText("group finished", left - 8, topEdge + 13);
     machine.engines.forEach((engine, i) => {
       context.fillStyle = ink;
-      context.fillText(shorter(engine.name, Math.floor((left - 46) / 6.2)), left - 42, laneTop(i) + lane / 2 + 4);
+      context.fillText(shorter(engine.name, Math.floor((left - 52) / 6.2)), left - 50, laneTop(i) + lane / 2 + 4);
       context.fillStyle = soft;
       context.fillText(percent(engine.busy / makespan), left - 8, laneTop(i) + lane / 2 + 4);
       context.fillStyle = back;

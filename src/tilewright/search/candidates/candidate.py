@@ -5,6 +5,7 @@ from collections.abc import Hashable, Iterable
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 
 from tilewright.errors import TilewrightError
 from tilewright.graph.ops import runs_whole
@@ -14,9 +15,11 @@ from tilewright.search.candidates.estimates import Estimate
 from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.sections import Section, Sections
 from tilewright.search.candidates.tiles import USABLE_SHARE, Tiler
+from tilewright.tiling.grid import tiles_of
 from tilewright.units import format_bytes
 
 SMALL = 4  # units; larger groups whose values all fit need not be tried tile by tile
+TIGHTER = 0.8  # of the bytes of a cut that found no addresses: what the next may take
 NEAR = 1.06  # kept values so close to what engines and memory need leave nothing to gain
 
 
@@ -76,9 +79,11 @@ class Candidates:
     def __init__(self, network: Network, objective: Objective = Objective.LATENCY) -> None:
         self.network, self.objective = network, objective
         self.tiled = True  # whether groups may run tile by tile
+        self.most_tiles = inf  # of a unit that runs alone
         self.tiler = Tiler(network)
         self.sections = Sections(network, self.tiler)
         self._alone: dict[int, Estimate] = {}
+        self._singles: dict[int, Candidate] = {}
         self._fused: dict[Hashable, Estimate | None] = {}
         self._known: dict[int, Candidate | None] = {}
 
@@ -103,18 +108,38 @@ class Candidates:
 
     def candidate(self, mask: int) -> Candidate | None:
         """The best way to run these units together, or None where there is none."""
+        if mask & (mask - 1) == 0:
+            return self._single(mask.bit_length() - 1)
         if mask not in self._known:
-            single = mask & (mask - 1) == 0
-            self._known[mask] = (
-                self._single(mask.bit_length() - 1) if single else self._together(mask)
-            )
+            self._known[mask] = self._together(mask)
         return self._known[mask]
+
+    def tightened(self, nodes: Iterable[str]) -> bool:
+        """Cut the units of some nodes into smaller tiles where they run alone, as no addresses were
+        found for those they have; whether there are any."""
+        network, found = self.network, False
+        units = {network.home[network.graph.index[name]] for name in nodes}
+        alike = {self.sections.signature(number): number for number in sorted(units)}
+        for signature, number in alike.items():
+            if signature not in self._alone:
+                continue
+            limit = TIGHTER * self._alone[signature].bytes
+            smaller = [o for o in self._cut_alone(number, limit) if o.bytes <= limit]
+            if smaller:
+                self._alone[signature], found = smaller[0], True
+        self._singles.clear()
+        return found
 
     def plan(self, model: str, masks: tuple[int, ...]) -> Plan:
         """Groups in order, as a plan."""
         return plan_of(self.network, model, (self.candidate(mask) for mask in masks))
 
     def _single(self, number: int) -> Candidate:
+        if number not in self._singles:
+            self._singles[number] = self._made_single(number)
+        return self._singles[number]
+
+    def _made_single(self, number: int) -> Candidate:
         unit = self.network.units[number]
         moved = tuple(self.network.movements(number))
         if unit.place is not Place.CORES:
@@ -129,25 +154,30 @@ class Candidates:
         """The best way to cut a unit whose data come from and go to the main memory."""
         signature = self.sections.signature(number)
         if signature not in self._alone:
-            unit = self.network.units[number]
-            ops = self.network.ops(number)
-            exported = self.tiler.exported(unit.nodes)
-            fastest = self.objective is not Objective.TRAFFIC
-            options = self.tiler.options(ops, exported, frozenset(), fastest=fastest)
-            options = [o for o in options if not o.replicated]
-            if self.objective is Objective.TRAFFIC:
-                options.sort(key=lambda o: (o.traffic, o.cycles))
             usable = self.tiler.usable
+            options = self._cut_alone(number, usable * USABLE_SHARE)
             fitting = [o for o in options if o.bytes <= usable * USABLE_SHARE]
             fitting = fitting or [o for o in options if o.least <= usable]
             fitting = fitting or [o for o in options if o.bytes <= 2 * usable]
             if not fitting:
-                tiled = ops[0]
+                tiled = self.network.ops(number)[0]
                 least = min((o.least for o in options), default=0)
                 operator = f"'{tiled.node.name}' ({tiled.node.kind})"
                 raise NoTileFitsError(operator, self.network.machine.name, least, usable)
             self._alone[signature] = fitting[0]
         return self._alone[signature]
+
+    def _cut_alone(self, number: int, limit: float) -> list[Estimate]:
+        """Ways to cut a unit whose data come from and go to the main memory, the best first."""
+        ops = self.network.ops(number)
+        exported = self.tiler.exported(self.network.units[number].nodes)
+        fastest = self.objective is not Objective.TRAFFIC
+        options = self.tiler.options(ops, exported, frozenset(), limit, fastest=fastest)
+        few = (o for o in options if tiles_of(o.splits) <= self.most_tiles)
+        options = [o for o in few if not o.replicated]
+        if self.objective is Objective.TRAFFIC:
+            options.sort(key=lambda o: (o.traffic, o.cycles))
+        return options
 
     def _movement_bytes(self, nodes: tuple[int, ...]) -> int:
         graph, layouts = self.network.graph, self.network.layouts

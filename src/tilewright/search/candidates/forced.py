@@ -2,13 +2,12 @@
 fit."""
 
 from collections.abc import Iterator
-from math import prod
 
 from tilewright.errors import TilingError
 from tilewright.search.candidates.estimates import Estimate
 from tilewright.search.candidates.tiles import USABLE_SHARE, Tiler
 from tilewright.tiling.cutting import cut_ops
-from tilewright.tiling.grid import Split
+from tilewright.tiling.grid import Split, tiles_of
 from tilewright.tiling.group import TiledOp
 
 FINEST = 1024  # parts of an axis
@@ -50,7 +49,7 @@ def all_cuts(
         for second in single[inner]
     ]
     for cut in cuts:
-        if len(cut) > 1 and prod(split.parts for split in cut) > TILES:
+        if len(cut) > 1 and tiles_of(cut) > TILES:
             continue
         estimate = tiler.estimate(ops, exported, cut, 0)
         if estimate is not None:

@@ -11,16 +11,18 @@ from math import inf, prod
 from tilewright.geometry.access import Shifted
 from tilewright.graph.ops.spec import channel_axis
 from tilewright.search.candidates.estimates import Copied, Estimate, Side, Slow, work_of
+from tilewright.search.candidates.finer import Finer
 from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.probe import Cutting, Probe
 from tilewright.search.candidates.tile_costs import Dims, PartCost, TileCosts
-from tilewright.tiling.grid import Split, core_grid
+from tilewright.tiling.grid import Split, core_grid, tiles_of
 from tilewright.tiling.group import TiledOp, exports
 
 USABLE_SHARE = 0.9  # share of a scratchpad that may be planned with; addresses need some slack
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 COARSE = (1, 2, 4, 8, 16, 32, 64, 128)
 LANES = (1, 2, 3, 4)  # times the channels an array takes at once: tiles that waste none
+TILES = 512  # of a group: more take long to lower, and are the best only where memory is small
 FINE_ENOUGH = 24  # tiles so many times smaller than the scratchpad need not become smaller
 LEAST_TURNS = 8
 AFTER_FIRST_FIT = 3  # cuts of a fused group that are tried from the first that fits on
@@ -98,7 +100,7 @@ class Tiler:
         cut = probe.cut(splits)
         if cut is None:
             return None
-        tiles = prod([split.parts for split in splits])
+        tiles = tiles_of(splits)
         cores = self.cores if core_split is not None else 1
         load, store = self._loads(cut, splits, core_split, resident), self._stores(cut, resident)
         return Copied(cut, splits, core_split, tiles, cores, load, store, cut.inner(), resident)
@@ -217,7 +219,7 @@ class Tiler:
                 yield (Split(axis, parts),), 0
         for pair in combinations(axes, 2):
             for parts in self.grids([access.shape[axis] for axis in pair]):
-                yield _shared(pair, parts), 0
+                yield (Split(pair[0], parts[0]), Split(pair[1], parts[1], crossed=True)), 0
         if channel not in axes:
             return
         aligned = self._aligned(access.shape[channel])
@@ -264,12 +266,14 @@ class Tiler:
         ops: tuple[TiledOp, ...],
         exported: dict[str, bool],
         resident: frozenset[str],
+        limit: float | None = None,
         *,
         fastest: bool = False,
     ) -> list[Estimate]:
         """Estimates of ways to cut a single unit, the best first, fine ones left out where
-        coarse ones are small enough. Where only the `fastest` that fits counts, those whose copies
-        alone take longer are left out."""
+        coarse ones are small enough. Where only the `fastest` that fits a limit counts, those whose
+        copies alone take longer are left out."""
+        limit = self.usable * USABLE_SHARE if limit is None else limit
         found: list[Estimate] = []
         probe = Probe(self.costs, ops, exported)
         done: set[tuple[tuple[int, int, bool], ...]] = set()
@@ -285,15 +289,36 @@ class Tiler:
             if copied.least <= most:
                 found.append(estimate := self._computed(copied))
                 held = estimate.bytes
-                if fastest and held <= self.usable * USABLE_SHARE:
+                if fastest and held <= limit:
                     most = min(most, estimate.cycles)
             if held * FINE_ENOUGH < self.usable and copied.tiles // copied.cores >= LEAST_TURNS:
                 done.add(line)
+        access = ops[-1].access[0]
+        axes = {axis: access.shape[axis] for axis in access.tileable()}
+        found += self._finer(probe, resident, axes, limit, found)
         if self.cores > 1:
             whole = self.probed(probe, (), None, replicated=True, resident=resident)
             if whole is not None:
                 found.append(whole)
         return sorted(found, key=lambda e: (e.cycles, e.traffic, e.bytes))
+
+    def _finer(
+        self,
+        probe: Probe,
+        resident: frozenset[str],
+        axes: Mapping[int, int],
+        limit: float,
+        known: Sequence[Estimate],
+    ) -> list[Estimate]:
+        """Cuts along an axis more, or in other numbers of parts: better than those known."""
+
+        def estimated(
+            splits: tuple[Split, ...], core_split: int | None, most: float
+        ) -> Estimate | None:
+            copied = self._copied(probe, splits, core_split, resident)
+            return None if copied is None or copied.least > most else self._computed(copied)
+
+        return Finer(estimated, axes, self.cores, limit).cuts(known)
 
     def fused(
         self,
@@ -336,6 +361,9 @@ class Tiler:
                     others = self._parts(extents[inner], PARTS, 1)
                     if inner != outer and others:
                         search.along((Split(outer, parts),), inner, others, core_split=0)
+        known = [*search.found, *search.large]
+        cut = {axis: extents[axis] for axis in axes}
+        search.found += self._finer(search.probe, resident, cut, limit, known)
         return search.sorted()
 
     def spread(
@@ -358,11 +386,6 @@ class Tiler:
         return exports(self.graph, nodes)
 
 
-def _shared(axes: Sequence[int], parts: Sequence[int]) -> tuple[Split, ...]:
-    """Two axes that the cores share."""
-    return Split(axes[0], parts[0]), Split(axes[1], parts[1], crossed=True)
-
-
 def _joined_axes(ops: Sequence[TiledOp]) -> set[int]:
     """Axes along which some operator joins its inputs."""
     return {
@@ -380,12 +403,13 @@ class _Fused:
     def __init__(self, tiler: Tiler, probe: Probe, limit: int, resident: frozenset[str]) -> None:
         self.tiler, self.probe, self.limit, self.resident = tiler, probe, limit, resident
         self.found: list[Estimate] = []
+        self.large: list[Estimate] = []  # beyond the limit
 
     def tried(self, splits: tuple[Split, ...], core_split: int | None) -> Estimate | None:
         """One way; None where the group cannot be cut so."""
         estimate = self.tiler.probed(self.probe, splits, core_split, resident=self.resident)
-        if estimate is not None and estimate.bytes <= self.limit:
-            self.found.append(estimate)
+        if estimate is not None:
+            (self.found if estimate.bytes <= self.limit else self.large).append(estimate)
         return estimate
 
     def along(

@@ -117,6 +117,10 @@ class Climber(ABC, Generic[Plan, Value, Look, At]):
         """What a plan takes; None where it cannot be, or where its score is above the worst that
         counts (which may be found out or not)."""
 
+    def weight(self, plan: Plan) -> int:
+        """How many evaluations that of a plan counts for."""
+        return 1
+
     @abstractmethod
     def score(self, value: Value) -> float:
         """What is to become small."""
@@ -175,7 +179,7 @@ class Climber(ABC, Generic[Plan, Value, Look, At]):
             changed = self.pick.choice(plans)
             found = self.tried.get(changed)
             if found is None:
-                self.evaluations += 1
+                self.evaluations += self.weight(changed)
                 found = self.value(changed, worst)
             if found is None or self.score(found) > worst:
                 continue
@@ -215,7 +219,7 @@ class Climber(ABC, Generic[Plan, Value, Look, At]):
             if plan is None:
                 continue
             places.setdefault(self._arm(place), []).append(entry)
-            self.evaluations += 1
+            self.evaluations += self.weight(plan)
             found = self.tried[plan] = self.value(plan, now)
             better = found is not None and self.ahead(found, value)
             gain = (now - self.score(found)) / now if found is not None and better else 0.0

@@ -6,7 +6,7 @@ from dataclasses import replace
 from enum import StrEnum
 from functools import cached_property
 from itertools import zip_longest
-from math import inf, prod
+from math import inf
 
 from tilewright.errors import TilewrightError
 from tilewright.graph.ops.spec import channel_axis
@@ -15,15 +15,14 @@ from tilewright.program.signature import Signatures
 from tilewright.search.candidates.estimates import Division, Estimate
 from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.probe import Probe
-from tilewright.search.candidates.tiles import Tiler
-from tilewright.tiling.grid import Halo, Split
+from tilewright.search.candidates.tiles import TILES, Tiler
+from tilewright.tiling.grid import Halo, Split, tiles_of
 from tilewright.tiling.group import exports, typed_group
 
 MOST = 12  # cuts by estimate of a group that are proposed
 FINER = (2, 4, 8)  # a cut of a neighbour is also proposed so many times finer
 SMALLER = 0.9  # a second cut that divides the same axis has to take so many bytes less
 UNSURE = 1.5  # times the free bytes that a cut which fits may be estimated to take
-TILES = 512  # of one group; more take long to lower and are never the best
 
 
 class Divided(StrEnum):
@@ -108,9 +107,9 @@ class Cuts:
         simulator says."""
         large: dict[GroupPlan, float] = {}  # share of the free bytes
         for cutting in dict.fromkeys(cuttings):
-            if prod(split.parts for split in cutting.splits) > TILES:
-                continue
             group = self._group(members, kept, cutting.cores)
+            if tiles_of(cutting.splits) > group.most:
+                continue
             estimate = group.estimate(cutting)
             if estimate is None or estimate.amid[0] > most:
                 continue
@@ -242,6 +241,13 @@ class _Group:
         except TilewrightError:
             return []
 
+    @cached_property
+    def most(self) -> int:
+        """Tiles that are not too many: as many as the best cut has that fits."""
+        fitting = (e for e in self.estimates if e.bytes <= self.tiler.usable)
+        best = next(fitting, None)
+        return TILES if best is None else max(TILES, tiles_of(best.splits))
+
     def free(self, beside: int) -> int:
         """Bytes of a core that tensors which stay beside the group leave it."""
         return self.tiler.usable - beside // self.tiler.cores
@@ -294,7 +300,8 @@ class _Group:
 def _otherwise(own: GroupPlan) -> Iterator[GroupPlan]:
     """The same tiles, divided among the cores or passed through in other ways; one axis less."""
     if len(own.splits) > 1:
-        yield replace(own, splits=own.splits[::-1], core_split=_turned(own))
+        for first in range(len(own.splits) - 1):
+            yield _exchanged(own, first)
         for number in range(len(own.splits)):
             fewer = (*own.splits[:number], *own.splits[number + 1 :])
             core_split = (
@@ -314,8 +321,14 @@ def _otherwise(own: GroupPlan) -> Iterator[GroupPlan]:
         yield _with(own, number, replace(split, halo=other))
 
 
-def _turned(own: GroupPlan) -> int | None:
-    return None if own.core_split is None else len(own.splits) - 1 - own.core_split
+def _exchanged(own: GroupPlan, first: int) -> GroupPlan:
+    """The same with one loop and the next inside it exchanged."""
+    splits, order = list(own.splits), {first: first + 1, first + 1: first}
+    splits[first : first + 2] = splits[first + 1], splits[first]
+    core_split = (
+        own.core_split if own.core_split is None else order.get(own.core_split, own.core_split)
+    )
+    return replace(own, splits=tuple(splits), core_split=core_split)
 
 
 def _with(own: GroupPlan, number: int, split: Split) -> GroupPlan:

@@ -15,10 +15,12 @@ from tilewright.program.lowering import Lowering
 from tilewright.program.metrics import Metrics, Objective, score
 from tilewright.program.timed import Timed
 from tilewright.search.candidates.sections import Sections
+from tilewright.search.candidates.tiles import TILES
 from tilewright.search.effort import Effort
 from tilewright.search.improvement.climb import Climber
 from tilewright.search.improvement.moves import Moves
 from tilewright.search.improvement.shape import Kind, Shape, Site
+from tilewright.tiling.grid import tiles_of
 
 EVALUATIONS = {  # plans that are simulated at least
     Effort.LOW: 250,
@@ -98,6 +100,11 @@ class Improver(Climber[Plan, Metrics, Shape, Site]):
     def value(self, plan: Plan, worst: float) -> Metrics | None:
         """What the simulator says."""
         return self.evaluate(plan)
+
+    def weight(self, plan: Plan) -> int:
+        """One, and more where groups have very many tiles: small memories need them."""
+        tiles = sum(tiles_of(group.splits) for group in plan.groups)
+        return -(-tiles // (TILES * len(plan.groups)))
 
     def score(self, value: Metrics) -> float:
         """The objective."""
