@@ -138,6 +138,13 @@ def test_every_node_is_drawn_in_its_group(case: tuple[Planned, Graph], data: Any
         assert all(abs(x - u) >= wide or abs(y - v) >= tall for u, v in places[:i])
 
 
+def test_groups_name_the_kinds_of_their_nodes(case: tuple[Planned, Graph], data: Any) -> None:
+    """That of a node too whose result the network gives under the node's name."""
+    graph = case[0].graph
+    for row in data["groups"]:
+        assert row["kinds"] == [graph.nodes[graph.index[name]].kind for name in row["nodes"]]
+
+
 @pytest.mark.parametrize("name", ["residual", "transformer_block"])
 def test_edges_are_the_graphs(name: str) -> None:
     found, graph = planned(name)
