@@ -229,3 +229,16 @@ def test_a_resize_reads_the_rows_that_it_is_made_of(
     read = group.inputs[x][2].intervals[1]
     assert (read.start, read.stop) == rows
     check(graph, axis2=4)
+
+
+def test_rows_and_columns_of_tokens_are_computed_once_where_columns_are_kept() -> None:
+    """A tile of rows and columns is no interval of the tokens: all columns of its rows are made by
+    the first tile and kept for the others."""
+    b = GraphBuilder()
+    x = b.add("Relu", b.input(2, 36, 8))
+    b.add("Relu", b.add("Reshape", x, b.constant([2, 6, 6, 8], "int64")))
+    graph = b.graph()
+    check(graph, axis1=2, axis2=3)
+    kept = cut_group(graph, range(len(graph.nodes)), (Split(1, 2), Split(2, 3, Halo.CACHE)))
+    again = cut_group(graph, range(len(graph.nodes)), (Split(1, 2), Split(2, 3)))
+    assert kept.recompute_ratio == 0 < again.recompute_ratio
