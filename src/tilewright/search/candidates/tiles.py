@@ -361,9 +361,6 @@ class Tiler:
                     others = self._parts(extents[inner], PARTS, 1)
                     if inner != outer and others:
                         search.along((Split(outer, parts),), inner, others, core_split=0)
-        known = [*search.found, *search.large]
-        cut = {axis: extents[axis] for axis in axes}
-        search.found += self._finer(search.probe, resident, cut, limit, known)
         return search.sorted()
 
     def spread(
@@ -403,13 +400,12 @@ class _Fused:
     def __init__(self, tiler: Tiler, probe: Probe, limit: int, resident: frozenset[str]) -> None:
         self.tiler, self.probe, self.limit, self.resident = tiler, probe, limit, resident
         self.found: list[Estimate] = []
-        self.large: list[Estimate] = []  # beyond the limit
 
     def tried(self, splits: tuple[Split, ...], core_split: int | None) -> Estimate | None:
         """One way; None where the group cannot be cut so."""
         estimate = self.tiler.probed(self.probe, splits, core_split, resident=self.resident)
-        if estimate is not None:
-            (self.found if estimate.bytes <= self.limit else self.large).append(estimate)
+        if estimate is not None and estimate.bytes <= self.limit:
+            self.found.append(estimate)
         return estimate
 
     def along(
