@@ -4,11 +4,21 @@ is what is reported and executed."""
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from support.moves import moved
-from support.random_plans import depthwise, legal_networks, plans, pointwise, squeeze
+from support.random_plans import (
+    aligned,
+    depthwise,
+    halves,
+    joined,
+    legal_networks,
+    plans,
+    pointwise,
+    squeeze,
+)
 from support.strategies import LAYOUT, concat, conv3, matmul, networks, pool, residual, softmax
 from tilewright.errors import TilewrightError
 from tilewright.graph.graph import Graph
@@ -31,16 +41,22 @@ MACHINES = {name: load_machine(name) for name in ("npu-2.7", "npu-4.0", "three-c
 KIBIBYTES = (None, 8, 12, 16, 40)
 OPERATORS = (conv3, depthwise, pointwise, residual, residual, squeeze, pool, concat)
 MOVEMENT = (*LAYOUT, matmul, softmax, conv3, residual)
+PARTS = (aligned, aligned, halves, joined, joined, residual)
 IMAGES = ((1, 8, 24, 20), (1, 4, 32, 16), (1, 16, 16, 12))
+PARTED = ((1, 32, 12, 10), (1, 16, 16, 12))
 MOST_MOVES = 6
 INTERNED = ("layout", "copy")  # numbers of views and copies, in the order they were met
 
 
 @st.composite
-def planned(draw: st.DrawFn) -> tuple[Graph, Machine, Plan]:
-    """A network of repeated shapes or of moved data on a machine, and a plan."""
-    legal, machine = draw(legal_networks((OPERATORS, MOVEMENT), IMAGES, MACHINES, KIBIBYTES))
-    return legal, machine, draw(plans(legal, machine))
+def planned(draw: st.DrawFn, *, parts: bool = False) -> tuple[Graph, Machine, Plan]:
+    """A network of repeated shapes or of moved data on a machine, and a plan; or one of `parts`:
+    tensors that are joined and taken apart, most of them resident."""
+    kinds, shapes, memories = (OPERATORS, MOVEMENT), IMAGES, KIBIBYTES
+    if parts:
+        kinds, shapes, memories = (PARTS,), PARTED, (None, 24, 48)
+    legal, machine = draw(legal_networks(kinds, shapes, MACHINES, memories))
+    return legal, machine, draw(plans(legal, machine, on_cores=parts))
 
 
 def evaluated(lowering: Lowering, plan: Plan) -> tuple[Linked, Timed | Short] | str:
@@ -96,12 +112,13 @@ def assert_same(
     assert texts[0] == texts[1]
 
 
+@pytest.mark.parametrize("parts", [False, True])
 @settings(max_examples=30)
 @given(data=st.data())
 def test_a_changed_plan_evaluates_the_same_from_the_cache_and_from_scratch(
-    data: st.DataObject,
+    data: st.DataObject, parts: bool
 ) -> None:
-    graph, machine, plan = data.draw(planned(), "plan")
+    graph, machine, plan = data.draw(planned(parts=parts), "plan")
     warm = Lowering(graph, machine, machine.dtype)
     known = evaluated(warm, plan)
     for _ in range(data.draw(st.integers(2, MOST_MOVES), "moves")):
@@ -112,11 +129,14 @@ def test_a_changed_plan_evaluates_the_same_from_the_cache_and_from_scratch(
     assert_same(evaluated(warm, plan), known, (warm, warm))  # and once more, all of it known
 
 
+@pytest.mark.parametrize("parts", [False, True])
 @settings(max_examples=60)
 @given(data=st.data())
-def test_a_plan_is_refused_early_only_where_it_does_not_fit(data: st.DataObject) -> None:
+def test_a_plan_is_refused_early_only_where_it_does_not_fit(
+    data: st.DataObject, parts: bool
+) -> None:
     """What a search hears, with proofs before groups are built, is what the whole way says."""
-    graph, machine, plan = data.draw(planned(), "plan")
+    graph, machine, plan = data.draw(planned(parts=parts), "plan")
     asked = Lowering(graph, machine, machine.dtype)
     for _ in range(data.draw(st.integers(1, MOST_MOVES), "moves")):
         whole = evaluated(Lowering(graph, machine, machine.dtype), plan)

@@ -13,7 +13,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from support.builder import GraphBuilder
-from support.random_plans import case_of, depthwise, plans, pointwise, squeeze, with_copies_inside
+from support.random_plans import (
+    aligned,
+    case_of,
+    depthwise,
+    halves,
+    joined,
+    plans,
+    pointwise,
+    squeeze,
+    with_copies_inside,
+)
 from support.strategies import (
     LAYOUT,
     Operator,
@@ -44,9 +54,13 @@ OTHERS = ((1, 4, 9, 8), (2, 6, 5), (1, 2, 12), (5, 6))
 
 
 def family(
-    operators: tuple[Operator, ...], examples: int, shapes: tuple[tuple[int, ...], ...]
+    operators: tuple[Operator, ...],
+    examples: int,
+    shapes: tuple[tuple[int, ...], ...],
+    *,
+    on_cores: bool = False,
 ) -> Callable[[], None]:
-    """A property over networks of these operators."""
+    """A property over networks of these operators, with data movement `on_cores` or anywhere."""
 
     @settings(max_examples=examples * MORE)
     @given(data=st.data())
@@ -61,7 +75,7 @@ def family(
             machine = with_copies_inside(machine)
         case = case_of(graph, machine)
         assume(case is not None)
-        plan = data.draw(plans(case.graph, machine), "plan")
+        plan = data.draw(plans(case.graph, machine, on_cores=on_cores), "plan")
         try:
             case.check(plan)
         except TilewrightError as error:
@@ -81,6 +95,14 @@ test_matrices_and_movement = family(
     (*(move for move in LAYOUT if move is not resize), matmul, softmax, norm, unary, residual),
     45,
     OTHERS,
+)
+
+
+test_parts_of_resident_tensors = family(
+    (aligned, aligned, halves, joined, joined, residual),
+    45,
+    ((1, 32, 12, 10), (1, 16, 9, 8)),
+    on_cores=True,
 )
 
 

@@ -228,17 +228,16 @@ class _Groups:
 
 
 @st.composite
-def plans(draw: Draw, graph: Graph, machine: Machine) -> Plan:
-    """A plan for a (legalised) network: groups in any order that runs, cut in any way."""
+def plans(draw: Draw, graph: Graph, machine: Machine, *, on_cores: bool = False) -> Plan:
+    """A plan for a (legalised) network: groups in any order that runs, cut in any way; `on_cores`:
+    with all data movement there that can be, and most tensors resident."""
     network = Network(graph, machine, machine.dtype)
     place: dict[int, Place] = {}
     for unit in network.units:
-        movable = unit.place is Place.MAIN and not any(
-            runs_whole(graph, graph.nodes[n]) for n in unit.nodes
-        )
-        chosen = Place.CORES if movable and draw(st.booleans()) else unit.place
-        place.update(dict.fromkeys(unit.nodes, chosen))
-        place.update(dict.fromkeys(unit.views, Place.VIEW))
+        cuttable = not any(runs_whole(graph, graph.nodes[n]) for n in unit.nodes)
+        movable = cuttable and (on_cores or (unit.place is Place.MAIN and draw(st.booleans())))
+        place.update(dict.fromkeys(unit.nodes, Place.CORES if movable else unit.place))
+        place.update(dict.fromkeys(unit.views, Place.CORES if on_cores else Place.VIEW))
     fixed = [node for node, where in place.items() if where is not Place.CORES]
     groups = _Groups(graph, draw, fixed)
     for _ in range(_int(draw, 0, 2 * len(graph.nodes))):
@@ -255,7 +254,10 @@ def plans(draw: Draw, graph: Graph, machine: Machine) -> Plan:
             continue
         made.append(random_cut(draw, graph, members, names))
         crossing += exports(graph, members)
-    return Plan("random", machine.name, machine.dtype, tuple(made), _residents(draw, crossing))
+    resident = _residents(draw, crossing)
+    if on_cores and _int(draw, 0, 3):
+        resident = tuple(name for name in crossing if _int(draw, 0, 7))
+    return Plan("random", machine.name, machine.dtype, tuple(made), resident)
 
 
 def random_cut(
@@ -303,6 +305,42 @@ def squeeze(draw: Draw, b: GraphBuilder, x: str) -> str | None:
     y = b.add("Conv", b.add("GlobalAveragePool", x), b.weight(inner, shape[1], 1, 1))
     y = b.add("Relu", y) if draw(st.booleans()) else b.add("Softmax", y, axis=1)
     return b.add("Mul", x, b.add("Tanh", b.add("Conv", y, b.weight(shape[1], inner, 1, 1))))
+
+
+def halves(draw: Draw, b: GraphBuilder, x: str) -> str | None:
+    """Channels in two parts at a multiple of sixteen; what follows reads the second."""
+    channels = b.shape(x)[1]
+    if channels < 32:
+        return None
+    first = 16 * _int(draw, 1, channels // 16 - 1)
+    sizes = b.constant([first, channels - first], "int64")
+    return b.add("Split", x, sizes, outputs=2, axis=1) + ".1"
+
+
+def joined(draw: Draw, b: GraphBuilder, x: str) -> str | None:
+    """A concat of channels, or of rows, with other values, each at most once."""
+    axis = _pick(draw, (1, 1, 1, 2))
+    shape = b.shape(x)
+    others = [
+        name
+        for name in (*b.inputs, *(name for node in b.nodes for name in node.writes))
+        if name != x
+        and b.shape(name)[:axis] == shape[:axis]
+        and b.shape(name)[axis + 1 :] == shape[axis + 1 :]
+    ]
+    if not others:
+        return None
+    chosen = draw(st.permutations(others))[: _int(draw, 1, 3)]
+    row = draw(st.permutations([x, *chosen]))
+    return b.add("Concat", *row, axis=axis)
+
+
+def aligned(draw: Draw, b: GraphBuilder, x: str) -> str | None:
+    """A convolution that gives a multiple of sixteen channels, with an activation perhaps."""
+    kernel, filters = _pick(draw, (1, 3)), 16 * _int(draw, 1, 2)
+    weight = b.weight(filters, b.shape(x)[1], kernel, kernel)
+    y = b.add("Conv", x, weight, pads=[kernel // 2] * 4)
+    return b.add("Relu", y) if draw(st.booleans()) else y
 
 
 def pointwise(draw: Draw, b: GraphBuilder, x: str) -> str | None:

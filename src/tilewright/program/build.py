@@ -1,6 +1,7 @@
 """A group's plainest program: tiles follow each other in grid order, each loads all it reads,
 computes, and hands on what the outside needs. The passes make it good."""
 
+from collections.abc import Sequence
 from operator import mul
 
 from tilewright.geometry.box import Ints
@@ -18,6 +19,7 @@ from tilewright.program.tile_tables import (
     spot_of,
     whole_spot,
 )
+from tilewright.program.tile_work import TileWork
 from tilewright.program.views import serves
 
 
@@ -33,12 +35,16 @@ class RowBuilder:
         self.made = GroupRows()
         self.held: dict[tuple[Index, int], dict[int, Held]] = {}
         self.slots: dict[tuple[int, int], int] = {}
+        self.joints: dict[tuple[int, int], int] = {}
         self.mains: dict[int, Held] = {}
-        self.regions = {
-            (value, core): self._region(value, core, region)
-            for value, regions in around.regions.items()
-            for core, region in regions.items()
-        }
+        self.regions, self.places = (
+            {
+                (value, core): self._region(value, core, region)
+                for value, regions in some.items()
+                for core, region in regions.items()
+            }
+            for some in (around.regions, around.places)
+        )
 
     def build(self) -> GroupRows:
         """All tiles in turn."""
@@ -56,9 +62,17 @@ class RowBuilder:
 
     def _region(self, value: int, core: int, region: Region) -> Held:
         """A core's region of a resident value."""
-        spot = box_spot(region.box.intervals)
-        _, storage = self.transfers.local(self.names[value], spot.shape, core)
-        return Held(self.slot(value, core), 0, spot, storage)
+        name, spot = self.names[value], box_spot(region.box.intervals)
+        if region.frame is None:
+            storage = self.transfers.local(name, spot.shape, core)[1]
+            return Held(self.slot(value, core), 0, spot, storage)
+        place = (self.around.joined[value], core)
+        slot = self.joints.get(place)
+        if slot is None:
+            slot = self.joints[place] = self.slot(value, core)
+        strides = self.context.local(name, region.frame.shape)[1]
+        storage = self.transfers.seen(name, strides, self.context.memory_of(core, name))
+        return Held(slot, region.offset(strides), spot, storage)
 
     def main(self, value: int) -> Held:
         """A value as it lies between groups."""
@@ -122,7 +136,7 @@ class _Tile:
         index, pick = self.index, op.tiles.outputs
         work, number, price = self.parent.tables.work(op, index, self.core)
         found = [self._found(op, operand) for operand in work.operands]
-        if op.moves and work.operands == (0,) and self._seen(op, found[0], work.results):
+        if op.moves and found and self._seen(op, found, work):
             return
         reads = [
             held.part(op.tiles.inputs[operand](index))
@@ -141,31 +155,47 @@ class _Tile:
             held = self._brought(op, value, op.tiles.inputs[operand](self.index))
         return held
 
-    def _seen(self, op: GroupOperator, source: Held, results: Ints) -> bool:
+    def _seen(self, op: GroupOperator, found: Sequence[Held], work: TileWork) -> bool:
         """Whether all results of data movement are other views of what is held: no work then. Who
         computes with them finds rows as ever, and copies to the outside find long ones."""
-        parent, storage, rule = self.parent, source.storage, op.tiled.spec.view
-        if rule is None:
-            return False
-        begin = source.base - sum(map(mul, source.spot.starts, storage.strides))
-        name, context = parent.names[op.inputs[0]], parent.context
-        shape, item = op.tiled.op.shape(0), context.item(name)
+        parent, source = self.parent, found[0]
+        storage, spec, typed = source.storage, op.tiled.spec, op.tiled.op
+        item = parent.context.item(parent.names[op.inputs[work.operands[0]]])
         seen: dict[int, Held] = {}
-        for result in results:
+        for result in work.results:
+            view = None
+            if spec.view is not None and work.operands == (0,):
+                lying = Strides(source.begin, typed.shape(0), storage.strides, item)
+                view = spec.view(typed, lying, result)
+            elif spec.parts is not None:
+                view = _joined(op, found, work.operands, item)
             value, spot = op.outputs[result], op.tiles.outputs[result](self.index)
-            spots = self.values[value]
-            if value in parent.around.regions or spots.once or spot != spots.have(self.index):
-                return False  # it lies by itself, for others
-            if context.memory_of(self.core, parent.names[value]) != storage.memory:
-                return False
-            view = rule(op.tiled.op, Strides(begin, shape, storage.strides, item), result)
-            if view is None or not self._serves(op, value, spot, view):
+            if view is None or spot != self.values[value].have(self.index):
                 return False
             base = view.offset + sum(map(mul, spot.starts, view.strides))
             there = self.transfers.seen(parent.names[value], view.strides, storage.memory)
-            seen[value] = Held(source.slot, base, spot, there)
+            held = seen[value] = Held(source.slot, base, spot, there)
+            if not self._there(op, value, held, view):
+                return False
         self.held.update(seen)
         return True
+
+    def _there(self, op: GroupOperator, value: int, held: Held, view: Strides) -> bool:
+        """Whether a result that is a view is where it has to be: in its region, if it has one; else
+        where all that read it can take it from."""
+        parent, spots = self.parent, self.values[value]
+        if value in parent.around.regions:
+            region = parent.regions.get((value, self.core))
+            whole = held.spot == spots.given(self.index)
+            return region is not None and whole and region.part(held.spot) == held.part(held.spot)
+        place = parent.places.get((value, self.core))
+        if place is not None:
+            return place.part(held.spot) == held.part(held.spot)
+        if spots.once:
+            return False  # it lies by itself, for others
+        if parent.context.memory_of(self.core, parent.names[value]) != held.storage.memory:
+            return False
+        return self._serves(op, value, held.spot, view)
 
     def _serves(self, op: GroupOperator, value: int, spot: TileSpot, view: Strides) -> bool:
         """Whether all that read a result can take it from a view."""
@@ -257,10 +287,13 @@ class _Tile:
             read = there
 
     def _result(self, op: GroupOperator, value: int, spot: TileSpot) -> Access:
-        """Where a result goes: into its region if nothing else needs more of it, else by itself."""
+        """Where a result goes: into its region if nothing else needs more of it, to its place if it
+        has one, else by itself."""
         spots, region = self.values[value], self.parent.regions.get((value, self.core))
         have = spots.have(self.index)
         whole = region is not None and spot == have == spots.given(self.index)
+        if region is None and spot == have:
+            region, whole = self.parent.places.get((value, self.core)), True
         if region is not None and whole and region.spot.covers(spot):
             access = region.part(spot)
             self.held[value] = Held(access[0], access[1], spot, region.storage)
@@ -309,6 +342,20 @@ class _Tile:
                 self._copy(Title.PASS, op, value, held, there, shared)
         if value in parent.around.main and (first or not cut.replicated):
             self._copy(Title.STORE, op, value, held, parent.main(value), spot)
+
+
+def _joined(op: GroupOperator, found: Sequence[Held], operands: Ints, item: int) -> Strides | None:
+    """The result of a concat where its operands lie side by side in one buffer."""
+    rule, typed, first = op.tiled.spec.parts, op.tiled.op, found[0]
+    if rule is None:
+        return None
+    strides = first.storage.strides
+    if any(held.slot != first.slot or held.storage.strides != strides for held in found):
+        return None
+    shape = typed.result(0).shape
+    parts = rule(typed, Strides(0, shape, strides, item))
+    begins = {held.begin - parts[k].offset for k, held in zip(operands, found, strict=True)}
+    return Strides(begins.pop(), shape, strides, item) if len(begins) == 1 else None
 
 
 def _kept(have: TileSpot, computed: TileSpot) -> TileSpot | None:

@@ -41,6 +41,7 @@ class GroupCut:
         )
         self._reads: dict[int, Hulls] = {}
         self._writes: dict[int, Hulls] = {}
+        self._holds: dict[int, Hulls] = {}
 
     def reads(self, value: int) -> Hulls:
         """The hull of what each core's tiles take of a value from outside."""
@@ -61,6 +62,15 @@ class GroupCut:
             found = self._writes[value] = {
                 core: box for core, box in given.items() if box is not None and not box.empty
             }
+        return found
+
+    def holds(self, value: int) -> Hulls:
+        """The hull of what each core's tiles hold of a value that they compute."""
+        found = self._holds.get(value)
+        if found is None:
+            have = self.tiles.values[self.signature.names[value]].have
+            found = {core: _hull(have, taken) for core, taken in self._ranges.items()}
+            self._holds[value] = found
         return found
 
     @cached_property

@@ -55,6 +55,11 @@ class Held(NamedTuple):
             offset += sum(map(mul, map(sub, spot.starts, own.starts), storage.strides))
         return offset
 
+    @property
+    def begin(self) -> int:
+        """Where the first element of all of the value would be."""
+        return self.base - sum(map(mul, self.spot.starts, self.storage.strides))
+
 
 class Leg(NamedTuple):
     """A copy on one link: between which memories, and what it costs. `size` and `layout` are those

@@ -107,7 +107,7 @@ class _Middle:
                 region = self.builder.around.regions.get(value, {}).get(self.core)
                 if spot is not None and 0 not in spot.shape and region and region.read:
                     self._add_region(None, value, buffers)
-                    yield number, None, buffers
+                    yield number, number if region.frame else None, buffers
 
     def _driven(self, op: GroupOperator, operand: int) -> set[int]:
         """The dimensions of the grid that a region which an operator reads depends on."""
@@ -126,7 +126,7 @@ class _Middle:
             if spots is None:
                 if not self._add_region(op, value, live):
                     self._add_loaded(op, operand, live)
-            elif value not in self.seen and (value, self.core) not in self.builder.regions:
+            elif value not in self.seen and not self._lies_outside(value):
                 size, storage = self.builder.tables.local(
                     value, spots.have(self.index).shape, self.core
                 )
@@ -135,13 +135,19 @@ class _Middle:
             self._add_result(op, live)
         return live
 
+    def _lies_outside(self, value: int) -> bool:
+        """Whether a value may be written where others are too."""
+        place = (value, self.core)
+        return place in self.builder.regions or place in self.builder.places
+
     def _add_region(self, op: GroupOperator | None, value: int, live: Bytes) -> bool:
         """Add the core's region of a resident tensor, if it has one that the operator reads."""
         held = self.builder.regions.get((value, self.core))
         if held is None or (op and (value, op.number) in self.builder.around.reloads):
             return False
-        size = self.builder.context.local(self.builder.names[value], held.spot.shape)[0]
-        live["region", value] = (held.storage.memory, size)
+        room = self.builder.around.regions[value][self.core].room
+        size = self.builder.context.local(self.builder.names[value], room.shape)[0]
+        live["region", held.slot] = (held.storage.memory, size)
         return True
 
     def _add_loaded(self, op: GroupOperator, operand: int, live: Bytes) -> None:
@@ -170,7 +176,7 @@ class _Middle:
         following: GroupOperator | None = op
         while following is not None and len(following.outputs) == 1:
             value = following.outputs[0]
-            if (value, self.core) in self.builder.regions:
+            if self._lies_outside(value):
                 return
             shape = self.builder.values[value].have(self.index).shape
             size, storage = self.builder.tables.local(value, shape, self.core)

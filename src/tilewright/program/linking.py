@@ -19,12 +19,16 @@ from tilewright.schedule.problem import Quantities
 @dataclass(frozen=True, slots=True, eq=False)
 class Kept:
     """How plans keep a resident tensor: its regions and their number, whether it is stored too, and
-    the nodes that load it again. There is one for each way: whoever is the same is equal."""
+    the nodes that load it again; where it lies together with others, `joint` is the name of their
+    buffers. `placed`: it is not resident, but tiles hold it there. There is one for each way:
+    whoever is the same is equal."""
 
     number: int
     stored: bool
     again: frozenset[str]
     regions: Regions
+    joint: str = ""
+    placed: bool = False
 
 
 class Site(NamedTuple):

@@ -2,6 +2,7 @@
 to the buffers of the plan."""
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from tilewright.program.cut import Entry, GroupCut, Outer, lots_of
 from tilewright.program.cut_tables import CutTables
 from tilewright.program.faults import LoweringError, NoRoomError
 from tilewright.program.held import HeldTransfers
+from tilewright.program.joints import Joints
 from tilewright.program.least import exceeds, least_bytes
 from tilewright.program.linking import Kept, Linked, Site, joined, linked
 from tilewright.program.main_memory import Main, main_of
@@ -70,6 +72,7 @@ class Lowering:
         )
         self.shared = Shared(self.context)
         self.transfers = HeldTransfers(self.context)
+        self.joints = Joints(self.context)
         self._entries: dict[GroupPlan, Entry] = {}
         self._same: dict[int, Entry] = {}
         self._cuts: dict[Hashable, tuple[int, GroupCut]] = {}
@@ -105,11 +108,24 @@ class Lowering:
         """Addresses and times of a plan, or the groups that there is no room for: what surely does
         not fit is not lowered any further."""
         if self._last is None or self._last[0] is not plan:  # whoever asks often asks again
-            self._last = plan, self.of(plan)._timed(plan)
+            self._last = plan, self.of(plan)._fitting(plan)[1]
         return self._last[1]
 
-    def _timed(self, plan: Plan) -> Timed | Refused:
-        arranged = self._arranged(plan)
+    def _fitting(self, plan: Plan) -> tuple[Arranged, Timed | Refused]:
+        """A plan with tensors that lie together, or with all of them apart, whichever is faster:
+        those that lie together move less, and are held for longer."""
+        arranged = self._arranged(plan, joined=True)
+        found = self._timed(arranged)
+        if arranged.residents.joints:
+            apart = self._arranged(plan, joined=False)
+            other = self._timed(apart)
+            if not isinstance(found, Timed) or (
+                isinstance(other, Timed) and other.makespan < found.makespan
+            ):
+                return apart, other
+        return arranged, found
+
+    def _timed(self, arranged: Arranged) -> Timed | Refused:
         sites = self._sites_with_room(arranged)
         if isinstance(sites, Refused):
             return sites
@@ -132,14 +148,18 @@ class Lowering:
 
     def linked(self, plan: Plan) -> Linked:
         """The columns of a plan, in program order, whether there is room or not."""
-        arranged = self._arranged(plan)
+        arranged = self._arranged(plan, joined=True)
+        if arranged.residents.joints:
+            arranged, _ = self._fitting(plan)
         sites = [
             (number, self._sites.get(key) or self._new_site(arranged, number, kept, key))
             for number, kept, key in arranged.keys
         ]
         return linked(self.shared, plan, arranged.main, sites)
 
-    def _arranged(self, plan: Plan) -> Arranged:
+    def _arranged(self, plan: Plan, *, joined: bool) -> Arranged:
+        """The groups of a plan, and how its tensors are kept; where `joined`, those lie together
+        that can."""
         same = self._same  # entries keep their groups: an identity stays what it is
         entries = [
             found
@@ -153,13 +173,13 @@ class Lowering:
             groups = [entry.plan for entry in entries if entry.cut is None]
             main = main_of(self.shared, groups, plan.shared, len(self._mains))
             self._mains[off, plan.shared] = main
-        residents = Residents(self, plan, entries, main)
+        residents = Residents(self, plan, entries, main, joined=joined)
         known, keys, which = residents.kept, list[_Key](), main.number
         for number, entry in enumerate(entries):
             if entry.cut is not None or entry.plan.place is not Place.VIEW:
                 kept: tuple[tuple[int, Kept], ...] = ()
                 if known:
-                    kept = tuple([(o.value, known[o.name]) for o in entry.outer if o.name in known])
+                    kept = residents.of(number, entry)
                 keys.append((number, kept, (entry.number, which, kept)))
         return Arranged(plan, entries, main, residents, keys)
 
@@ -282,7 +302,8 @@ class Lowering:
                 lying = self.lying(main, name)
                 rows.append((self.shared.between(lying), lying.offset))
             else:
-                shape = kept[value].regions[core].box.shape
+                shape = kept[value].regions[core].room.shape
+                name = kept[value].joint or name
                 rows.append((self.shared.region(name, core, shape), 0))
         return Site(block, names, np.array(rows, np.int64).reshape(-1, 2))
 
@@ -303,15 +324,25 @@ class Lowering:
             if resident is not None and resident.again and not written:
                 again = [(value, op) for op in self._reloading(entry, name, resident)]
                 reloads.update(again)
-            if resident is None or again or (written and resident.stored):
+            if resident is None or again or (written and (resident.stored or resident.placed)):
                 lying = self.lying(main, name)
                 layouts[value] = (lying.layout, lying.memory)
-        numbers = tuple([(value, resident.number) for value, resident in kept.items()])
-        key = (entry.alike, tuple(layouts.items()), numbers, frozenset(reloads))
+        numbers = tuple([(value, one.number, one.placed) for value, one in kept.items()])
+        joined = _joined(kept)
+        key = (
+            entry.alike,
+            tuple(layouts.items()),
+            numbers,
+            frozenset(reloads),
+            tuple(joined.items()),
+        )
         known = self._blocks.get(key)
         if known is None:
-            regions = {value: resident.regions for value, resident in kept.items()}
-            around = Surroundings(layouts, regions, frozenset(reloads))
+            regions, places = (
+                {value: one.regions for value, one in kept.items() if one.placed is placed}
+                for placed in (False, True)
+            )
+            around = Surroundings(layouts, regions, frozenset(reloads), joined, places)
             tables = self._tables.get(entry.alike)
             if tables is None:
                 tables = self._tables[entry.alike] = CutTables(self.transfers, cut)
@@ -339,8 +370,8 @@ class Lowering:
         if outside.core < 0:
             return Standing()
         name, region = names[outside.value], kept[outside.value].regions[outside.core]
-        memory, size = self.shared.region_bytes(name, outside.core, region.box.shape)
-        return Standing(memory, size, region.read is not None)
+        memory, size = self.shared.region_bytes(name, outside.core, region.room.shape)
+        return Standing(memory, size, region.read is not None and region.frame is None)
 
     def _reloading(self, entry: Entry, name: str, resident: Kept) -> list[int]:
         """Which operators of a group load a resident tensor again."""
@@ -380,13 +411,15 @@ class Lowering:
             writes = [cuts[maker[0]].writes(maker[1])]
             reads = [cuts[cut].reads(value) for cut, value in readers]
             regions = regions_of(writes, reads)
-            content = tuple((core, r.box, r.read) for core, r in regions.items())
-            number = self._region_numbers.setdefault(content, len(self._region_numbers))
-            one = self._ways.setdefault(
-                (number, stored, again), Kept(number, stored, again, regions)
-            )
-            known = self._kept[key] = one
+            known = self._kept[key] = self.one_way(Kept(-1, stored, again, regions))
         return known
+
+    def one_way(self, kept: Kept) -> Kept:
+        """The one way to keep a tensor so, whatever its number is."""
+        content = tuple((core, r.box, r.read, r.frame) for core, r in kept.regions.items())
+        number = self._region_numbers.setdefault(content, len(self._region_numbers))
+        key = (number, kept.stored, kept.again, kept.joint, kept.placed)
+        return self._ways.setdefault(key, replace(kept, number=number))
 
     def region_bytes(self, name: str, kept: Kept) -> tuple[tuple[int, int, int], ...]:
         """Of every core's region of a resident tensor: the core, its memory, and the bytes."""
@@ -394,7 +427,17 @@ class Lowering:
         known = self._region_bytes.get(key)
         if known is None:
             known = self._region_bytes[key] = tuple(
-                (core, *self.shared.region_bytes(name, core, region.box.shape))
+                (core, *self.shared.region_bytes(name, core, region.room.shape))
                 for core, region in kept.regions.items()
             )
         return known
+
+
+def _joined(kept: dict[int, Kept]) -> dict[int, int]:
+    """Values of a group that lie together with others: the first of it that lies there too."""
+    first: dict[str, int] = {}
+    return {
+        value: first.setdefault(resident.joint, value)
+        for value, resident in kept.items()
+        if resident.joint
+    }

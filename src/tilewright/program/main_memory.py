@@ -20,13 +20,14 @@ from tilewright.schedule.problem import Quantities
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Main:
-    """The main memory under some choice of views: where every value of a view lies, and the values
-    that operators outside the cores read. `given` has a row for each shared buffer of the host (of
-    inputs, constants and outputs): its number, and 0 for the byte it begins at. `number` counts
-    choices."""
+    """The main memory under some choice of views: where every value of a view lies, and the nodes
+    outside the cores with the values that they read. `given` has a row for each shared buffer of
+    the host (of inputs, constants and outputs): its number, and 0 for the byte it begins at.
+    `number` counts choices."""
 
     number: int
     lying: Mapping[str, Lying]
+    nodes: frozenset[str]
     read: frozenset[str]
     given: Quantities
 
@@ -58,7 +59,8 @@ def main_of(
     for memory, names in elsewhere:
         _put(context, memory, names, used, lying)
     rows = [(buffer, 0) for buffer in dict.fromkeys(given)]
-    return Main(number, lying, read, np.array(rows, np.int64).reshape(-1, 2))
+    nodes = frozenset(node.name for _, node in members)
+    return Main(number, lying, nodes, read, np.array(rows, np.int64).reshape(-1, 2))
 
 
 def _joined(context: Context, views: Sequence[Node]) -> dict[str, Lying]:

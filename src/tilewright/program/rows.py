@@ -74,11 +74,15 @@ class Outside(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What is around a group: how values lie between groups (their layout and the memory; none: not
-    there), the regions of resident ones, and which operators load a resident value again."""
+    there), the regions of resident ones, and which operators load a resident value again. Values
+    that lie together have the same number in `joined`; `places` are parts of their buffers for
+    values that only tiles hold."""
 
     main: Mapping[int, tuple[int, int]]
     regions: Mapping[int, Regions]
     reloads: frozenset[tuple[int, int]] = frozenset()
+    joined: Mapping[int, int] = field(default_factory=dict[int, int])
+    places: Mapping[int, Regions] = field(default_factory=dict[int, Regions])
 
 
 @dataclass(slots=True)

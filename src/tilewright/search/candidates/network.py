@@ -16,6 +16,7 @@ from tilewright.graph.ops import runs_whole, spec_of
 from tilewright.graph.ops.spec import Engine, op_of
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import GroupPlan, Place
+from tilewright.program.joints import Joining, joinings_of
 from tilewright.program.layout import Layouts
 from tilewright.program.program import View
 from tilewright.program.tile_work import tile_works_of
@@ -41,10 +42,12 @@ class Network:
     machine: Machine
     dtype: str
     layouts: Layouts = field(init=False)
+    joinings: dict[str, Joining] = field(init=False)
     models: CostModels = field(init=False)
 
     def __post_init__(self) -> None:
         self.layouts = Layouts.of(self.graph, self.machine, self.dtype)
+        self.joinings = {joining.node: joining for joining in joinings_of(self.layouts)}
         self.models = models_of(self.machine)
         self._views: dict[str, View] = {}
         self._parts: set[str] = set()

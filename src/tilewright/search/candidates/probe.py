@@ -37,6 +37,12 @@ class Probe:
             for place, node in enumerate(self.nodes)
             if node.moves and node.tiled.spec.view and len(node.data) == 1
         ]
+        joinings = costs.network.joinings
+        self.joinings = {
+            place: joinings[tiled.node.name]
+            for place, tiled in enumerate(ops)
+            if tiled.node.name in joinings
+        }
         self.outputs = tuple(tuple(number[name] for name in tiled.node.outputs) for tiled in ops)
         self.reads = tuple(
             tuple(number[tiled.node.inputs[position]] for position in node.data)
@@ -48,7 +54,7 @@ class Probe:
             for value in values
             if not node.moves
         }
-        made = {name for tiled in ops for name in tiled.node.outputs}
+        self.made = made = {name for tiled in ops for name in tiled.node.outputs}
         self.inputs = tuple(
             number[name]
             for name in dict.fromkeys(
@@ -185,10 +191,15 @@ class Cutting:
         return peak
 
     def views(self, kept: frozenset[str]) -> set[int]:
-        """The places of data movement that is a view of what the tile holds: no work. Results that
-        are `kept` lie by themselves."""
-        probe, lying, found = self.probe, dict[int, Strides](), set[int]()
+        """The places of data movement that is a view of what the tile holds, or that only joins or
+        takes apart what lies together where some of it is `kept`: no work. Other results that are
+        kept lie by themselves."""
+        probe, lying = self.probe, dict[int, Strides]()
+        free = (place for place, j in probe.joinings.items() if j.free(kept, probe.made))
+        found = set(free) if kept else set[int]()
         for place in probe.moves:
+            if place in found:
+                continue
             tiled, source = probe.nodes[place].tiled, probe.reads[place][0]
             rule, there = tiled.spec.view, lying.get(source) or self._lying(source)
             seen: dict[int, Strides] = {}
