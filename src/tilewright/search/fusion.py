@@ -35,7 +35,7 @@ from tilewright.search.improvement.splice import better_spliced
 from tilewright.search.least_memory import LeastMemory
 from tilewright.search.objectives import search_all
 from tilewright.search.progress import Tell, silent
-from tilewright.search.sharing import crossing, sharing_plans
+from tilewright.search.sharing import sharing_plans
 
 GROUPS_PER_UNIT = 10  # that the additive model may look at; beyond that, merging greedily has to do
 SHARES = (USABLE_SHARE, 0.75, 0.6)  # of the scratchpads that sections are planned with
@@ -78,8 +78,7 @@ class Fusion:
         self.at_fault: frozenset[int] = frozenset()  # groups of the last plan that do not fit
         self.remedies = True  # for the first plan, where it does not fit without
         self.exact = False  # until all groups were looked at
-        self.simulated = self.looked_at = 0
-        self.tasks = 0  # of the best proposal
+        self.simulated = self.looked_at = self.tasks = 0  # plans, groups; of the best proposal
         self.given, self.portion = tuple[Trial, ...](), 1.0  # plans found before, of a whole search
         self.reached: list[Effort] = []  # efforts that were made
         self.worst = inf  # score of what they found
@@ -137,12 +136,11 @@ class Fusion:
         self.progress("layer by layer, as a start")
         self.space.check()
         plan = with_room(self.candidates, self.lowering, self.model)
-        if not self.space.forced:
-            self._tried("layer by layer", plan, self.space.singles)
-            return
         rival = self._trial("layer by layer", plan, self.space.singles)
-        self.outside += [rival] if rival is not None else []
-        self.attempt("patterns alone", self.space.singles)
+        known = self.outside if self.space.forced else self.trials
+        known += [rival] if rival is not None else []
+        if self.space.forced:
+            self.attempt("patterns alone", self.space.singles)
 
     def _search(self, effort: Effort) -> None:
         """Propose once, then improve step by step."""
@@ -309,8 +307,7 @@ class Fusion:
         as fit: the largest last, or not at all."""
         for memory in reversed(self.machine.on_chip):
             best = self.best()
-            names = crossing(self.network, self.space.may_stay, best.plan)
-            for plan in sharing_plans(self.graph, best.plan, memory.name, names):
+            for plan in sharing_plans(self.network, self.space.may_stay, best.plan, memory.name):
                 if self._tried(f"fused, through {memory.name}", plan, best.groups):
                     break
 

@@ -1,6 +1,6 @@
 """Values that pass through a memory that the cores share instead of the main one."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from tilewright.graph.graph import Graph
@@ -9,7 +9,7 @@ from tilewright.search.candidates.network import Network
 from tilewright.tiling.group import exports
 
 
-def crossing(network: Network, may_stay: Callable[[str], bool], plan: Plan) -> Iterator[str]:
+def _crossing(network: Network, may_stay: Callable[[str], bool], plan: Plan) -> Iterator[str]:
     """Values that go through the main memory between groups on cores, largest first."""
     graph, names = network.graph, list[str]()
     partly = {name for name, _ in plan.reloaded}
@@ -23,10 +23,13 @@ def crossing(network: Network, may_stay: Callable[[str], bool], plan: Plan) -> I
     yield from sorted(names, key=lambda name: (-graph.types[name].bytes, name))
 
 
-def sharing_plans(graph: Graph, plan: Plan, memory: str, crossing: Iterable[str]) -> Iterator[Plan]:
+def sharing_plans(
+    network: Network, may_stay: Callable[[str], bool], plan: Plan, memory: str
+) -> Iterator[Plan]:
     """Plans that put values of the main memory, the largest first, into another: all that can be
     there, then fewer and fewer, without the largest."""
-    names = [name for name in crossing if _on_cores(graph, plan, name)]
+    crossing = _crossing(network, may_stay, plan)
+    names = [name for name in crossing if _on_cores(network.graph, plan, name)]
     while names:
         yield replace(plan, shared=(*plan.shared, (memory, tuple(names))))
         names = names[len(names) // 4 + 1 :]
