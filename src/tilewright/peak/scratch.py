@@ -82,12 +82,12 @@ def _columns(kernel: RuntimeKernel, weight: TensorType | None, out: TensorType) 
 def _quantised_conv(
     kernel: RuntimeKernel, x: TensorType, weight: TensorType | None, out: TensorType
 ) -> int:
-    """A pointer per tap and position, or an im2col matrix, and sums of 32 bits."""
+    """A pointer per tap and position, or an im2col matrix, and sums of 32 bits: of one image after
+    the other, or of all at once where no sums are needed."""
     if weight is None or len(weight.shape) < 2 or not out.size:
         return 0
     filters, channels, *window = weight.shape
     group = kernel.int_of("group", 1)
-    positions = out.size // max(1, filters)
     depthwise = channels == 1 and filters == group
     # Kernels for signed weights around zero; they need no sums.
     aligned = filters % 16 == 0 and (depthwise or channels % 4 == 0)
@@ -100,4 +100,5 @@ def _quantised_conv(
         needed += channels * prod(window)
     # Outside the channels-last layout the kernel transposes what it reads and writes.
     moved = 0 if kernel.domain == MICROSOFT else x.bytes + out.bytes
-    return moved + positions * needed
+    images = out.shape[0] if symmetric else 1
+    return moved + images * prod(out.shape[2:]) * needed

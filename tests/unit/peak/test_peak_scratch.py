@@ -74,15 +74,18 @@ def test_where_needs_a_copy_of_its_output() -> None:
         (16, 4, 4, "int8", 4 * 16 + 4 * 9),
     ],
 )
+@pytest.mark.parametrize("images", [1, 4])
 def test_quantised_conv_needs_pointers_or_sums(
-    filters: int, channels: int, group: int, weights: str, per_position: int
+    filters: int, channels: int, group: int, weights: str, per_position: int, images: int
 ) -> None:
     b = GraphBuilder()
     scale, zero = b.constant(0.1, "float32"), b.constant(0, "uint8")
     weight = b.constant(b.random.integers(0, 3, (filters, channels, 3, 3)), weights)
-    x = b.input(1, channels * group, 16, 16, dtype="uint8")
+    x = b.input(images, channels * group, 16, 16, dtype="uint8")
     middle = b.constant(0, weights)
     settings = {"group": group, "pads": [1, 1, 1, 1]}
     b.add("QLinearConv", x, scale, zero, weight, scale, middle, scale, zero, **settings)
     # Outside the channels-last layout the input and the output are transposed as well.
-    assert scratch(b) == (per_position + channels * group + filters) * 256
+    moved = (channels * group + filters) * 256 * images
+    at_once = images if per_position == 8 * 9 else 1  # sums are those of one image after the other
+    assert scratch(b) == moved + at_once * per_position * 256
