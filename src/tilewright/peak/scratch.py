@@ -100,5 +100,5 @@ def _quantised_conv(
         needed += channels * prod(window)
     # Outside the channels-last layout the kernel transposes what it reads and writes.
     moved = 0 if kernel.domain == MICROSOFT else x.bytes + out.bytes
-    images = out.shape[0] if symmetric else 1
-    return moved + images * prod(out.shape[2:]) * needed
+    positions = out.size // max(1, filters)  # of all images, wherever the channels are
+    return moved + needed * (positions if symmetric else positions // out.shape[0])
