@@ -87,6 +87,11 @@ def core_grid(splits: Sequence[Split], core_split: int | None, cores: int) -> di
     return {core_split: along, crossed[0]: cores // along}
 
 
+def turns_of(splits: Sequence[Split], grid: Mapping[int, int]) -> list[int]:
+    """Parts of each dimension that a core goes through; the most of any core."""
+    return [-(-split.parts // grid.get(dim, 1)) for dim, split in enumerate(splits)]
+
+
 def whole_cut(extent: int) -> Cut:
     """An axis that is not cut."""
     return Cut(None, (Interval(0, extent),))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 from math import prod
 
 import pytest
@@ -14,15 +15,19 @@ from tilewright.errors import TilingError
 from tilewright.frontend.normalize import normalize
 from tilewright.geometry.box import Box, span_of
 from tilewright.machine.load import load_machine
+from tilewright.plan.plan import GroupPlan, Plan
 from tilewright.planning import prepared
 from tilewright.program.constants import channels_of, immediate, packs_of
 from tilewright.program.layout import part
+from tilewright.program.lowering import Lowering
+from tilewright.program.metrics import metrics_of
+from tilewright.program.timed import Timed
 from tilewright.search.candidates.estimates import Estimate
 from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.tile_costs import Dims
 from tilewright.search.candidates.tiles import USABLE_SHARE, Tiler
 from tilewright.tiling.cutting import cut_ops
-from tilewright.tiling.grid import Cut, Split
+from tilewright.tiling.grid import Cut, Split, shares
 from tilewright.tiling.group import GroupTiles, TiledOp, whole_tile
 
 FIELDS = ("compute", "dma", "fill", "bytes", "least", "traffic", "energy", "halo")
@@ -50,6 +55,8 @@ class Reference:
         tiles = prod(split.parts for split in splits)
         cores = self.tiler.cores if core_split is not None else 1
         turns = -(-tiles // cores)
+        own = [s.parts // (cores if dim == core_split else 1) for dim, s in enumerate(splits)]
+        innermost = max((dim for dim, parts in enumerate(own) if parts > 1), default=-1)
         zero = (0,) * len(splits)
         busy = {"matrix": 0.0, "vector": 0.0}
         energy = useful = 0.0
@@ -84,7 +91,7 @@ class Reference:
         held = (2 if turns > 1 else 1) * outer
         held += self.inner(group) * (2 if overlapped else 1)
         fill = first + stored + (0.0 if turns > 1 else min(both, first))
-        slow = [row for row in loads if len(splits) - 1 not in row[4]]
+        slow = [row for row in loads if innermost not in row[4]]
         if held > self.tiler.usable * USABLE_SHARE and slow and turns > 1:
             held -= sum(row[2] for row in slow)
             fill += sum(row[0] * row[3] for row in slow) / cores
@@ -155,19 +162,20 @@ class Reference:
         return self.network.layouts.bytes(name, box.shape, aligned=True)
 
     def times(self, dims: Dims, splits: tuple[Split, ...], core_split: int | None) -> float:
-        moving = sorted(dim for dim in set(dims) if dim is not None)
-        times = float(prod(s.parts for s in splits[: moving[-1] + 1])) if moving else 1.0
+        """Tiles at which some core has to load what it does not have from the tile before."""
         among = {} if core_split is None else {core_split: self.tiler.cores}
         for dim, split in enumerate(splits):
             if split.crossed and core_split is not None:
                 among = {core_split: splits[core_split].parts, dim: split.parts}
-        for dim, cores in among.items():
-            apart = bool(moving) and dim <= moving[-1]
-            if dim not in moving and self.costs.route.multicast:
-                times = times / cores if apart else times
-            elif dim not in moving:
-                times = times if apart else times * cores
-        return times
+        dealt = [shares(split.parts, among.get(dim, 1)) for dim, split in enumerate(splits)]
+        loads: list[tuple[int, tuple[int, ...]]] = []
+        for own in product(*dealt):
+            before = None
+            for step, position in enumerate(product(*own)):
+                part = tuple(position[dim] for dim in dims if dim is not None)
+                loads += [(step, part)] if part != before else []
+                before = part
+        return float(len(set(loads)) if self.costs.route.multicast else len(loads))
 
     def inner(self, group: GroupTiles) -> int:
         zero = (0,) * len(group.splits)
@@ -280,3 +288,30 @@ def test_a_cut_is_estimated_for_the_cores_that_it_is_for() -> None:
     assert whole is not None and whole.plan(("conv",)).cores == ()
     assert whole.compute == max(alone) > min(alone)
     assert tiler.on(()) is tiler
+
+
+@pytest.mark.parametrize(
+    ("splits", "core_split"),
+    [
+        ((Split(1, 24), Split(0, 2)), 1),  # each core has one part of the rows: it stays
+        ((Split(0, 4), Split(1, 6)), 1),
+        ((Split(1, 6), Split(0, 12)), 1),
+        ((Split(0, 3), Split(1, 12)), 0),  # fewer parts than cores, weights for all of them
+    ],
+)
+def test_loads_are_counted_as_the_program_makes_them(
+    splits: tuple[Split, ...], core_split: int
+) -> None:
+    b = GraphBuilder()
+    b.add("MatMul", b.input(48, 192), b.weight(192, 384))
+    machine = load_machine("npu-4.0").with_memory(256 * 1024)
+    graph = prepared(b.graph(), machine, machine.dtype).graph
+    network = Network(graph, machine, machine.dtype)
+    tiler = Tiler(network)
+    ops, nodes = network.ops(0), network.units[0].nodes
+    estimate = tiler.estimate(ops, tiler.exported(nodes), splits, core_split)
+    group = GroupPlan(network.names(nodes), splits, core_split)
+    plan = Plan("product", machine.name, machine.dtype, (group,))
+    found = Lowering(graph, machine, machine.dtype).timed(plan)
+    assert estimate is not None and isinstance(found, Timed)
+    assert estimate.traffic == metrics_of(found).dram_bytes

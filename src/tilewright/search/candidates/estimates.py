@@ -82,23 +82,19 @@ class Side(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Copied:
     """A way to cut a group before anything is known of its engines: `inner` are bytes of values
-    that live within a tile, `turns` tiles that a core runs one after the other, `kept` values that
-    are resident."""
+    that live within a tile, `turns` tiles of the core that has the most, `kept` values that are
+    resident."""
 
     cut: Cutting
     splits: tuple[Split, ...]
     core_split: int | None
     tiles: int
+    turns: int
     cores: int
     load: Side
     store: Side
     inner: int
     kept: frozenset[str]
-
-    @property
-    def turns(self) -> int:
-        """Tiles of the core that has the most."""
-        return -(-self.tiles // self.cores)
 
     @property
     def cycles(self) -> float:

@@ -15,7 +15,7 @@ from tilewright.search.candidates.finer import Finer
 from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.probe import Cutting, Probe
 from tilewright.search.candidates.tile_costs import Dims, PartCost, TileCosts
-from tilewright.tiling.grid import Split, core_grid, tiles_of
+from tilewright.tiling.grid import Split, core_grid, tiles_of, turns_of
 from tilewright.tiling.group import TiledOp, exports
 
 USABLE_SHARE = 0.9  # share of a scratchpad that may be planned with; addresses need some slack
@@ -100,10 +100,12 @@ class Tiler:
         cut = probe.cut(splits)
         if cut is None:
             return None
-        tiles = tiles_of(splits)
+        grid = core_grid(splits, core_split, self.cores)
+        tiles, turns = tiles_of(splits), prod(turns_of(splits, grid))
         cores = self.cores if core_split is not None else 1
-        load, store = self._loads(cut, splits, core_split, resident), self._stores(cut, resident)
-        return Copied(cut, splits, core_split, tiles, cores, load, store, cut.inner(), resident)
+        load, store = self._loads(cut, splits, grid, resident), self._stores(cut, resident)
+        inner = cut.inner()
+        return Copied(cut, splits, core_split, tiles, turns, cores, load, store, inner, resident)
 
     def _computed(self, copied: Copied, replicated: bool = False) -> Estimate:
         """With what computing takes."""
@@ -140,7 +142,7 @@ class Tiler:
         self,
         cut: Cutting,
         splits: tuple[Split, ...],
-        core_split: int | None,
+        grid: Mapping[int, int],
         resident: frozenset[str],
     ) -> Side:
         """All loads of a group: data by tile, constants as often as what cuts them moves on."""
@@ -162,7 +164,8 @@ class Tiler:
         cycles = first = moved = waited = 0.0
         held = slow = 0
         known: dict[Dims, float] = {}
-        grid = core_grid(splits, core_split, self.cores)
+        turns = turns_of(splits, grid)
+        innermost = max((dim for dim, times in enumerate(turns) if times > 1), default=-1)
         for copy, dims in rows:
             times = known.get(dims)
             if times is None:
@@ -171,24 +174,24 @@ class Tiler:
             moved += copy.bytes * times
             first += copy.cycles
             held += copy.held
-            if len(splits) - 1 not in dims:
+            if innermost not in dims:
                 waited += copy.cycles * times
                 slow += copy.held
         return Side(cycles, first, moved, held, Slow(waited, slow))
 
     def _times(self, dims: Dims, splits: tuple[Split, ...], grid: Mapping[int, int]) -> float:
         """How often something is loaded, by all cores together, that these dimensions drive; `grid`
-        says which of them are divided among how many cores."""
-        driven = [dim for dim in dims if dim is not None]
-        last = max(driven, default=-1)
+        says which of them are divided among how many cores. What a core has a single part of stays
+        there."""
+        turns = turns_of(splits, grid)
+        last = max((dim for dim in dims if dim is not None and turns[dim] > 1), default=-1)
         times = float(prod([s.parts for s in splits[: last + 1]]))
         for dim, among in grid.items():
-            if dim in driven:
-                continue
-            if self.multicast:
-                times /= among if dim <= last else 1
-            else:
-                times *= 1 if dim <= last else among
+            parts = splits[dim].parts
+            if dim > last:
+                times *= min(among, parts) if dim in dims or not self.multicast else 1
+            elif dim not in dims and self.multicast:
+                times *= turns[dim] / parts
         return times
 
     def _stores(self, cut: Cutting, resident: frozenset[str]) -> Side:
