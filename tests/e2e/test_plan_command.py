@@ -270,6 +270,17 @@ def test_an_edited_plan_is_no_fault_and_one_is_told_how_to_replay_it(
     succeeds(*command)
 
 
+def test_a_comparison_is_of_the_plans_that_ran(succeeds, planned: Path, tmp_path: Path) -> None:
+    edited = tmp_path / "edited"
+    copytree(planned, edited)
+    text = (edited / "plan.yaml").read_text()
+    (edited / "plan.yaml").write_text(text.replace("parts: ", "parts: 1"))
+    assert (edited / "plan.yaml").read_text() != text
+    shown = succeeds("compare", planned, edited).out
+    assert "plan.yaml' was edited since" in " ".join(shown.split())
+    assert succeeds("compare", planned, edited, "--json").json["compared"][0]["causes"] == []
+
+
 def test_a_foreign_folder_is_never_written_into(refused, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     command = ("plan", "four_convs@16x16", "--on", "mcu", "--layer-by-layer", "--out", tmp_path)

@@ -204,18 +204,23 @@ def load_run(folder: Path) -> SavedRun:
     inside = folder / FOLDER
     if not (inside / _NETWORK).is_file():
         raise RunError(f"'{folder}' was written by an earlier version: plan it again")
-    plan = inside / PLAN_FILE if (inside / PLAN_FILE).is_file() else folder / PLAN_FILE
     with sense(folder):
         placed, machine, _ = _validated(folder)
         return SavedRun(
             load_network(inside / _NETWORK),
             machine,
-            read_plan(plan),
+            read_plan(plan_of_run(folder)),
             placed,
             frozenset(about["without"]),
             tuple(pattern_of(row, f"'{inside / MANIFEST}'") for row in about["patterns"]),
             notes,
         )
+
+
+def plan_of_run(folder: Path) -> Path:
+    """The plan that a run was made with; the one beside it may have been edited since."""
+    own = folder / FOLDER / PLAN_FILE
+    return own if own.is_file() else folder / PLAN_FILE
 
 
 def _unchanged(folder: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
