@@ -3,9 +3,10 @@
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -14,7 +15,9 @@ from support.golden import check_golden
 from tilewright import api
 from tilewright.frontend.save import save_onnx
 from tilewright.machine.load import load_machine
+from tilewright.machine.machine import Machine
 from tilewright.planning import plan_model
+from tilewright.program import store
 from tilewright.runs.folder import write_run
 from tilewright.runs.saved import FOLDER, MANIFEST, reseal
 
@@ -256,6 +259,17 @@ def test_any_changed_byte_is_noticed(refused, planned: Path, tmp_path: Path) -> 
         (broken / name).write_bytes(data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :])
         assert name in refused("verify", broken)
         (broken / name).write_bytes(data)
+
+
+@pytest.mark.parametrize("job", ["verify", "explain"])
+def test_a_run_sealed_over_a_clock_that_is_none_is_refused(
+    refused, planned: Path, job: str
+) -> None:
+    file = planned / "run" / "machine.json"
+    machine = store.load(Machine, file)
+    store.save(replace(machine, clock_hz=cast(float, "fast")), file)
+    reseal(planned)
+    assert "a clock of 'fast'" in refused(job, planned)
 
 
 @pytest.mark.parametrize("job", ["verify", "explain"])

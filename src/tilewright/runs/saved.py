@@ -38,7 +38,7 @@ from tilewright.report.verified import failure_json, failure_of
 from tilewright.search.grouping.patterns import Pattern, pattern_of, pattern_row
 from tilewright.search.progress import Tell, silent
 from tilewright.tables import Shown, Table
-from tilewright.units import noun
+from tilewright.units import noun, number_of
 from tilewright.version import __version__
 
 VERSION = 2
@@ -250,6 +250,8 @@ def _unchanged(folder: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
 def _validated(folder: Path) -> tuple[Placed, Machine, Account]:
     inside = folder / FOLDER
     machine = store.load(Machine, inside / _MACHINE)
+    if (number_of(machine.clock_hz) or 0) <= 0:  # asked for only where times are printed
+        raise RunError(f"'{inside / _MACHINE}' makes no sense: a clock of {machine.clock_hz!r}")
     placed = store.load(Placed, inside / _PLACED)
     validate(placed, machine)
     return placed, machine, account_of(placed, machine)
