@@ -3,9 +3,10 @@
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -14,7 +15,9 @@ from support.golden import check_golden
 from tilewright import api
 from tilewright.frontend.save import save_onnx
 from tilewright.machine.load import load_machine
+from tilewright.machine.machine import Machine
 from tilewright.planning import plan_model
+from tilewright.program import store
 from tilewright.runs.folder import write_run
 from tilewright.runs.saved import FOLDER, MANIFEST, reseal
 
@@ -259,6 +262,17 @@ def test_any_changed_byte_is_noticed(refused, planned: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("job", ["verify", "explain"])
+def test_a_run_sealed_over_a_clock_that_is_none_is_refused(
+    refused, planned: Path, job: str
+) -> None:
+    file = planned / "run" / "machine.json"
+    machine = store.load(Machine, file)
+    store.save(replace(machine, clock_hz=cast(float, "fast")), file)
+    reseal(planned)
+    assert "a clock of 'fast'" in refused(job, planned)
+
+
+@pytest.mark.parametrize("job", ["verify", "explain"])
 def test_an_edited_plan_is_no_fault_and_one_is_told_how_to_replay_it(
     succeeds, planned: Path, tmp_path: Path, job: str
 ) -> None:
@@ -268,6 +282,17 @@ def test_an_edited_plan_is_no_fault_and_one_is_told_how_to_replay_it(
     assert "was edited since" in told
     command = told.split("tilewright ")[1].replace("NEW_DIR", str(tmp_path / "new")).split()
     succeeds(*command)
+
+
+def test_a_comparison_is_of_the_plans_that_ran(succeeds, planned: Path, tmp_path: Path) -> None:
+    edited = tmp_path / "edited"
+    copytree(planned, edited)
+    text = (edited / "plan.yaml").read_text()
+    (edited / "plan.yaml").write_text(text.replace("parts: ", "parts: 1"))
+    assert (edited / "plan.yaml").read_text() != text
+    shown = succeeds("compare", planned, edited).out
+    assert "plan.yaml' was edited since" in " ".join(shown.split())
+    assert succeeds("compare", planned, edited, "--json").json["compared"][0]["causes"] == []
 
 
 def test_a_foreign_folder_is_never_written_into(refused, tmp_path: Path) -> None:

@@ -63,6 +63,12 @@ def dynamic_quantise(b: GraphBuilder, x: str) -> str:
     return b.add("DequantizeLinear", quantised, f"{quantised}.1", f"{quantised}.2")
 
 
+def spectra(b: GraphBuilder, x: str) -> str:
+    """One-sided, as no attribute says otherwise; the window gives the length."""
+    signal = b.add("Reshape", x, b.constant([8, 100, 1], "int64"))
+    return b.add("STFT", signal, b.constant(7, "int64"), b.weight(16))
+
+
 def trilu(b: GraphBuilder, x: str) -> str:
     return b.add("Trilu", x, upper=0)
 
@@ -76,6 +82,7 @@ def indices(b: GraphBuilder, x: str) -> str:
 
 CASES = {
     "Einsum": einsum,
+    "STFT": spectra,
     "ScatterND": scatter,
     "GridSample": grid_sample,
     "OneHot": one_hot,

@@ -45,10 +45,12 @@ class PlanSide:
     peaks: Mapping[str, int] = field(default_factory=dict[str, int])  # bytes of each memory
     asked: Mapping[str, str] = field(default_factory=dict[str, str])  # what a point's space set
     folder: Path | None = None  # of a run
+    edited: Path | None = None  # its plan.yaml, where that is not the one it was made with any more
 
 
 def load_side(name: str) -> PlanSide:
     """A run's folder (`out`), or a point of a sweep by number or key (`sweep-folder#17`)."""
+    from tilewright.runs.saved import plan_of_run
     from tilewright.sweep.store import FILE
 
     folder, mark, point = name.rpartition("#")
@@ -63,7 +65,12 @@ def load_side(name: str) -> PlanSide:
         summary: Any = json.loads((where / _SUMMARY).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise CompareError(f"'{where / _SUMMARY}' cannot be read: {error}") from None
-    return replace(side_of(name, summary, read_plan(where / _PLAN)), folder=where)
+    made_with = plan_of_run(where)
+    plan = read_plan(made_with)
+    # What was written is the same text, below remarks.
+    same = (where / _PLAN).read_bytes().endswith(made_with.read_bytes())
+    edited = None if same else where / _PLAN
+    return replace(side_of(name, summary, plan), folder=where, edited=edited)
 
 
 def _point(name: str, folder: str, point: str) -> PlanSide:

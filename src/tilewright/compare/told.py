@@ -58,6 +58,9 @@ def headline(found: PlanDifference) -> str:
 
 def notes(found: PlanDifference) -> Iterator[str]:
     """What else there is to know."""
+    for side in (found.before, found.after):
+        if side.edited is not None:
+            yield f"'{side.edited}' was edited since; compared is the run as it was made"
     if found.strangers:
         yield found.strangers
     for name, old, new in found.setting:

@@ -129,6 +129,8 @@ class Inference:
             return {}
         if node.kind in SHAPE_KEEPERS:
             return {node.outputs[0]: data}
+        if node.kind == "STFT":
+            return self._short_fourier(node, data)
         # A transposed convolution of a given shape: onnx leaves off the axes from the first one
         # that is smaller than the input's.
         extents, groups = node.attributes.get("output_shape"), node.attributes.get("group", 1)
@@ -140,6 +142,27 @@ class Inference:
         channels = prod(weights.shape[1:2]) * groups
         shape = (data.shape[0], channels, *(int(extent) for extent in extents))
         return {node.outputs[0]: data.with_shape(shape)}
+
+    def _short_fourier(self, node: Node, data: TensorType) -> dict[str, TensorType]:
+        """Spectra of frames: one-sided unless told otherwise, where onnx infers both sides."""
+        step, window, given = (*node.inputs, "", "", "")[1:4]
+        taken, length = self._number(step), self._number(given)
+        shape = self.types[window].shape if window in self.types else ()
+        length = length if length is not None or len(shape) != 1 else shape[0]
+        if taken is None or length is None or len(data.shape) < 2:
+            return {}
+        if not 0 < length <= data.shape[1] or taken < 1:
+            text = f"frames of {length} every {taken} of a signal of {data.shape[1]}"
+            raise _invalid(node, text)
+        bins = length // 2 + 1 if node.attributes.get("onesided", 1) else length
+        frames = (data.shape[1] - length) // taken + 1
+        return {node.outputs[0]: data.with_shape((data.shape[0], frames, bins, 2))}
+
+    def _number(self, name: str) -> int | None:
+        """A whole number that is known."""
+        constant = self.constants.get(name)
+        found = None if constant is None else constant.data
+        return None if found is None or found.size != 1 else int(found.reshape(-1)[0])
 
     def _as_run(self, node: Node) -> dict[str, TensorType]:
         """Results whose extents onnx infers otherwise than onnxruntime computes them; an error

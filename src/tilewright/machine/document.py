@@ -14,16 +14,23 @@ from tilewright.machine.faults import Fault, FileError, KeyFaultsError, Keys, wr
 Tree = dict[str, Any]
 T = TypeVar("T")
 _Loader = cast("type[yaml.SafeLoader]", getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+_TAG = "tag:yaml.org,2002:"
+_TYPED = frozenset(_TAG + kind for kind in ("bool", "int", "float", "null", "timestamp"))
 
 
 class Document:
     """A file whose top is a mapping, its `tree`, or a list of them, its `entries` (where `listed`;
-    None: whatever it is, its `top`); and the lines of its keys."""
+    None: whatever it is, its `top`); and the lines of its keys. What stands below one of `names`
+    is text, also where YAML has another meaning for it (`no`, `on`, `007`)."""
 
     def __init__(
-        self, file: Path | Traversable, what: str = "a machine file", listed: bool | None = False
+        self,
+        file: Path | Traversable,
+        what: str = "a machine file",
+        listed: bool | None = False,
+        names: frozenset[str] = frozenset(),
     ) -> None:
-        self.file, self._what = file, what
+        self.file, self._what, self._names = file, what, names
         self.label = str(file) if isinstance(file, Path) else file.name
         self.tree: Tree = {}
         self.entries: list[Any] = []
@@ -65,6 +72,8 @@ class Document:
             node = loader.get_single_node()
             self._check_ends(node)
             self._check_once(node)
+            if self._names and node is not None:
+                _as_text(node, self._names, False, set())
             tree = cast(object, node and loader.construct_document(node))  # pyright: ignore[reportUnknownMemberType]
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
@@ -102,10 +111,16 @@ def shipped_files(package: str) -> Mapping[str, Traversable]:
     return {f.name.removesuffix(".yaml"): f for f in folder.iterdir() if f.name.endswith(".yaml")}
 
 
-def read_tree(path: Path, what: str, build: Callable[[Tree], T], wrong: type[FileError]) -> T:
+def read_tree(
+    path: Path,
+    what: str,
+    build: Callable[[Tree], T],
+    wrong: type[FileError],
+    names: frozenset[str] = frozenset(),
+) -> T:
     """What a file of keys says; where it is wrong, an error of its kind with all faults."""
     try:
-        document = Document(path, what)
+        document = Document(path, what, names=names)
     except FileError as error:
         raise wrong(error.faults) from None
     try:
@@ -158,6 +173,21 @@ def _endless(node: yaml.Node, above: set[int], done: set[int]) -> yaml.Node | No
     above.remove(id(node))
     done.add(id(node))
     return None
+
+
+def _as_text(node: yaml.Node, names: frozenset[str], below: bool, seen: set[int]) -> None:
+    """Have what stands below one of the names read as text; what is left empty stays so."""
+    if isinstance(node, yaml.ScalarNode):
+        if below and node.value and node.tag in _TYPED:
+            node.tag = _TAG + "str"
+    elif id(node) not in seen:
+        seen.add(id(node))
+        for name, value in _pairs(node):
+            _as_text(name, names, below, seen)
+            _as_text(value, names, below or name.value in names, seen)
+        if isinstance(node, yaml.SequenceNode):
+            for item in cast("list[yaml.Node]", node.value):
+                _as_text(item, names, below, seen)
 
 
 def _twice(node: yaml.Node, keys: Keys, seen: set[int]) -> Iterator[tuple[Keys, int]]:

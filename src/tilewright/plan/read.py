@@ -17,6 +17,8 @@ from tilewright.tiling.grid import Halo, Split
 _PLAN_KEYS = frozenset(field.name for field in fields(Plan)) - {"notes"}
 _GROUP_KEYS = frozenset(field.name for field in fields(GroupPlan) if field.init)
 _OLD_KEYS = {"spread": "core_split", "everywhere": "replicated"}  # of groups, still read
+# Lists of names, of nodes, tensors and cores: text, whatever YAML takes them for.
+_NAMES = frozenset({"nodes", "cores", "resident", "batched", "reloaded", "shared"})
 _SPLIT_KEYS = frozenset({"axis", "parts", "halo"})
 
 Tree = Mapping[str, Any]
@@ -28,7 +30,7 @@ class PlanFileError(FileError, PlanError):
 
 def read_plan(path: Path) -> Plan:
     """A plan from a YAML file."""
-    return read_tree(path, "a plan", lambda tree: _plan(tree, path), PlanFileError)
+    return read_tree(path, "a plan", lambda tree: _plan(tree, path), PlanFileError, _NAMES)
 
 
 def plan_of(tree: Mapping[str, Any], label: str = "the plan") -> Plan:

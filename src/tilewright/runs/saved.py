@@ -38,7 +38,7 @@ from tilewright.report.verified import failure_json, failure_of
 from tilewright.search.grouping.patterns import Pattern, pattern_of, pattern_row
 from tilewright.search.progress import Tell, silent
 from tilewright.tables import Shown, Table
-from tilewright.units import noun
+from tilewright.units import noun, number_of
 from tilewright.version import __version__
 
 VERSION = 2
@@ -204,18 +204,23 @@ def load_run(folder: Path) -> SavedRun:
     inside = folder / FOLDER
     if not (inside / _NETWORK).is_file():
         raise RunError(f"'{folder}' was written by an earlier version: plan it again")
-    plan = inside / PLAN_FILE if (inside / PLAN_FILE).is_file() else folder / PLAN_FILE
     with sense(folder):
         placed, machine, _ = _validated(folder)
         return SavedRun(
             load_network(inside / _NETWORK),
             machine,
-            read_plan(plan),
+            read_plan(plan_of_run(folder)),
             placed,
             frozenset(about["without"]),
             tuple(pattern_of(row, f"'{inside / MANIFEST}'") for row in about["patterns"]),
             notes,
         )
+
+
+def plan_of_run(folder: Path) -> Path:
+    """The plan that a run was made with; the one beside it may have been edited since."""
+    own = folder / FOLDER / PLAN_FILE
+    return own if own.is_file() else folder / PLAN_FILE
 
 
 def _unchanged(folder: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -245,6 +250,8 @@ def _unchanged(folder: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
 def _validated(folder: Path) -> tuple[Placed, Machine, Account]:
     inside = folder / FOLDER
     machine = store.load(Machine, inside / _MACHINE)
+    if (number_of(machine.clock_hz) or 0) <= 0:  # asked for only where times are printed
+        raise RunError(f"'{inside / _MACHINE}' makes no sense: a clock of {machine.clock_hz!r}")
     placed = store.load(Placed, inside / _PLACED)
     validate(placed, machine)
     return placed, machine, account_of(placed, machine)

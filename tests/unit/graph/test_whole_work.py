@@ -46,11 +46,17 @@ def fourier() -> Graph:
     return b.graph(b.add("DFT", x, "", axis))
 
 
-def frames() -> Graph:
+def frames(**attributes: object) -> Graph:
     b = GraphBuilder(opset=20)
     step, length = b.constant(8, "int64"), b.constant(16, "int64")
     x = b.input(2, 64, 1)
-    return b.graph(b.add("STFT", x, step, b.weight(16), length))
+    return b.graph(b.add("STFT", x, step, b.weight(16), length, **attributes))
+
+
+def deformed() -> Graph:
+    b = GraphBuilder(opset=19)
+    x, offsets = b.input(2, 4, 8, 8), b.input(2, 18, 6, 6)
+    return b.graph(b.add("DeformConv", x, b.weight(6, 2, 3, 3), offsets, group=2))
 
 
 RECURRENT = 2 * 7 * 2 * (5 + 3) * 3  # directions, length, batch, what is read, hidden
@@ -69,6 +75,7 @@ WORK = {
     "Einsum-three": (einsum("i,ij,j->", (3,), (3, 4), (4,)), 12),
     "DFT": (fourier(), 3 * 4 * 8 * 4),  # 3 signals, 4 stages of 8 complex products
     "STFT": (frames(), 2 * 7 * 4 * 8 * 4),
+    "DeformConv": (deformed(), 2 * 6 * 6 * 6 * 2 * 9),
 }
 
 
@@ -79,6 +86,14 @@ def test_multiply_accumulates_are_counted(name: str) -> None:
     assert macs_of(graph, node) == macs
     assert runs_whole(graph, node)
     assert not costed_by_bytes(graph, node)
+
+
+@pytest.mark.parametrize(
+    ("onesided", "bins"), [({}, 9), ({"onesided": 1}, 9), ({"onesided": 0}, 16)]
+)
+def test_spectra_are_one_sided_unless_told_otherwise(onesided: dict[str, int], bins: int) -> None:
+    graph = frames(**onesided)
+    assert graph.types[graph.outputs[0]].shape == (2, 7, bins, 2)
 
 
 def test_an_operator_of_which_only_bytes_are_known_can_be_asked_for() -> None:

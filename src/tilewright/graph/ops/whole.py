@@ -123,6 +123,14 @@ def _short_fourier(op: Op) -> tuple[Product, ...]:
     return _butterflies(batch * frames, op.shape(2)[0]) if op.has(2) else ()
 
 
+def _deformed(op: Op) -> tuple[Product, ...]:
+    """A convolution whose window reads where its offsets say: as many products as a plain one."""
+    groups = op.int_of("group", 1)
+    filters, inner = op.shape(1)[0], prod(op.shape(1)[1:])
+    batch, _, *extents = op.result().shape
+    return (Product(batch * groups, prod(extents), inner, filters // groups),)
+
+
 PRODUCTS: Mapping[str, Callable[[Op], tuple[Product, ...]]] = {
     "LSTM": _recurrent,
     "GRU": _recurrent,
@@ -131,4 +139,5 @@ PRODUCTS: Mapping[str, Callable[[Op], tuple[Product, ...]]] = {
     "Einsum": _einsum,
     "DFT": _fourier,
     "STFT": _short_fourier,
+    "DeformConv": _deformed,
 }
