@@ -40,8 +40,8 @@ def _place(
     best_fit: bool,
     limit: int,
 ) -> tuple[IntArray, int]:
-    """Offsets from placing buffers in the given order, and the highest byte; the first `fixed_count`
-    of it are pinned. What reaches `limit` is not placed to the end.
+    """Offsets from placing buffers in the given order, and the highest byte; the first
+    `fixed_count` of it are pinned. An order that reaches `limit` is not placed to its end.
 
     `started[slot]` is the number of buffers that start before the slot, `by_start` all in order;
     `crowded` says how to find those that share time.
@@ -113,7 +113,7 @@ def _place(
         while node >= 1 and tree[node] < last[buffer]:
             tree[node] = last[buffer]
             node //= 2
-    return offset, peak
+    return offset, int(peak)
 
 
 @njit(inner=True)
@@ -296,7 +296,7 @@ def lowest_offsets(
             started,
             crowded,
             tight,
-            best_peak if rough else _ENDLESS,
+            int(best_peak) if rough else _ENDLESS,
         )
         if peak < best_peak:
             best_peak, best = peak, offsets
