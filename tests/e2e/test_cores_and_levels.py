@@ -159,9 +159,13 @@ def traffic(placed: Placed) -> int:
 @pytest.mark.parametrize(
     ("memory", "tensor", "why"),
     [
-        ("l3", 0, "'l3' is no memory that cores of eight-core-l2 share: it has l2"),
-        ("dram", 0, "'dram' is no memory that cores"),
-        ("core0.sram", 0, "'core0.sram' is no memory that cores"),
+        (
+            "l3",
+            0,
+            "'l3' is no memory: of memories that all cores of eight-core-l2 share, there are",
+        ),
+        ("dram", 0, "'dram' is the main memory"),
+        ("core0.sram", 0, "'core0.sram' is a core's own"),
         ("l2", 2, "cannot lie in l2: it is a result of the network"),
         ("l2", None, "'nowhere' cannot lie in l2: no operator makes it"),
     ],

@@ -285,16 +285,12 @@ class Fusion:
         """Simulate the best grouping of the additive model, unless one of the trials behind those
         before has it; whether it fits."""
         units = len(self.space.blocks)
-
-        def share(done: float) -> None:
-            self.progress("looking at all groups", done)
-
         found = best_grouping(
             self.space.predecessors,
             self.score,
             may_grow=lambda mask: self.space.candidate(mask) is not None,
             evaluations=GROUPS_PER_UNIT * units,
-            progress=share,
+            progress=lambda share: self.progress("looking at all groups", share),
         )
         self.exact, self.looked_at = found.exact, self.looked_at + found.evaluations
         self.progress("simulating the best grouping")
@@ -334,7 +330,8 @@ class Fusion:
             return
         best, limit = self.best(), evaluations // JOIN_SHARE
         joins = Joins(self.network, self.candidates.tiler)
-        for pair in joins.better(best.plan, best.metrics, self.evaluate, self.objective, limit):
+        told = improver.evaluate
+        for pair in joins.better(best.plan, best.metrics, told, self.objective, limit):
             self.trials.append(Trial("fused, joined", pair[0], best.groups, pair[1]))
 
     def _counted(self, done: int, whole: int) -> Callable[[Plan], Metrics | None]:
@@ -342,9 +339,12 @@ class Fusion:
 
         def evaluate(plan: Plan) -> Metrics | None:
             nonlocal done
-            done = min(done + 1, whole)
+            if done == whole:
+                self.progress("improving the best plan as long as it pays")
+            else:
+                done += 1
+                self.progress("improving the best plan", done / whole)
             self.improving = (done, whole)
-            self.progress("improving the best plan", done / whole)
             return self.evaluate(plan)
 
         return evaluate

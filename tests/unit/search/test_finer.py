@@ -1,5 +1,6 @@
 """Cuts along three axes and more: where memory is small, as coarse as fits."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,19 @@ def test_tiles_for_which_there_are_no_addresses_become_smaller() -> None:
     b = Builder("feed_forward")
     wider = b.op("Relu", b.linear(b.input("x", (1, 196, 256)), 1024))
     cycles_of(b.finish(b.linear(wider, 256)), machine_with(48))
+
+
+def test_tiles_become_no_smaller_than_addresses_ask_for() -> None:
+    b = Builder("feed_forward")
+    wider = b.op("Relu", b.linear(b.input("x", (1, 196, 256)), 1024))
+    graph, machine = b.finish(b.linear(wider, 256)), machine_with(48)
+    plan, cycles = cycles_of(graph, machine)
+    legal = prepared(graph, machine, machine.dtype).graph
+    lowering = Lowering(legal, machine, machine.dtype)
+    for rows in (49, 66):
+        last = replace(plan.groups[1], splits=(Split(2, 8), Split(1, rows)), core_split=0)
+        other = lowering.cycles(replace(plan, groups=(plan.groups[0], last)))
+        assert other is not None and cycles <= other
 
 
 def test_each_loop_is_exchanged_with_the_next() -> None:

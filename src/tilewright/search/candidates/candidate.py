@@ -83,6 +83,7 @@ class Candidates:
         self.tiler = Tiler(network)
         self.sections = Sections(network, self.tiler)
         self._alone: dict[int, Estimate] = {}
+        self._refused: dict[int, int] = {}  # bytes of cuts that found no addresses, the fewest
         self._singles: dict[int, Candidate] = {}
         self._fused: dict[Hashable, Estimate | None] = {}
         self._known: dict[int, Candidate | None] = {}
@@ -117,18 +118,50 @@ class Candidates:
     def tightened(self, nodes: Iterable[str]) -> bool:
         """Cut the units of some nodes into smaller tiles where they run alone, as no addresses were
         found for those they have; whether there are any."""
-        network, found = self.network, False
+        found = False
+        for signature, number in self._looks(nodes).items():
+            self._refused[signature] = self._alone[signature].bytes
+            found |= self._cut_within(number, TIGHTER * self._alone[signature].bytes)
+        return found
+
+    def loosened(self, nodes: Iterable[str]) -> dict[int, Estimate]:
+        """Cut units that were tightened into tiles halfway between those they have and those that
+        found no addresses, where estimates prefer them; what they had before."""
+        before: dict[int, Estimate] = {}
+        for signature, number in self._looks(nodes).items():
+            if signature in self._refused:
+                now = self._alone[signature]
+                if self._cut_within(number, (now.bytes + self._refused[signature]) / 2):
+                    before[signature] = now
+        return before
+
+    def restored(self, nodes: Iterable[str], before: dict[int, Estimate]) -> bool:
+        """Cut the units of some nodes as before, as no addresses were found; whether there are
+        any that were cut otherwise."""
+        looks = self._looks(nodes).keys() & before.keys()
+        for signature in looks:
+            self._refused[signature] = self._alone[signature].bytes
+            self._alone[signature] = before.pop(signature)
+        self._singles.clear()
+        return bool(looks)
+
+    def _looks(self, nodes: Iterable[str]) -> dict[int, int]:
+        """Looks of the units of some nodes that run alone, and one unit of each."""
+        network = self.network
         units = {network.home[network.graph.index[name]] for name in nodes}
         alike = {self.sections.signature(number): number for number in sorted(units)}
-        for signature, number in alike.items():
-            if signature not in self._alone:
-                continue
-            limit = TIGHTER * self._alone[signature].bytes
-            smaller = [o for o in self._cut_alone(number, limit) if o.bytes <= limit]
-            if smaller:
-                self._alone[signature], found = smaller[0], True
+        return {look: number for look, number in alike.items() if look in self._alone}
+
+    def _cut_within(self, number: int, limit: float) -> bool:
+        """Cut a unit that runs alone in the best way that takes so many bytes; whether it is
+        another than it has."""
+        signature = self.sections.signature(number)
+        smaller = [o for o in self._cut_alone(number, limit) if o.bytes <= limit]
+        if not smaller or smaller[0] == self._alone[signature]:
+            return False
+        self._alone[signature] = smaller[0]
         self._singles.clear()
-        return found
+        return True
 
     def plan(self, model: str, masks: tuple[int, ...]) -> Plan:
         """Groups in order, as a plan."""

@@ -8,9 +8,11 @@ from tilewright.graph.graph import Graph
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Plan
 from tilewright.program.lowering import Lowering
-from tilewright.program.timed import Refused
+from tilewright.program.timed import Refused, Timed
 from tilewright.search.candidates.candidate import Candidates, NoTileFitsError
 from tilewright.search.candidates.network import Network
+
+HALVINGS = 3  # of the gap between tiles that found addresses and those that did not
 
 
 def layer_by_layer(
@@ -26,13 +28,38 @@ def with_room(candidates: Candidates, lowering: Lowering, model: str) -> Plan:
     not where. Where smaller tiles do not help, the plan that estimates like best."""
     masks = tuple(1 << unit.number for unit in candidates.network.units)
     first = plan = candidates.plan(model, masks)
+    tight: set[str] = set()
     with suppress(TilewrightError):
         while isinstance(found := lowering.timed(plan), Refused):
-            nodes = [name for number in found.groups for name in plan.groups[number].nodes]
+            tight.update(nodes := _nodes(plan, found))
             if not candidates.tightened(nodes):
                 return first
             plan = candidates.plan(model, masks)
+        for _ in range(HALVINGS if tight else 0):
+            looser = _looser(candidates, lowering, plan, masks, tight)
+            if looser is not None and looser[1].makespan < found.makespan:
+                plan, found = looser
     return plan
+
+
+def _looser(
+    candidates: Candidates, lowering: Lowering, plan: Plan, masks: tuple[int, ...], tight: set[str]
+) -> tuple[Plan, Timed] | None:
+    """A plan in which tiles that had to become smaller are larger again, as far as there are
+    addresses; None where there are for none."""
+    before = candidates.loosened(tight)
+    while before:
+        looser = candidates.plan(plan.model, masks)
+        found = lowering.timed(looser)
+        if isinstance(found, Timed):
+            return looser, found
+        if not candidates.restored(_nodes(looser, found), before):
+            candidates.restored(tight, before)
+    return None
+
+
+def _nodes(plan: Plan, refused: Refused) -> list[str]:
+    return [name for number in refused.groups for name in plan.groups[number].nodes]
 
 
 def largest_misfit(graph: Graph, machine: Machine, dtype: str) -> NoTileFitsError | None:
