@@ -16,6 +16,8 @@ REPAIR_ROUNDS = 40
 
 _ORDERS = 5
 
+_ENDLESS = 2**62
+
 REPAIR_WORK = 100_000
 """Repair rounds are cut so that about this many buffers are placed in all of them."""
 
@@ -36,8 +38,10 @@ def _place(
     started: IntArray,
     crowded: bool,
     best_fit: bool,
-) -> IntArray:
-    """Offsets from placing buffers in the given order; the first `fixed_count` of it are pinned.
+    limit: int,
+) -> tuple[IntArray, int]:
+    """Offsets from placing buffers in the given order, and the highest byte; the first
+    `fixed_count` of it are pinned. An order that reaches `limit` is not placed to its end.
 
     `started[slot]` is the number of buffers that start before the slot, `by_start` all in order;
     `crowded` says how to find those that share time.
@@ -57,6 +61,7 @@ def _place(
     keys = np.empty(count, dtype=np.int64)
     near = np.empty(count, dtype=np.int64)
     offset = fixed.copy()
+    peak = np.int64(0)
     for rank in range(count):
         buffer = int(order[rank])
         if rank >= fixed_count:
@@ -94,6 +99,9 @@ def _place(
                 if top > here:
                     here = (top + unit - 1) // unit * unit
             offset[buffer] = chosen if placed else here
+        peak = max(peak, offset[buffer] + size[buffer])
+        if peak >= limit:
+            break
         if crowded:
             place = rank
             while place > 0 and offset[ranked[place - 1]] > offset[buffer]:
@@ -105,7 +113,7 @@ def _place(
         while node >= 1 and tree[node] < last[buffer]:
             tree[node] = last[buffer]
             node //= 2
-    return offset
+    return offset, int(peak)
 
 
 @njit(inner=True)
@@ -254,7 +262,7 @@ def lowest_offsets(
     turns = np.empty(count, dtype=np.int64)
     best_order, order = by_start, by_start
     best, offsets = offset, offset
-    best_peak = np.int64(-1)
+    best_peak = np.int64(_ENDLESS)
     for attempt in range(_ORDERS + 2 + repairs):
         tight = attempt == _ORDERS + 1
         if attempt == 0:
@@ -275,7 +283,8 @@ def lowest_offsets(
             if free[buffer]:
                 turns[turn] = buffer
                 turn += 1
-        offsets = _place(
+        rough = attempt <= _ORDERS + 1  # a repair begins with what the one before it has placed
+        offsets, peak = _place(
             turns,
             first,
             last,
@@ -287,11 +296,9 @@ def lowest_offsets(
             started,
             crowded,
             tight,
+            int(best_peak) if rough else _ENDLESS,
         )
-        peak = np.int64(0)
-        for buffer in range(count):
-            peak = max(peak, offsets[buffer] + size[buffer])
-        if best_peak < 0 or peak < best_peak:
+        if peak < best_peak:
             best_peak, best = peak, offsets
             if not tight:
                 best_order = order

@@ -61,21 +61,20 @@ def find_space(columns: Columns, hardware: Hardware, loads: Loads, held: Ids, ap
         if address[buffer] >= 0:
             _take(shelves, columns.memory[buffer], buffer, np.int64(loads.first[buffer]))
     gaps = np.empty((2, buffers + 2), np.int64)
+    begin = np.empty(buffers, np.int64)  # where each target of a load found room by itself
     issue = np.empty(loads.loads.size, np.int32)
     for index in _ranked(columns, loads, last):
         task, use = loads.loads[index], loads.use[index]
         want = np.int64(min(max(loads.ready[index], loads.wanted[index]), use))
         place = want
         for again in range(2):  # all targets of a load begin where the last of them can
-            if again and columns.access_start[task + 1] - columns.access_start[task] <= 2:
-                break
             for access in range(columns.access_start[task], columns.access_start[task + 1]):
                 buffer = columns.buffer[access]
-                if not columns.write[access]:
+                if not columns.write[access] or (again and begin[buffer] == place):
                     continue
                 if last[buffer] < use:  # not used itself: there while the other targets arrive
                     last[buffer] = use
-                found, address[buffer] = _back(
+                begin[buffer], address[buffer] = _back(
                     shelves,
                     columns.memory[buffer],
                     gaps,
@@ -88,7 +87,7 @@ def find_space(columns: Columns, hardware: Hardware, loads: Loads, held: Ids, ap
                     apart and loads.last[buffer] <= use,
                 )
                 if not again:
-                    place = max(place, found)
+                    place = max(place, begin[buffer])
         for access in range(columns.access_start[task], columns.access_start[task + 1]):
             buffer = columns.buffer[access]
             if not columns.write[access]:
