@@ -84,7 +84,7 @@ def _quantised_conv(
 ) -> int:
     """A pointer per tap and position, or an im2col matrix, and sums of 32 bits: of one image after
     the other, or of all at once where no sums are needed."""
-    if weight is None or len(weight.shape) < 2 or not out.size:
+    if weight is None or len(weight.shape) < 2 or not out.shape or not out.size:
         return 0
     filters, channels, *window = weight.shape
     group = kernel.int_of("group", 1)
