@@ -19,6 +19,7 @@ from tilewright.graph.types import TensorType
 from tilewright.machine.machine import Machine
 from tilewright.model import Model
 from tilewright.planning.judge import proven
+from tilewright.planning.prepare import plannable
 from tilewright.planning.result import Arrays, Failure, Numbers, Planned, Verified
 from tilewright.program.account import Account
 from tilewright.program.place import Placed
@@ -43,8 +44,13 @@ def prove(
     except VerificationError as error:
         cause = "a fault of the program: it is not what was accounted for"
         return replace(planned, numbers=numbers, failure=Failure(str(error), cause=cause))
-    inputs, weights = numbers.inputs, numbers.weights
-    outcome = proven(numbered, graph, numbers.expected, done.outputs, inputs, weights, TOLERANCE)
+    # Images one by one have names of their own: what is judged is the network before.
+    whole = graph
+    if planned.plan.images > 1:
+        whole = plannable(numbered, machine, planned.plan.dtype).graph
+    weights = _weights(whole)
+    inputs, expected = numbers.inputs, numbers.expected
+    outcome = proven(numbered, whole, expected, done.outputs, inputs, weights, TOLERANCE)
     if outcome.same and outcome.rounded:
         # A saved run is verified later without the original: against what was judged here.
         numbers = replace(numbers, expected=done.outputs)
@@ -135,13 +141,14 @@ def _numbers(model: Model, numbered: Graph, graph: Graph, seed: int) -> Numbers:
     seeded = numbered is not model.graph
     inputs = seeded_inputs(numbered, seed)
     expected = reference(model, numbered, inputs)
-    weights = {
-        name: constant.data
-        for name, constant in graph.constants.items()
-        if constant.data is not None
-    }
     zoo = model.name if model.zoo else None
-    return Numbers(seed, zoo, seeded, inputs, weights, expected)
+    return Numbers(seed, zoo, seeded, inputs, _weights(graph), expected)
+
+
+def _weights(graph: Graph) -> dict[str, Array]:
+    """The numbers of a network's constants."""
+    constants = graph.constants.items()
+    return {name: constant.data for name, constant in constants if constant.data is not None}
 
 
 def reference(

@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tilewright.execute.compare import Comparison
 from tilewright.frontend.builder import Builder
 from tilewright.graph.graph import Graph
 from tilewright.machine.load import load_machine
@@ -12,7 +14,8 @@ from tilewright.machine.machine import Machine
 from tilewright.model import Model
 from tilewright.plan.plan import PlanError, plan_text
 from tilewright.plan.read import read_plan
-from tilewright.planning import Planned, plan_model, prepared
+from tilewright.planning import Planned, plan_model, prepared, proof
+from tilewright.planning.judge import proven
 from tilewright.planning.proof import prove
 from tilewright.search.batch import image_copies, repeated_plan
 from tilewright.search.candidates.layers import layer_by_layer
@@ -66,9 +69,20 @@ def test_a_plan_image_by_image_is_written_read_and_run_again(tmp_path: Path) -> 
     assert again.account.latency_cycles == found.account.latency_cycles
 
 
-def test_images_with_little_room_together_are_planned_one_by_one() -> None:
+def test_images_with_little_room_together_are_planned_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And judged as the batch that they are: by its names, the original's values are known."""
+    judged: list[Graph] = []
+
+    def noted(original: Graph, planned: Graph, *rest: Any) -> Comparison:
+        judged.append(planned)
+        return proven(original, planned, *rest)
+
+    monkeypatch.setattr(proof, "proven", noted)
     machine = load_machine("npu-2.7").with_memory(32 * 1024)
     found = planned(2 * IMAGES, machine)
+    assert all({"stem", "down", "fc"} <= set(graph.index) for graph in judged) and judged
     assert found.verified is not None and found.plan.images == 2 * IMAGES
     assert found.found is not None
     assert found.found.rivals[0].name == "layer by layer"
