@@ -65,22 +65,23 @@ def slices() -> Graph:
     return b.graph(b.add("Add", *[conv(b, part, 16, 3) for part in parts]))
 
 
-def in_two_concats() -> Graph:
-    """A tensor that two concats join with others, at different places."""
+def pairs(*orders: tuple[int, int]) -> Graph:
+    """Two concats, each of two of three tensors."""
     b = GraphBuilder()
     x = b.input(1, 16, 12, 10)
-    one, two, three = conv(b, x, 16), conv(b, x, 16), conv(b, x, 16)
-    pairs = [b.add("Concat", *pair, axis=1) for pair in ((one, two), (three, one))]
-    return b.graph(b.add("Add", *[conv(b, pair, 16, 3) for pair in pairs]))
+    three = [conv(b, x, 16) for _ in range(3)]
+    joined = [b.add("Concat", three[one], three[two], axis=1) for one, two in orders]
+    return b.graph(b.add("Add", *[conv(b, pair, 16, 3) for pair in joined]))
+
+
+def in_two_concats() -> Graph:
+    """A tensor that two concats join with others, at different places."""
+    return pairs((0, 1), (2, 0))
 
 
 def beside_another() -> Graph:
     """Two concats that begin with the same tensor: what follows it there differs."""
-    b = GraphBuilder()
-    x = b.input(1, 16, 12, 10)
-    one, two, three = conv(b, x, 16), conv(b, x, 16), conv(b, x, 16)
-    pairs = [b.add("Concat", *pair, axis=1) for pair in ((one, two), (one, three))]
-    return b.graph(b.add("Add", *[conv(b, pair, 16, 3) for pair in pairs]))
+    return pairs((0, 1), (0, 2))
 
 
 def executed(graph: Graph, machine: Machine, *joined: str) -> Placed:
