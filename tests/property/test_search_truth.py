@@ -139,7 +139,7 @@ def test_a_larger_machine_is_no_slower(what: str) -> None:
 
 
 def test_an_infeasible_machine_names_the_operator() -> None:
-    machine = load_machine("npu-2.7").with_memory(1024)
+    machine = load_machine("npu-2.7").with_memory(128)
     graph = prepared(random_network(0), machine, machine.dtype).graph
     with pytest.raises(NoTileFitsError, match=r"no tile of '.*' .*needed.*there"):
         Fusion(graph, machine, machine.dtype, "small").run()

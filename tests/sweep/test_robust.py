@@ -171,7 +171,7 @@ def test_points_that_cannot_be_planned_are_rows_with_their_reason(tmp_path: Path
         "fixed: {machine: npu-2.7, effort: layers}\n"
         "axes:\n  model: [four_convs@8x8]\n"
         "  usable: {field: machine.cores.cluster.memories.cmx.usable,\n"
-        "           values: [1 MiB, 9 MiB, 1 KiB]}\n"
+        "           values: [1 MiB, 9 MiB, 256]}\n"
     )
     swept = sweep(path, tmp_path / "out", workers=1)
     good, large, small = swept.table.reasons
