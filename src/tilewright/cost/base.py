@@ -146,14 +146,17 @@ def matrix_product(rows: int, inner: int, columns: int, dtype: str, batch: int =
 VIEW_WIDTHS = (1, 2, 4, 8, 16, 32, 64)
 
 
+def view_shapes(work: Workload) -> list[tuple[int, int]]:
+    """Heights and widths in which the positions of pointwise work may be seen; none of others."""
+    positions = work.positions
+    if work.kind is not WorkKind.CONV or not work.pointwise or work.groups > 1:
+        return []
+    return [(positions // width, width) for width in VIEW_WIDTHS if width <= positions]
+
+
 def views_of(work: Workload) -> list[Workload]:
     """The work itself first, then every other shape of its positions."""
-    positions = work.positions
-    stride = max(work.stride_height, work.stride_width)
-    if work.kind is not WorkKind.CONV or work.taps > 1 or stride > 1 or work.groups > 1:
-        return [work]
-    widths = [width for width in VIEW_WIDTHS if width <= positions]
-    return [work, *(work.as_view(positions // width, width) for width in widths)]
+    return [work, *(work.as_view(*shape) for shape in view_shapes(work))]
 
 
 class Copy(NamedTuple):
@@ -230,7 +233,7 @@ class Remembering(ABC):
         return self.cost(work).cycles
 
     def views(self, work: Workload) -> list[Workload]:
-        """Shapes in which the positions of work may be seen, the work itself first."""
+        """Shapes in which the positions of work may be seen, in order of preference."""
         return views_of(work)
 
     def seen(self, work: Workload) -> Workload:
@@ -238,7 +241,7 @@ class Remembering(ABC):
         found = self._seen.get(work)
         if found is None:
             views = self.views(work)
-            found = min(views, key=self.cycles) if views[1:] else work
+            found = min(views, key=self.cycles) if views[1:] else views[0]
             self._seen[work] = found
         return found
 
