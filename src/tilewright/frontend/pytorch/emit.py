@@ -72,6 +72,17 @@ class Emitter:
         self.several(kind, inputs, [(made, TensorType(dtype, tuple(shape)))], domain, **attributes)
         return made
 
+    def result(self, call: AtenCall) -> TensorType:
+        """Type of the first result of a call."""
+        return self.type(call.results[0] or "")
+
+    def made(
+        self, call: AtenCall, kind: str, inputs: Sequence[str], **attributes: Attribute
+    ) -> None:
+        """A node that makes the first result of a call."""
+        results = [(call.results[0] or "", self.result(call))]
+        self.several(kind, inputs, results, "", **attributes)
+
     def several(
         self,
         kind: str,
