@@ -1,13 +1,13 @@
 """The files of a plan on many cores: pages, pictures, the trace and the figures."""
 
 import json
-import shutil
-import tempfile
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tilewright.drafts import draft_in, writing
 from tilewright.errors import OutputError
 from tilewright.files import check_place
 from tilewright.manycore.core_cost import LOOPS
@@ -45,15 +45,12 @@ def check_target(folder: Path, *, force: bool = False) -> None:
 
 def write_plan(plan: CorePlan, folder: Path) -> None:
     """Write all files, or none."""
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".tilewright-", dir=folder) as place:
-            draft = Path(place)
+        with draft_in(folder) as draft:
             _write_all(plan, draft)
             for name in FILES:
-                shutil.move(draft / name, folder / name)
-    except OSError as error:
-        raise OutputError(f"cannot write '{folder}': {error.strerror or error}") from None
+                os.replace(draft / name, folder / name)
 
 
 def _write_all(plan: CorePlan, folder: Path) -> None:
