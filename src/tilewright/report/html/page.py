@@ -83,7 +83,7 @@ def package_page(
     package: str, body: str, sheet: str, scripts: Sequence[str], title: str, data: dict[str, Any]
 ) -> str:
     """A page whose body, sheet and scripts are files of a package, behind those that all share."""
-    style = f"{resource('report.css')}\n{resource(sheet, package)}"
+    style = resource("report.css") + resource(sheet, package)
     script = "\n".join([resource("common.js"), *(resource(name, package) for name in scripts)])
     return filled_page(resource(body, package), title, style, data, script)
 
