@@ -61,6 +61,17 @@ class ShrinkResult(Shown):
         return self.measured.peak_bytes / max(1.0, self.measured.limit(self.budget))
 
     @property
+    def missed(self) -> str | None:
+        """That the measured peak is above the budget, with both figures, where it is."""
+        if self.over_budget is None or self.measured is None or self.budget is None:
+            return None
+        return (
+            f"the budget of {format_bytes(round(self.measured.limit(self.budget)))} is missed: "
+            f"the measured peak of {format_bytes(self.measured.peak_bytes)} is "
+            f"{self.over_budget:.2f} times as much, and no tighter cut that was tried measured less"
+        )
+
+    @property
     def original_peak_bytes(self) -> int:
         """Predicted peak of the model as it was."""
         return self.shrunk.original.peak
@@ -114,11 +125,8 @@ class ShrinkResult(Shown):
         budget = f"the budget of {format_bytes(round(measured.limit(self.budget)))}"
         if self.verdict == "met":
             yield f"{budget} is met"
-        elif self.verdict == "missed":
-            yield (
-                f"{budget} is missed: the measured peak is {self.over_budget:.2f} times as much, "
-                "and no tighter cut that was tried measured less"
-            )
+        elif self.missed is not None:
+            yield self.missed
         else:
             low, high = map(format_bytes, measured.range)
             yield (
@@ -205,8 +213,9 @@ def shrink_model(
         progress(f"measured {over - 1:.0%} above the budget: cutting for less")
         try:
             again = _shrunk(model, goal, measure, seed, runs, progress)
-        except BudgetError:
-            break
+        except BudgetError:  # the least there is may still measure less
+            goal = None
+            again = _shrunk(model, goal, measure, seed, runs, progress)
         again = replace(again, budget=budget)
         if (again.over_budget or 0.0) < over:
             result = again
