@@ -16,7 +16,7 @@ from tilewright.errors import (
 from tilewright.execute.arrays import read_npz, write_npz
 from tilewright.execute.compare import Difference, compare
 from tilewright.execute.runtime import run
-from tilewright.files import check_writable, load_inputs, save_arrays
+from tilewright.files import check_arrays_file, check_writable, load_inputs, save_arrays
 from tilewright.frontend.save import save_onnx
 from tilewright.frontend.weights import seeded_inputs
 from tilewright.graph.graph import Array, Graph
@@ -159,6 +159,7 @@ def parse_budget(text: str) -> int | float | None:
     if stripped.lower() == "smallest":
         return None
     if not stripped.endswith("%"):
+        _refuse_fraction(stripped)
         try:
             budget = parse_bytes(stripped)
         except OverflowError:
@@ -173,6 +174,20 @@ def parse_budget(text: str) -> int | float | None:
     if not 0.0 < share < inf:
         raise TilewrightError(f"'{text}' is no memory budget: write 64MB, 60% or smallest")
     return share
+
+
+def _refuse_fraction(text: str) -> None:
+    """A fraction without a unit may be meant as a share, or as so many megabytes."""
+    try:
+        number = float(text)
+    except ValueError:
+        return
+    if number.is_integer() or not 0.0 < number < inf:
+        return
+    share = f"{100 * number:g}% for a share of today's" if number < 1 else f"{text}MB for megabytes"
+    raise TilewrightError(
+        f"'{text}' is no memory budget: it is no whole number of bytes; write {share}"
+    )
 
 
 def read_budget(given: str | int | float) -> int | float | None:
@@ -323,6 +338,7 @@ def run_model(
     threads: int = 1,
 ) -> RunResult:
     """Run an ONNX file in onnxruntime with the settings tiled models need."""
+    check_arrays_file(output)
     label = f"'{model.path or model.name}'"
     if model.path is None and model.data is None:
         raise ModelError(f"{label} is no file: shrink it first, then run the file")

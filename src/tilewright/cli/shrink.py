@@ -10,7 +10,7 @@ from tilewright.cli.arguments import CsvOption, JsonOption, ModelArgument, Shape
 from tilewright.cli.common import OVER_BUDGET, note, out, print_json, print_lines
 from tilewright.cli.progress import shown_line
 from tilewright.errors import OutputError
-from tilewright.files import check_writable
+from tilewright.files import check_arrays_file, check_writable
 from tilewright.shrinking import ShrinkResult, parse_budget
 
 MemoryOption = Annotated[
@@ -127,7 +127,7 @@ def run(
 
     Prints the peak memory and CPU time of the run, and what came out.
     """
-    check_writable(output)
+    check_arrays_file(output)
     shapes = parse_shapes(shape)
     with shown_line("running the model"):
         outcome = api.run(model, inputs, output, shapes=shapes, seed=seed, threads=threads)
