@@ -14,12 +14,24 @@ from tilewright.errors import ModelError, OutputError
 from tilewright.execute.arrays import write_npz
 from tilewright.graph.graph import Array, Graph
 
+_NPY = b"\x93NUMPY"
+_NAMED = "arrays by the names of the inputs are what numpy.savez(FILE, NAME=array) writes"
+
 
 def check_writable(*paths: Path | None) -> None:
     """Raise before the work begins where a result could not be written; None is none to write."""
     for path in paths:
         if path is not None:
             _check_file(path)
+
+
+def check_arrays_file(path: Path | None) -> None:
+    """Raise before the work begins where arrays could not be written, or would be written under a
+    name that says something else."""
+    if path is not None and path.suffix.lower() != ".npz":
+        text = "it will hold arrays by name: give a name that ends in .npz"
+        raise OutputError(f"cannot write '{path}': {text}")
+    check_writable(path)
 
 
 def _check_file(path: Path) -> None:
@@ -72,15 +84,24 @@ def load_inputs(given: Path | Mapping[str, Array], graph: Graph) -> dict[str, Ar
 def load_npz(path: Path) -> dict[str, Array]:
     """The arrays of a file, by their names."""
     try:
+        if not os.path.isdir(path) and not zipfile.is_zipfile(path):
+            raise ValueError(_no_archive(path))
         stored = np.load(path)
         if not isinstance(stored, NpzFile):
-            raise ValueError("it holds one array without a name (.npy)")
+            raise ValueError(_NAMED)
         with stored:
             return {name: stored[name] for name in stored.files}
     except OSError as error:
         raise ModelError(f"cannot read '{path}': {error.strerror or error}") from None
     except (ValueError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         raise ModelError(f"cannot read '{path}' as .npz: {error}") from None
+
+
+def _no_archive(path: Path) -> str:
+    """What is wrong with a file that is none of several arrays."""
+    with path.open("rb") as file:
+        single = file.read(len(_NPY)) == _NPY
+    return f"it holds one array without a name (.npy); {_NAMED}" if single else _NAMED
 
 
 def _matching(arrays: Mapping[str, Array], label: str, graph: Graph) -> dict[str, Array]:

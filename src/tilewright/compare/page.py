@@ -40,6 +40,7 @@ def _side(side: PlanSide, folder: Path | None) -> dict[str, Any]:
         "model": side.plan.model,
         "machine": side.plan.machine,
         "dtype": side.plan.dtype,
+        "count": len(side.plan.groups),
         "cycles": figures["latency_cycles"],
         "bytes": figures["dram_read_bytes"] + figures["dram_write_bytes"],
         "energy": figures["energy_pj"],
@@ -90,7 +91,6 @@ def _region(found: PlanDifference, region: PlanRegion, place: int) -> dict[str, 
         "cycles": region.cycles,
         "bytes": region.bytes,
         "energy_pj": region.energy_pj,
-        "told": found.told,
         "what": list(region.what),
     }
 

@@ -272,13 +272,17 @@ def is_run(folder: Path) -> bool:
     return (folder / FOLDER / MANIFEST).is_file()
 
 
+def is_mapped(folder: Path) -> bool:
+    """Whether a folder holds a plan that was made with a mapping."""
+    return not is_run(folder) and (folder / CORES_FILE).is_file()
+
+
 def _manifest(folder: Path) -> dict[str, Any]:
     path = folder / FOLDER / MANIFEST
     if not is_run(folder):
-        cores = (folder / CORES_FILE).is_file()
         what = (
             "was planned with a mapping, and executed then: it cannot be run again"
-            if cores
+            if is_mapped(folder)
             else f"is no run of tilewright plan: there is no {FOLDER}/{MANIFEST}"
         )
         raise RunError(f"'{folder}' {what}")
