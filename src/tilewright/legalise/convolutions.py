@@ -42,7 +42,7 @@ def kernel_parts(window: WindowParameters, limits: Limits) -> list[tuple[Interva
     """The taps of each axis in parts that the array can take."""
     longest = [_longest_part(window, axis, limits) for axis in range(len(window.kernel))]
     return [
-        even_split(taps, -(-taps // most) if most is not None else 1, 1)
+        even_split(taps, -(-taps // most) if most is not None else 1)
         for taps, most in zip(window.kernel, longest, strict=True)
     ]
 
@@ -151,7 +151,7 @@ def reduction_parts(extent: int, limits: Limits) -> tuple[Interval, ...]:
     assert most is not None
     grain = limits.channel_alignment if limits.channel_alignment <= most else 1
     units, most_units = -(-extent // grain), most // grain
-    parts = even_split(units, -(-units // most_units), 1)
+    parts = even_split(units, -(-units // most_units))
     return tuple(Interval(p.start * grain, min(extent, p.stop * grain)) for p in parts)
 
 

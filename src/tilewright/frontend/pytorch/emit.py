@@ -1,7 +1,6 @@
 """An emitter of nodes: translations of ATen calls write into it."""
 
 from collections.abc import Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -235,8 +234,3 @@ def promoted(*dtypes: str) -> str:
     if not known:
         raise ModelError(f"element types {', '.join(dtypes)} cannot be combined")
     return max(known, key=lambda d: _WIDTH[d])
-
-
-def elements(shape: Sequence[int]) -> int:
-    """Number of elements of a shape."""
-    return prod(shape)

@@ -1,13 +1,13 @@
 """Translations of convolutions, linear layers, matrix products and attention."""
 
 from collections.abc import Callable, Mapping, Sequence
-from math import sqrt
+from math import prod, sqrt
 from typing import Any
 
 import numpy as np
 
 from tilewright.frontend.pytorch.calls import AtenCall, Ref
-from tilewright.frontend.pytorch.emit import Emitter, elements
+from tilewright.frontend.pytorch.emit import Emitter
 
 Translation = Callable[[Emitter, AtenCall], None]
 
@@ -125,7 +125,7 @@ def _einsum(e: Emitter, c: AtenCall) -> None:
         return value if e.type(value).shape == tuple(shape) else e.reshape(value, shape)
 
     def count(axes: list[str]) -> int:
-        return elements([extent[x] for x in axes])
+        return prod(extent[x] for x in axes)
 
     outer = [extent[x] for x in batch]
     a = arranged(operands[0], left, batch + rows + inner, [*outer, count(rows), count(inner)])
