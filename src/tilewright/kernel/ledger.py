@@ -78,17 +78,8 @@ def weight_buffers(problem: KernelProblem, space: TileSpace, nest: Nest) -> list
     next_at = nest.w_cast_at or nest.w_transpose_at
     found.append(_weights("w", nest.w_at, next_at, largest_in * size, problem, space, nest))
     if nest.w_cast_at is not None:
-        found.append(
-            _weights(
-                "w cast",
-                nest.w_cast_at,
-                nest.w_transpose_at,
-                largest_in * computed,
-                problem,
-                space,
-                nest,
-            )
-        )
+        cast = ("w cast", nest.w_cast_at, nest.w_transpose_at, largest_in * computed)
+        found.append(_weights(*cast, problem, space, nest))
     slices = _slices(problem, space, nest.around(nest.w_transpose_at))
     copies = nest.w_buffers if nest.around(nest.w_transpose_at) else 1
     found.append(
@@ -99,12 +90,9 @@ def weight_buffers(problem: KernelProblem, space: TileSpace, nest: Nest) -> list
 
 def _slices(problem: KernelProblem, space: TileSpace, around: tuple[str, ...]) -> int:
     """Slices of weights (a filter position of a tile) that are held inside some loops."""
-    taps = (1 if "fh" in around else problem.kernel[0]) * (
-        1 if "fw" in around else problem.kernel[1]
-    )
     ins = 1 if "in" in around else space.in_sizes.total()
     outs = 1 if "out" in around else space.out_sizes.total()
-    return taps * ins * outs
+    return problem.taps_inside(around) * ins * outs
 
 
 def _weights(
@@ -119,10 +107,7 @@ def _weights(
     around = nest.around(place)
     slices = _slices(problem, space, around)
     if next_at == place:
-        taps = (1 if "fh" in around else problem.kernel[0]) * (
-            1 if "fw" in around else problem.kernel[1]
-        )
-        slices = taps
+        slices = problem.taps_inside(around)
     copies = nest.w_buffers if around or next_at == place else 1
     return HeldBuffer(name, place, slices * slice_bytes, copies)
 

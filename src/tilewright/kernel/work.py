@@ -69,9 +69,7 @@ def weight_work(
     pairs = space.out_sizes.total() * space.in_sizes.total()
     if nest.w_cast_at is not None:
         around = nest.around(nest.w_cast_at)
-        slices = (1 if "fh" in around else problem.kernel[0]) * (
-            1 if "fw" in around else problem.kernel[1]
-        )
+        slices = problem.taps_inside(around)
         repeats = _weight_repeats(space, around)
         events = problem.taps // slices
         seconds = sum(
