@@ -101,7 +101,7 @@ def test_a_fault_of_a_plan_command_points_to_check(refused, tmp_path: Path) -> N
     path.write_text(BROKEN)
     line = refused("plan", "four_convs@12x12", "--on", path, "--layer-by-layer")
     assert line.startswith(f"{path}:2: clock: ")
-    assert line.endswith(f"(and 6 more: tilewright check {path})")
+    assert line.endswith(f"(and 7 more: tilewright check {path})")
 
 
 def test_plans_and_patterns(command, succeeds, tmp_path: Path) -> None:

@@ -67,7 +67,9 @@ def search_line(planned: Planned) -> str:
     found = planned.found
     if found is None:
         return ""
-    how = "exact on the additive model" if found.exact else "approximate: too many groups for all"
+    how = "best of all groupings by estimate, then improved"
+    if not found.exact:
+        how = "good groupings by estimate (too many to look at all), then improved"
     if found.interrupted and not found.exact:
         how = "incomplete"
     several = "" if found.objective is Objective.LATENCY else " for all objectives in turn"
