@@ -1,4 +1,4 @@
-"""The program `tilewright`: a module that imports nothing, so that Ctrl-C is heard from the start."""
+"""The program `tilewright`: imports nothing by itself, so that Ctrl-C is heard from the start."""
 
 
 def main() -> None:
