@@ -17,7 +17,7 @@ from typing import NamedTuple
 from tilewright.cost.base import (
     Cost,
     CostError,
-    Remembering,
+    CostModel,
     WorkKind,
     Workload,
     view_shapes,
@@ -177,7 +177,7 @@ def channelwise_cycles(terms: ChannelwiseTerms, form: ChannelwiseForm) -> float:
     )
 
 
-class ArrayModel(Remembering):
+class ArrayModel(CostModel):
     """Costs work on one spatial array."""
 
     def __init__(self, engine: Engine, parameters: ArrayParameters, energy: EnergyFigures) -> None:

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil, prod
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from tilewright.errors import TilewrightError
 
@@ -185,37 +185,26 @@ class Cost:
     utilisation: float
 
 
-class CostModel(Protocol):
-    """Costs work on one engine. `floor` is not above the sum of `cost` over any tiles that cover
-    the work's positions and output channels, halos and views of positions included."""
-
-    def supports(self, work: Workload) -> bool:
-        """Whether the engine can run the work."""
-        ...
-
-    def cost(self, work: Workload) -> Cost:
-        """The work's cost, computed once per distinct work."""
-        ...
-
-    def seen(self, work: Workload) -> Workload:
-        """Pointwise work with its positions in the shape that costs least."""
-        ...
-
-    def floor(self, work: Workload) -> float:
-        """Cycles no tiling of the work can undercut."""
-        ...
-
-    def makespan(self, work: Workload, engines: int) -> float:
-        """Cycles in which so many of these engines can have done the work at best."""
-        ...
-
-
-class Remembering(ABC):
-    """Computes the cost of each distinct work once."""
+class CostModel(ABC):
+    """Costs work on one engine, each distinct work once. `floor` is not above the sum of `cost`
+    over any tiles that cover the work's positions and output channels, halos and views of positions
+    included."""
 
     def __init__(self) -> None:
         self._known: dict[Workload, Cost] = {}
         self._seen: dict[Workload, Workload] = {}
+
+    @abstractmethod
+    def supports(self, work: Workload) -> bool:
+        """Whether the engine can run the work."""
+
+    @abstractmethod
+    def floor(self, work: Workload) -> float:
+        """Cycles no tiling of the work can undercut."""
+
+    @abstractmethod
+    def makespan(self, work: Workload, engines: int) -> float:
+        """Cycles in which so many of these engines can have done the work at best."""
 
     @abstractmethod
     def compute(self, work: Workload) -> Cost:
@@ -237,7 +226,7 @@ class Remembering(ABC):
         return views_of(work)
 
     def seen(self, work: Workload) -> Workload:
-        """The view of the work that costs least."""
+        """Pointwise work with its positions in the shape that costs least."""
         found = self._seen.get(work)
         if found is None:
             views = self.views(work)

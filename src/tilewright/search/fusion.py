@@ -46,7 +46,7 @@ PAYING = 0.005  # share by which a stretch has to lower the objective
 SECOND = 7  # plans of an effort for each of the second climb that it begins with
 SPLICES = 4  # plans of the second climb for each that has sections of both
 RIVALS = ("layer by layer", "greedy merge")
-STAGES = ["greedy merging", "groups of the additive model", "improvements"]
+STAGES = ["greedy merging", "groupings by estimate", "improvements"]
 
 
 class Fusion:
