@@ -105,22 +105,12 @@ def halved(count: int) -> int | float:
     return count // 2 if count % 2 == 0 else count / 2
 
 
-def parameters_of(graph: Graph) -> frozenset[str]:
-    """Values that do not depend on the network's input: weights, and what is made of weights."""
-    found = set(graph.constants)
-    for node in graph.nodes:
-        reads = tuple(node.reads)
-        if reads and all(name in found for name in reads):
-            found.update(node.writes)
-    return frozenset(found)
-
-
 def operators_of(graph: Graph) -> tuple[Operator, ...]:
     """Every node an operator, except those that only prepare parameters."""
-    parameters = parameters_of(graph)
-    made = [any(name not in parameters for name in node.writes) for node in graph.nodes]
     return tuple(
-        Operator(node.name, (index,)) for index, node in enumerate(graph.nodes) if made[index]
+        Operator(node.name, (index,))
+        for index, node in enumerate(graph.nodes)
+        if any(name not in graph.parameters for name in node.writes)
     )
 
 
@@ -130,7 +120,7 @@ class Ledger:
     def __init__(self, graph: Graph, operators: Sequence[Operator]) -> None:
         self.graph = graph
         self.operators = tuple(operators)
-        self.parameters = parameters_of(graph)
+        self.parameters = graph.parameters
         self.maker: dict[str, int] = {
             name: index
             for index, operator in enumerate(self.operators)

@@ -131,6 +131,16 @@ class Graph:
         return {node.name: i for i, node in enumerate(self.nodes)}
 
     @cached_property
+    def parameters(self) -> frozenset[str]:
+        """Values that do not depend on the input: weights, and what is made of weights."""
+        found = set(self.constants)
+        for node in self.nodes:
+            reads = tuple(node.reads)
+            if reads and all(name in found for name in reads):
+                found.update(node.writes)
+        return frozenset(found)
+
+    @cached_property
     def known(self) -> dict[tuple[str, Hashable], Any]:
         """Room for facts about it that others work out once. One about a node has its identity in
         the key, and keeps the node with it."""

@@ -6,7 +6,7 @@ softmax or element-wise work with the element-wise work behind it. Reshapes and 
 product or an attention are how it writes its result.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tilewright.graph.ops.roles import Role
@@ -19,7 +19,8 @@ _ELEMENTWISE = frozenset(
     {Role.ACTIVATION, Role.ADD, Role.AFFINE, Role.ELEMENTWISE, Role.CHANNEL_NORM, Role.COPY}
 )
 _STARTS_ELEMENTWISE = (_ELEMENTWISE - {Role.COPY}) | {Role.NORM, Role.SOFTMAX}
-_OPERANDS = _SHAPED | {Role.COPY, Role.MOVE}
+_WRITTEN = _SHAPED | {Role.COPY}
+_OPERANDS = _WRITTEN | {Role.MOVE}
 _UNNAMED = frozenset({Role.VIEW, Role.TURN, Role.COPY, Role.MOVE})
 
 
@@ -64,12 +65,13 @@ def _before(items: Items, start: int, taken: set[int]) -> list[int]:
 def _chain(items: Items, start: int, taken: set[int]) -> Chain:
     role = items.items[start].role
     if role is Role.PRODUCT:
-        return _grown(items, start, taken, _ProductItem())
+        return _grown(items, start, taken, _ProductItem().takes)
     if role is Role.ATTENTION:
-        grown = _grown(items, start, taken, _Attention())
+        # An attention writes its heads as its reader wants them.
+        grown = _grown(items, start, taken, _WRITTEN.__contains__)
         return Chain((*_before(items, start, taken), *grown.items), grown.reason)
     if role in _STARTS_ELEMENTWISE:
-        return _grown(items, start, taken, _Elementwise())
+        return _grown(items, start, taken, _ELEMENTWISE.__contains__)
     return Chain((start,), _ALONE.get(role, _ALONE[Role.OTHER]))
 
 
@@ -81,7 +83,7 @@ class _ProductItem:
 
     def takes(self, role: Role) -> bool:
         """Whether the next item of this role joins."""
-        if role in _SHAPED or role is Role.COPY:
+        if role in _WRITTEN:
             return True
         if self.summed:
             return False
@@ -94,26 +96,8 @@ class _ProductItem:
         return self.active or role in _BEFORE_ACTIVATION
 
 
-class _Attention:
-    """An attention writes its heads as its reader wants them."""
-
-    def takes(self, role: Role) -> bool:
-        """Whether the next item of this role joins."""
-        return role in _SHAPED or role is Role.COPY
-
-
-class _Elementwise:
-    """Element-wise work takes more of it."""
-
-    def takes(self, role: Role) -> bool:
-        """Whether the next item of this role joins."""
-        return role in _ELEMENTWISE
-
-
-_Rule = _ProductItem | _Attention | _Elementwise
-
-
-def _grown(items: Items, start: int, taken: set[int], rule: _Rule) -> Chain:
+def _grown(items: Items, start: int, taken: set[int], takes: Callable[[Role], bool]) -> Chain:
+    """The chain from an item on: `takes` says whether the next one joins, by its role."""
     chain, size = [start], items.size(start)
     while True:
         following = items.only_reader(chain[-1])
@@ -122,7 +106,7 @@ def _grown(items: Items, start: int, taken: set[int], rule: _Rule) -> Chain:
         item = items.items[following]
         if following in taken:
             return Chain(tuple(chain), f"its reader, {item.label}, is in another kernel")
-        if not rule.takes(item.role):
+        if not takes(item.role):
             return Chain(tuple(chain), _why_not(item.role, item.label))
         if items.size(following) != size:
             return Chain(tuple(chain), f"its reader, {item.label}, has another size")

@@ -6,6 +6,7 @@ keeps, and of the parameters. Nothing is reused, so that any order of its operat
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import prod
 from typing import Any
 
@@ -105,7 +106,7 @@ def _candidates(shape: tuple[int, ...], least: int) -> Iterator[tuple[Split, ...
     options: list[tuple[int, int, tuple[Split, ...]]] = [(1, -1, ())]
     for order, combination in enumerate(_combinations(spatial, axes, channel)):
         grids = [_parts(shape[axis]) for axis in combination]
-        for counts in _product(grids):
+        for counts in product(*grids):
             if prod(counts) <= MOST_TILES:
                 chosen = tuple(Split(a, n) for a, n in zip(combination, counts, strict=True))
                 options.append((prod(counts), order, chosen))
@@ -135,15 +136,6 @@ def _parts(extent: int) -> list[int]:
         found.append(count)
         count *= 2
     return [*found, extent]
-
-
-def _product(grids: list[list[int]]) -> Iterator[tuple[int, ...]]:
-    if not grids:
-        yield ()
-        return
-    for head in grids[0]:
-        for tail in _product(grids[1:]):
-            yield (head, *tail)
 
 
 def _longest(cuts: tuple[Cut, ...]) -> int:

@@ -94,7 +94,7 @@ def _scores(matcher: Matcher, value: str, depth: int) -> _Scores | None:
                     factor = number if node.kind == "Mul" else 1 / number
                     ways = (operand,)
         case "Add" | "Max":
-            ways = tuple(name for name in node.inputs if name not in matcher.steady)
+            ways = tuple(name for name in node.inputs if name not in matcher.graph.parameters)
         case "Sub" | "Cast" | "Identity" | "Dropout" | "Clip":
             ways = node.inputs[:1]
         case "Where":

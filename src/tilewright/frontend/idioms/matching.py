@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 from tilewright.graph.graph import Graph, Node
 from tilewright.graph.types import FLOATS
@@ -104,16 +103,6 @@ class Matcher:
         """Whether the value is a constant that stands for the wanted number."""
         found = self.number(value)
         return found is not None and close(found, wanted, self.tolerance(value))
-
-    @cached_property
-    def steady(self) -> frozenset[str]:
-        """Values that depend on constants alone: weights, and what is computed from weights."""
-        found = set(self.graph.constants)
-        for node in self.graph.nodes:
-            reads = tuple(node.reads)
-            if reads and all(name in found for name in reads):
-                found.update(node.writes)
-        return frozenset(found)
 
     def source(self, value: str, nodes: set[int]) -> str:
         """The value before casts between floats; the casts join the nodes."""

@@ -197,7 +197,7 @@ def _affine(
             continue
         inner = value if len(after) == 1 else matcher.result(after[0])
         weight = matcher.other(after[-1], inner)
-        if weight is None or weight not in matcher.steady:
+        if weight is None or weight not in matcher.graph.parameters:
             continue
         given = matcher.shape(weight)
         if given is None or (1,) * (len(shape) - len(given)) + given != shape:

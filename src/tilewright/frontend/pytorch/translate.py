@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.accounting import Operator, parameters_of
+from tilewright.accounting import Operator
 from tilewright.frontend.pytorch import layouts, pointwise, products, statistics
 from tilewright.frontend.pytorch.calls import AtenCall, Captured
 from tilewright.frontend.pytorch.emit import Emitter
@@ -39,10 +39,9 @@ def translate(captured: Captured) -> TorchNetwork:
         _emit(e, call)
     graph = e.graph(captured)
     verify(graph)
-    parameters = parameters_of(graph)
     members: dict[str, list[int]] = {}
     for index, operator in enumerate(e.owner):
-        if any(name not in parameters for name in graph.nodes[index].writes):
+        if any(name not in graph.parameters for name in graph.nodes[index].writes):
             members.setdefault(operator, []).append(index)
     operators = tuple(Operator(name, tuple(nodes)) for name, nodes in members.items())
     foreign = dict.fromkeys(node.kind for node in graph.nodes if node.domain)
