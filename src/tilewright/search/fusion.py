@@ -131,7 +131,7 @@ class Fusion:
             return
         self.progress("layer by layer, as a start")
         self.space.check()
-        plan = with_room(self.candidates, self.lowering, self.model)
+        plan = with_room(self.candidates, self.lowering, self.model, self.progress)
         rival = self._trial("layer by layer", plan, self.space.singles)
         known = self.outside if self.space.forced else self.trials
         known += [rival] if rival is not None else []
