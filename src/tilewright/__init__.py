@@ -22,10 +22,13 @@ from tilewright.version import __version__
 
 if TYPE_CHECKING:
     from tilewright.api import *  # noqa: F403
-    from tilewright.errors import TilewrightError
+    from tilewright.errors import BudgetError, ModelError, TilewrightError
+    from tilewright.machine.faults import FileError
     from tilewright.machine.machine import Machine
     from tilewright.model import Model
     from tilewright.plan.plan import Plan
+    from tilewright.plan.read import PlanFileError
+    from tilewright.planning.check import PlanFaultsError
     from tilewright.results.compared import Comparison
     from tilewright.results.explained import Explained
     from tilewright.results.partitioned import PartitionResult
@@ -37,12 +40,17 @@ if TYPE_CHECKING:
 
 
 __all__ = [
+    "BudgetError",
     "Comparison",
     "Explained",
+    "FileError",
     "Machine",
     "Model",
+    "ModelError",
     "PartitionResult",
     "Plan",
+    "PlanFaultsError",
+    "PlanFileError",
     "PlanResult",
     "Rechecked",
     "RunResult",
@@ -57,12 +65,17 @@ __all__ += api.__all__
 _PACKAGES = frozenset({"compare", "kernel", "machine", "partition", "plan", "shrink", "sweep"})
 # What jobs take and give; the jobs themselves are of `api`.
 _TYPES = {
+    "BudgetError": "errors",
     "Comparison": "results.compared",
     "Explained": "results.explained",
+    "FileError": "machine.faults",
     "Machine": "machine.machine",
     "Model": "model",
+    "ModelError": "errors",
     "PartitionResult": "results.partitioned",
     "Plan": "plan.plan",
+    "PlanFaultsError": "planning.check",
+    "PlanFileError": "plan.read",
     "PlanResult": "results.planned",
     "Rechecked": "runs.saved",
     "RunResult": "shrinking",

@@ -1,7 +1,6 @@
 """Files that results go to, and arrays in files."""
 
 import os
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -10,9 +9,13 @@ from pathlib import Path
 import numpy as np
 from numpy.lib.npyio import NpzFile
 
+from tilewright.drafts import draft_in, writing
 from tilewright.errors import ModelError, OutputError
 from tilewright.execute.arrays import write_npz
 from tilewright.graph.graph import Array, Graph
+
+_NPY = b"\x93NUMPY"
+_NAMED = "arrays by the names of the inputs are what numpy.savez(FILE, NAME=array) writes"
 
 
 def check_writable(*paths: Path | None) -> None:
@@ -20,6 +23,15 @@ def check_writable(*paths: Path | None) -> None:
     for path in paths:
         if path is not None:
             _check_file(path)
+
+
+def check_arrays_file(path: Path | None) -> None:
+    """Raise before the work begins where arrays could not be written, or would be written under a
+    name that says something else."""
+    if path is not None and path.suffix.lower() != ".npz":
+        text = "it will hold arrays by name: give a name that ends in .npz"
+        raise OutputError(f"cannot write '{path}': {text}")
+    check_writable(path)
 
 
 def _check_file(path: Path) -> None:
@@ -37,10 +49,8 @@ def _check_file(path: Path) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file."""
-    try:
+    with writing(path):
         path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise OutputError(f"cannot write '{path}': {error.strerror or error}") from None
 
 
 def check_place(folder: Path) -> None:
@@ -55,15 +65,13 @@ def check_place(folder: Path) -> None:
 def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
     """Write text files into a folder by their names, all or none. Other files in it stay."""
     target = folder.absolute()
-    try:
+    with writing(folder):
         target.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".tilewright-", dir=target) as place:
+        with draft_in(target) as draft:
             for name, text in texts.items():
-                (Path(place) / name).write_text(text, encoding="utf-8")
+                (draft / name).write_text(text, encoding="utf-8")
             for name in texts:
-                os.replace(Path(place) / name, target / name)
-    except OSError as error:
-        raise OutputError(f"cannot write '{folder}': {error.strerror or error}") from None
+                os.replace(draft / name, target / name)
 
 
 def load_inputs(given: Path | Mapping[str, Array], graph: Graph) -> dict[str, Array]:
@@ -76,15 +84,24 @@ def load_inputs(given: Path | Mapping[str, Array], graph: Graph) -> dict[str, Ar
 def load_npz(path: Path) -> dict[str, Array]:
     """The arrays of a file, by their names."""
     try:
+        if not os.path.isdir(path) and not zipfile.is_zipfile(path):
+            raise ValueError(_no_archive(path))
         stored = np.load(path)
         if not isinstance(stored, NpzFile):
-            raise ValueError("it holds one array without a name (.npy)")
+            raise ValueError(_NAMED)
         with stored:
             return {name: stored[name] for name in stored.files}
     except OSError as error:
         raise ModelError(f"cannot read '{path}': {error.strerror or error}") from None
     except (ValueError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         raise ModelError(f"cannot read '{path}' as .npz: {error}") from None
+
+
+def _no_archive(path: Path) -> str:
+    """What is wrong with a file that is none of several arrays."""
+    with path.open("rb") as file:
+        single = file.read(len(_NPY)) == _NPY
+    return f"it holds one array without a name (.npy); {_NAMED}" if single else _NAMED
 
 
 def _matching(arrays: Mapping[str, Array], label: str, graph: Graph) -> dict[str, Array]:
@@ -103,10 +120,6 @@ def _matching(arrays: Mapping[str, Array], label: str, graph: Graph) -> dict[str
 
 def save_arrays(arrays: Mapping[str, Array], path: Path) -> None:
     """Write arrays as .npz, whole or not at all."""
-    try:
-        with tempfile.TemporaryDirectory(prefix=".tilewright-", dir=path.parent) as folder:
-            draft = Path(folder) / "arrays.npz"
-            write_npz(arrays, draft)
-            os.replace(draft, path)
-    except OSError as error:
-        raise OutputError(f"cannot write '{path}': {error.strerror or error}") from None
+    with writing(path), draft_in(path.parent) as folder:
+        write_npz(arrays, folder / "arrays.npz")
+        os.replace(folder / "arrays.npz", path)

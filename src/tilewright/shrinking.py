@@ -16,7 +16,7 @@ from tilewright.errors import (
 from tilewright.execute.arrays import read_npz, write_npz
 from tilewright.execute.compare import Difference, compare
 from tilewright.execute.runtime import run
-from tilewright.files import check_writable, load_inputs, save_arrays
+from tilewright.files import check_arrays_file, check_writable, load_inputs, save_arrays
 from tilewright.frontend.save import save_onnx
 from tilewright.frontend.weights import seeded_inputs
 from tilewright.graph.graph import Array, Graph
@@ -59,6 +59,17 @@ class ShrinkResult(Shown):
         if self.verdict != "missed" or self.measured is None or self.budget is None:
             return None
         return self.measured.peak_bytes / max(1.0, self.measured.limit(self.budget))
+
+    @property
+    def missed(self) -> str | None:
+        """That the measured peak is above the budget, with both figures, where it is."""
+        if self.over_budget is None or self.measured is None or self.budget is None:
+            return None
+        return (
+            f"the budget of {format_bytes(round(self.measured.limit(self.budget)))} is missed: "
+            f"the measured peak of {format_bytes(self.measured.peak_bytes)} is "
+            f"{self.over_budget:.2f} times as much, and no tighter cut that was tried measured less"
+        )
 
     @property
     def original_peak_bytes(self) -> int:
@@ -114,11 +125,8 @@ class ShrinkResult(Shown):
         budget = f"the budget of {format_bytes(round(measured.limit(self.budget)))}"
         if self.verdict == "met":
             yield f"{budget} is met"
-        elif self.verdict == "missed":
-            yield (
-                f"{budget} is missed: the measured peak is {self.over_budget:.2f} times as much, "
-                "and no tighter cut that was tried measured less"
-            )
+        elif self.missed is not None:
+            yield self.missed
         else:
             low, high = map(format_bytes, measured.range)
             yield (
@@ -151,6 +159,7 @@ def parse_budget(text: str) -> int | float | None:
     if stripped.lower() == "smallest":
         return None
     if not stripped.endswith("%"):
+        _refuse_fraction(stripped)
         try:
             budget = parse_bytes(stripped)
         except OverflowError:
@@ -165,6 +174,20 @@ def parse_budget(text: str) -> int | float | None:
     if not 0.0 < share < inf:
         raise TilewrightError(f"'{text}' is no memory budget: write 64MB, 60% or smallest")
     return share
+
+
+def _refuse_fraction(text: str) -> None:
+    """A fraction without a unit may be meant as a share, or as so many megabytes."""
+    try:
+        number = float(text)
+    except ValueError:
+        return
+    if number.is_integer() or not 0.0 < number < inf:
+        return
+    share = f"{100 * number:g}% for a share of today's" if number < 1 else f"{text}MB for megabytes"
+    raise TilewrightError(
+        f"'{text}' is no memory budget: it is no whole number of bytes; write {share}"
+    )
 
 
 def read_budget(given: str | int | float) -> int | float | None:
@@ -205,8 +228,9 @@ def shrink_model(
         progress(f"measured {over - 1:.0%} above the budget: cutting for less")
         try:
             again = _shrunk(model, goal, measure, seed, runs, progress)
-        except BudgetError:
-            break
+        except BudgetError:  # the least there is may still measure less
+            goal = None
+            again = _shrunk(model, goal, measure, seed, runs, progress)
         again = replace(again, budget=budget)
         if (again.over_budget or 0.0) < over:
             result = again
@@ -314,6 +338,7 @@ def run_model(
     threads: int = 1,
 ) -> RunResult:
     """Run an ONNX file in onnxruntime with the settings tiled models need."""
+    check_arrays_file(output)
     label = f"'{model.path or model.name}'"
     if model.path is None and model.data is None:
         raise ModelError(f"{label} is no file: shrink it first, then run the file")

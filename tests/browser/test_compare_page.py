@@ -11,6 +11,7 @@ from tilewright import api
 
 pytestmark = pytest.mark.browser
 NET = "four_convs@32x32"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture(scope="module")
@@ -80,4 +81,30 @@ def test_the_page_is_accessible_and_narrow(compared: Browser) -> None:
                   deviceScaleFactor=1, mobile=False)  # fmt: skip
     compared.settle()
     assert compared.run("document.documentElement.scrollWidth") <= 420
+    beyond = (
+        "[...document.querySelectorAll('.scroll')].filter((e) => e.scrollWidth > e.clientWidth + 1)"
+    )
+    assert compared.run(f"{beyond}.length") == 0, "every column is there without scrolling"
     compared.call("Emulation.clearDeviceMetricsOverride")
+
+
+def test_plans_with_a_mapping_have_no_cycles_by_layer(
+    browser: Browser, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    place, files = tmp_path_factory.mktemp("mapped"), EXAMPLES / "manycore"
+    plans = [
+        api.allocate(
+            "four_convs@16x16",
+            files / "three_cores.yaml",
+            files / "fused.yaml",
+            layer_by_layer=whole,
+            verify=False,
+        )
+        for whole in (False, True)
+    ]
+    with browser.fresh(api.compare(*plans).save(place / "compare.html")) as opened:
+        assert faults_light_and_dark(opened) == {}
+        shown = opened.run("document.querySelector('main').innerText")
+        assert "Both runs on one scale" not in shown and "run beside each other" in shown
+        heads = opened.run("document.querySelector('table.causes thead').innerText")
+        assert "cycles" not in heads and "what is different" in heads

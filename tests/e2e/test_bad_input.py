@@ -179,8 +179,9 @@ def test_open_dimensions_say_which_and_how(refused: Refused, tmp_path: Path) -> 
         ("x", "is no shape"),
         ("x=", "is no shape"),
         ("=1,2", "is no shape"),
-        ("x=1,-2,8,8", "is no shape"),
-        ("x=1,2,0,8", "is no shape"),
+        ("x=1,-2,8,8", "extents are whole numbers from 1 on"),
+        ("x=1,2,0,8", "extents are whole numbers from 1 on"),
+        ("n=0", "extents are whole numbers from 1 on"),
         ("x=1,2,8.5,8", "is no shape"),
         ("x=1,2,²,8", "is no shape"),
         ("x=1,2," + "9" * 5000 + ",8", "is no shape"),
@@ -191,6 +192,13 @@ def test_shapes(refused: Refused, tmp_path: Path, given: str, words: str) -> Non
     path = tmp_path / "net.onnx"
     path.write_bytes(model([relu()], shape=("n", 2, None, 8)).SerializeToString())
     assert words in refused("show", "model", path, "--shape", given)
+
+
+def test_a_dimension_that_is_given_twice(refused: Refused, tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(model([relu()], shape=("n", 2, 4, 8)).SerializeToString())
+    line = refused("show", "model", path, "--shape", "n=2", "--shape", "n=3")
+    assert "gives 'n' twice: 2 and 3" in line
 
 
 # --- external data -------------------------------------------------------------------------------
@@ -334,6 +342,16 @@ def test_budgets(refused: Refused, tmp_path: Path, budget: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "budget, words",
+    [("0.5", "write 50% for a share of today's"), ("1.5", "write 1.5MB for megabytes")],
+)
+def test_a_fraction_of_bytes_is_told_what_it_may_mean(
+    refused: Refused, tmp_path: Path, budget: str, words: str
+) -> None:
+    assert words in refused("shrink", "four_convs", "--memory", budget, "-o", tmp_path / "o.onnx")
+
+
+@pytest.mark.parametrize(
     "arguments",
     [
         ("tile",),
@@ -388,6 +406,12 @@ def test_results_of_a_run_that_cannot_be_written(
     assert "cannot write" in refused("run", sound, "-o", tmp_path / target)
 
 
+def test_arrays_go_to_no_file_of_another_kind(
+    refused: Refused, sound: Path, tmp_path: Path
+) -> None:
+    assert "give a name that ends in .npz" in refused("run", sound, "-o", tmp_path / "out.txt")
+
+
 # --- inputs of a run -----------------------------------------------------------------------------
 
 
@@ -402,7 +426,7 @@ def damaged_archive(path: Path) -> None:
         (lambda path: None, "No such file"),
         (lambda path: path.mkdir(), "folder|directory"),
         (lambda path: path.write_bytes(b""), "as .npz"),
-        (lambda path: path.write_bytes(b"no archive"), "as .npz"),
+        (lambda path: path.write_bytes(b"no archive"), "what numpy.savez(FILE, NAME=array) writes"),
         (damaged_archive, "as .npz"),
         (lambda path: np.save(path.open("wb"), np.ones(3)), "one array without a name"),
         (lambda path: np.savez(path, other=np.ones(3)), "no array for input 'input'"),

@@ -38,6 +38,7 @@ links:
     kind: tube
     routes:
       dram: {from: dram, to: core.sram, latency: 1 ns, bandwidth: 1 GB/s}
+      back: {from: core.sram, to: drum, latency: 1 ns, bandwidth: 1 GB/s}
 """
 EXPECTED = {
     2: "clock",
@@ -47,6 +48,7 @@ EXPECTED = {
     21: "cores.core.engines.simd.parameters.rates.sofmax",
     23: "memories.dram.colour",
     26: "links.dma.kind",
+    29: "links.dma.routes.back",
 }
 PLAN = """\
 model: resnet18
@@ -70,7 +72,8 @@ def test_all_faults_of_a_machine_file_at_once(command, tmp_path: Path) -> None:
     for line, key in EXPECTED.items():
         assert f"{path}:{line}: {key}: " in shown.out
     assert "no such operator class: known are softmax" in shown.out
-    assert f"{path}: machine, 7 faults" in shown.out
+    assert "names no pair of memories: to: did you mean 'dram'?" in shown.out
+    assert f"{path}: machine, 8 faults" in shown.out
 
 
 def test_faults_between_keys_come_at_once_too(command, tmp_path: Path) -> None:
@@ -98,7 +101,7 @@ def test_a_fault_of_a_plan_command_points_to_check(refused, tmp_path: Path) -> N
     path.write_text(BROKEN)
     line = refused("plan", "four_convs@12x12", "--on", path, "--layer-by-layer")
     assert line.startswith(f"{path}:2: clock: ")
-    assert line.endswith(f"(and 6 more: tilewright check {path})")
+    assert line.endswith(f"(and 7 more: tilewright check {path})")
 
 
 def test_plans_and_patterns(command, succeeds, tmp_path: Path) -> None:

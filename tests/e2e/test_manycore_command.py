@@ -16,6 +16,7 @@ import yaml
 
 from conftest import Command
 from support.builder import GraphBuilder
+from tilewright import api
 from tilewright.api import load
 from tilewright.frontend import zoo
 from tilewright.frontend.save import save_onnx, serialize
@@ -37,6 +38,54 @@ PEER = Path(__file__).parents[3] / "shared" / "data" / "stream"
 LAB = (PEER / "lab/workload/4_convs.onnx", "--on", PEER / "lab/hardware/hda_bus.yaml")
 peer = pytest.mark.peer
 absent = pytest.mark.skipif(not PEER.is_dir(), reason="Stream's files are not here")
+
+
+def test_plans_with_a_mapping_are_compared(
+    succeeds: Command, refused: Callable[..., str], tmp_path: Path
+) -> None:
+    """Latency, cores and memories beside each other, and the layers that run elsewhere or are cut
+    otherwise; a summary that makes no sense is one line."""
+    fused, layers = tmp_path / "fused", tmp_path / "layers"
+    for folder, mode in ((fused, "fused"), (layers, "lbl")):
+        arguments = ("--on", MACHINE, "--mapping", FUSED, "--mode", mode, "--out", folder)
+        succeeds("plan", "four_convs@16x16", *arguments)
+    (found,) = succeeds("compare", fused, layers, "--json").json["compared"]
+    summaries = [json.loads((each / "summary.json").read_text()) for each in (fused, layers)]
+    latency = found["figures"]["latency_cycles"]
+    assert [latency["before"], latency["after"]] == [s["latency_cycles"] for s in summaries]
+    assert found["setting"] == {"mode": ["fused", "lbl"]}
+    moved = {
+        name
+        for name, cores in summaries[0]["allocation"].items()
+        if cores != summaries[1]["allocation"][name]
+    }
+    told = {
+        cause["nodes"][0]: [what for what in cause["what"] if what.startswith("cores: core")]
+        for cause in found["causes"]
+    }
+    assert moved == {name for name, what in told.items() if what}
+    page = tmp_path / "page.html"
+    shown = succeeds("compare", fused, layers, "--html", page).out
+    assert "run beside each other" in shown and "busy cycles of core" in shown and page.is_file()
+    assert api.compare(fused, layers).json["compared"] == [found]
+    (layers / "summary.json").write_text(json.dumps({**summaries[1], "cut": {}}))
+    assert "makes no sense" in refused("compare", fused, layers)
+
+
+@pytest.mark.parametrize(
+    ("machine", "told"),
+    [
+        ("npu-2.7", "npu-2.7: is a machine that is shipped: it is planned without a mapping"),
+        (
+            EXAMPLE.parent / "machines" / "2-second-core.yaml",
+            "is a machine file of Tilewright: it is planned without a mapping",
+        ),
+    ],
+)
+def test_a_mapping_is_for_no_machine_of_tilewright(
+    refused: Callable[..., str], machine: object, told: str
+) -> None:
+    assert told in refused("plan", "four_convs@16x16", "--on", machine, "--mapping", FUSED)
 
 
 def test_the_example_is_planned_executed_and_written(succeeds: Command, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -365,14 +366,14 @@ def test_help_shows_signatures() -> None:
     assert "effort='normal'" in shown and "How a network runs on a machine" in shown
 
 
-@pytest.mark.parametrize("job", ["explain", "verify", "compare"])
+@pytest.mark.parametrize("job", ["explain", "verify"])
 def test_a_plan_on_many_cores_is_refused_in_one_line(job: str) -> None:
     example = ROOT / "examples" / "manycore"
     found = tilewright.allocate(
         net(8), example / "three_cores.yaml", example / "fused.yaml", effort="low", verify=False
     )
     with pytest.raises(tilewright.TilewrightError) as told:
-        getattr(api, job)(*(found,) * (2 if job == "compare" else 1))
+        getattr(api, job)(found)
     text = str(told.value)
     assert "\n" not in text and len(text) < 300
     assert "many cores" in text or "has to be" in text
@@ -417,3 +418,27 @@ def test_errors_of_the_library_do_not_speak_as_commands_do() -> None:
             )
             bare += [f"{path.name}: {text}" for _ in re.findall(r"(?<![(\w])(?<!, )--[a-z]", text)]
     assert not bare
+
+
+def test_faults_of_files_and_plans_are_there_for_programs(tmp_path: Path) -> None:
+    """Every kind of mistake has its type, and all faults at once."""
+    machine, plan = tmp_path / "mine.yaml", tmp_path / "plan.yaml"
+    machine.write_text("extends: mcu\nclock: fast\ncolour: red\n")
+    with pytest.raises(tilewright.FileError) as wrong:
+        tilewright.machine(machine)
+    assert [(fault.line, fault.key) for fault in wrong.value.faults] == [
+        (2, "clock"),
+        (3, "colour"),
+    ]
+    own = tilewright.plan("four_convs@16x16", "mcu", layer_by_layer=True, verify=False).plan
+    plan.write_text(str(replace(own, resident=("nothing",))))
+    with pytest.raises(tilewright.PlanFileError) as wrong:
+        tilewright.plan("four_convs@16x16", "mcu", plan=plan)
+    assert wrong.value.faults[0].line and isinstance(wrong.value, tilewright.FileError)
+    with pytest.raises(tilewright.PlanFaultsError) as other:
+        tilewright.plan("four_convs@16x16", "mcu", plan=replace(own, resident=("nothing",)))
+    assert other.value.faults
+    with pytest.raises(tilewright.BudgetError):
+        tilewright.shrink("four_convs@16x16", 10)
+    with pytest.raises(tilewright.ModelError):
+        tilewright.load("no such network")

@@ -145,3 +145,26 @@ def test_a_network_quantised_by_onnxruntime(
         assert not any(costed_by_bytes(planned.graph, node) for node in planned.graph.nodes)
         left = [n.kind for n in planned.graph.nodes if n.kind == "DequantizeLinear"]
         assert len(left) <= (3 if build is hourglass else 1)  # a transposed convolution is float
+
+
+def blocks(b: Net) -> None:
+    """A residual block on a large image, then a convolution whose weights are larger."""
+    y = b.add("Relu", b.conv(b.input(1, 3, 96, 96), 16))
+    y = b.add("Relu", b.add("Add", b.conv(b.add("Relu", b.conv(y, 16)), 16), y))
+    y = b.add("MaxPool", y, kernel_shape=[16, 16], strides=[16, 16])
+    b.add("GlobalAveragePool", b.add("Relu", b.conv(b.add("Relu", b.conv(y, 128)), 256)))
+
+
+def test_both_forms_of_a_quantised_network_shrink_alike(tmp_path: Path) -> None:
+    """Pairs of QuantizeLinear and DequantizeLinear are cut with their operator: between groups
+    there are bytes, and weights are read where they are used."""
+    smallest: dict[str, int] = {}
+    for form in (QuantFormat.QOperator, QuantFormat.QDQ):
+        folder = tmp_path / form.name
+        folder.mkdir()
+        path = quantised(blocks, form, False, QuantType.QUInt8, folder)
+        found = api.shrink(path, "smallest", folder / "small.onnx")
+        assert found.predicted_peak_bytes < 0.5 * found.original_peak_bytes
+        smallest[form.name] = found.predicted_peak_bytes
+        assert found.difference.max_rel_error <= 1e-6
+    assert smallest["QDQ"] <= 1.1 * smallest["QOperator"]

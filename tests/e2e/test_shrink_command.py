@@ -195,9 +195,10 @@ def test_as_small_as_it_goes_and_what_stands_in_the_way(
 
 
 def test_a_measured_miss_is_cut_again_tighter_and_told(
-    succeeds: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: Any, succeeds: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A prediction that is too low is noticed where it is measured."""
+    """A prediction that is too low is noticed where it is measured; a budget that stays missed ends
+    with an exit code of its own."""
     from tilewright import shrinking
     from tilewright.shrink.measure import Measured
 
@@ -218,8 +219,32 @@ def test_a_measured_miss_is_cut_again_tighter_and_told(
     monkeypatch.setattr(
         shrinking, "measure_models", lambda *_: Measured(700 * MB, 1000 * MB, 1.0, 1.0)
     )
-    missed = succeeds(*arguments, tmp_path / "missed.onnx").json
-    assert missed["measured_over_budget"] == pytest.approx(700 / 600)
+    missed = command(*arguments, tmp_path / "missed.onnx")
+    assert missed.code == 4 and (tmp_path / "missed.onnx").exists()
+    assert missed.json["measured_over_budget"] == pytest.approx(700 / 600)
+    assert "budget of 600.0 MB is missed: the measured peak of 700.0 MB" in missed.told[-1]
+
+
+def test_where_no_tighter_budget_can_be_met_the_smallest_cut_is_measured(
+    succeeds: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tilewright import shrinking
+    from tilewright.shrink.measure import Measured
+
+    least = succeeds(
+        "shrink", "fsrcnn@64x64", "--memory", "smallest", "-o", tmp_path / "x.onnx", "--json"
+    ).json["predicted_peak_bytes"]
+    rounds: list[Path] = []
+
+    def measured(original: Path, small: Path, inputs: Path, runs: int) -> Measured:
+        rounds.append(small)
+        return Measured(1000 * MB if len(rounds) < 2 else 1, 1000 * MB, 1.0, 1.0)
+
+    monkeypatch.setattr(shrinking, "measure_models", measured)
+    budget = f"{round(least * 1.2)}"
+    arguments = ("shrink", "fsrcnn@64x64", "--memory", budget, "--measure", "--json", "-o")
+    found = succeeds(*arguments, tmp_path / "small.onnx").json
+    assert len(rounds) == 2 and found["predicted_peak_bytes"] == least
 
 
 @pytest.mark.parametrize(
@@ -227,11 +252,11 @@ def test_a_measured_miss_is_cut_again_tighter_and_told(
     [
         ((150, 160, 170), "met", "the budget of 180.0 kB is met"),
         ((150, 190, 260), "too close to tell", "whether the budget of 180.0 kB is met cannot be"),
-        ((700, 720, 740), "missed", "the budget of 180.0 kB is missed: the measured peak is 4.00"),
+        ((700, 720, 740), "missed", "the budget of 180.0 kB is missed: the measured peak of 720.0"),
     ],
 )
 def test_a_measurement_is_told_with_its_noise_and_a_verdict(
-    succeeds: Any,
+    command: Any,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     peaks: tuple[int, ...],
@@ -245,11 +270,11 @@ def test_a_measurement_is_told_with_its_noise_and_a_verdict(
     measured = Measured(several[1], 300_000, 1.0, 1.0, several, before)
     monkeypatch.setattr(shrinking, "measure_models", lambda *_: measured)
     arguments = ("shrink", "fsrcnn@64x64", "--memory", "60%", "--measure", "-o")
-    shown = succeeds(*arguments, tmp_path / "small.onnx").out
+    shown = command(*arguments, tmp_path / "small.onnx").out
     assert told in shown
     low, high = several[0] / 310_000, several[2] / 300_000
     assert f"{low:.0%} to {high:.0%} in 3 runs" in shown
-    found = succeeds(*arguments, tmp_path / "again.onnx", "--json").json
+    found = command(*arguments, tmp_path / "again.onnx", "--json").json
     assert found["budget"] == verdict and found["measured_peaks"] == list(several)
 
 

@@ -40,7 +40,8 @@ def net(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     "moment",
-    ["typer", "tilewright.cli.app", "rich.console", "numpy", "tilewright.model", "onnx", "numba"],
+    "tilewright tilewright.api typer tilewright.cli.app rich.console numpy tilewright.model onnx "
+    "numba".split(),
 )
 @pytest.mark.parametrize("job", [["tile", "four_convs", "--node", "conv1", "--split", "H=2"]])
 def test_an_interrupt_while_modules_are_imported_is_one_line(moment: str, job: list[str]) -> None:
@@ -54,7 +55,7 @@ def test_an_interrupt_while_modules_are_imported_is_one_line(moment: str, job: l
 
         sys.meta_path.insert(0, Interrupt())
         sys.argv = ["tilewright", *{job!r}]
-        from tilewright.cli import main
+        from tilewright_command import main
         main()
     """
     done = subprocess.run(

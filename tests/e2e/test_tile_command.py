@@ -1,12 +1,17 @@
 """`tilewright tile`: the tables of SYSTEM.md to the digit, JSON as agreed, groups, line buffers."""
 
+import csv
 import re
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from support.builder import GraphBuilder
+from tilewright.frontend.save import save_onnx
 
 Command = Callable[..., Any]
 
@@ -154,6 +159,21 @@ def test_axes_by_number_or_letter(succeeds: Command) -> None:
     assert (
         by_axis == succeeds("tile", "four_convs", "--node", "conv1", "--split", "h=2", "--json").out
     )
+
+
+def test_padding_of_volumes_is_told_on_all_six_sides(succeeds: Command, tmp_path: Path) -> None:
+    b = GraphBuilder()
+    weights = b.weight(4, 2, 3, 5, 7)
+    b.add("Conv", b.input(1, 2, 6, 8, 10), weights, pads=[1, 2, 3, 1, 2, 3])
+    path, table = tmp_path / "volume.onnx", tmp_path / "tiles.csv"
+    save_onnx(b.graph(), path)
+    node = b.graph().nodes[0].name
+    shown = succeeds("tile", path, "--node", node, "--split", "2=2", "--csv", table).out
+    assert "pads front/back/top/bottom/left/right" in shown
+    assert "1/0/2/2/3/3" in shown and "0/1/2/2/3/3" in shown
+    rows = list(csv.DictReader(table.open()))
+    found = [row["pads_front_back_top_bottom_left_right"] for row in rows]
+    assert found == ["1 0 2 2 3 3", "0 1 2 2 3 3"]
 
 
 def test_the_installed_program_is_the_same() -> None:

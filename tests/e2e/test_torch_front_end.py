@@ -271,6 +271,9 @@ def large_kernel():
 def guessed():
     return nn.Sequential(nn.Conv2d(3, 8, 3), nn.Flatten(), nn.Linear(8, 2))
 
+def made_wrong():
+    return nn.Linear(2, -3)
+
 two = 2
 """
 
@@ -280,7 +283,8 @@ two = 2
     [
         ("chooses", ("control flow depends on the data", "bad.py:10")),
         ("wrong_shape", ("wrong shape", "3 channels")),
-        ("fails", ("no such file",)),
+        ("fails", ("ValueError: no such file", "bad.py:21")),
+        ("made_wrong", ("RuntimeError: ", "negative dimension", "bad.py:40")),
         ("picks", ("a result of 'index'", "depends on the data")),
         ("large_kernel", ("(5 x 5)", "Kernel size can't be greater")),
         ("guessed", ("is taken to be 1x3x224x224", "--shape")),

@@ -94,6 +94,9 @@ def plan(
     where. `effort` is low, normal or high; `fast` is low by an older name. `memory_limit` is what
     the plan may take of each on-chip memory: bytes, or "256KiB".
 
+    Raises `FileError` for a machine file, `PlanFileError` for a plan.yaml and `PlanFaultsError`
+    for a plan in memory that are wrong, each with all its `faults`.
+
     >>> found = tilewright.plan("four_convs@16x16", "npu-2.7", fast=True)
     >>> found.verified, len(found.layers)
     (True, 4)

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tilewright.api.machines import MachineLike, chosen, machine, of_type
 from tilewright.frontend.normalize import normalize
@@ -19,6 +19,10 @@ from tilewright.results.planned import PlanResult
 if TYPE_CHECKING:
     from tilewright.kernel.nest import Nest
     from tilewright.kernel.plan import KernelPlan
+    from tilewright.manycore.result import CoresResult
+
+Comparable: TypeAlias = "str | Path | PlanResult | CoresResult"
+"""What can be compared: a run's folder, a point of a sweep, or what `plan` or `allocate` gave."""
 
 
 def partition(
@@ -137,7 +141,7 @@ def kernel(
     return plan_kernel(problem, machine(on), nest, searched, claim_us, check)
 
 
-def compare(first: str | Path | PlanResult, *others: str | Path | PlanResult) -> Comparison:
+def compare(first: Comparable, *others: Comparable) -> Comparison:
     """What differs between plans, the largest causes first: results of `plan`, folders of runs, or
     points of sweeps (`"edge#17"`). The first is compared with each of the others; `.save(path)`
     writes the page that shows them side by side.
@@ -149,13 +153,16 @@ def compare(first: str | Path | PlanResult, *others: str | Path | PlanResult) ->
     'four_convs@16x16 (2) takes ...'
     """
     from tilewright.compare import compare_sides
-    from tilewright.compare.side import PlanSide, load_side, side_of
+    from tilewright.compare.side import PlanSide, load_side, side_of, side_of_mapped
+    from tilewright.manycore.result import CoresResult
 
-    def side(number: int, given: str | Path | PlanResult) -> PlanSide:
-        if not isinstance(given, PlanResult):
-            expected = "the folder of a run, a point of a sweep, or what `plan` gave"
-            return load_side(str(of_type(given, (str, Path), f"plan {number}", expected)))
-        return side_of(f"{given.plan.model} ({number})", given.summary, given.plan)
+    def side(number: int, given: Comparable) -> PlanSide:
+        if isinstance(given, PlanResult):
+            return side_of(f"{given.plan.model} ({number})", given.summary, given.plan)
+        if isinstance(given, CoresResult):
+            return side_of_mapped(f"{given.plan.model} ({number})", given.summary)
+        expected = "the folder of a run, a point of a sweep, or what `plan` or `allocate` gave"
+        return load_side(str(of_type(given, (str, Path), f"plan {number}", expected)))
 
     sides = [side(n, given) for n, given in enumerate((first, *others), start=1)]
     return Comparison(tuple(compare_sides(sides)))

@@ -32,6 +32,7 @@ CsvOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 _EXTENT = re.compile("0*[1-9][0-9]{0,14}")
+_NOTHING = re.compile("0+|-[0-9]+")
 
 
 def parse_shapes(texts: list[str] | None) -> dict[str, tuple[int, ...]]:
@@ -40,7 +41,12 @@ def parse_shapes(texts: list[str] | None) -> dict[str, tuple[int, ...]]:
     for text in texts or []:
         name, equals, dims = text.rpartition("=")
         parts = [part.strip() for part in dims.replace("x", ",").split(",")]
+        if equals and name and any(map(_NOTHING.fullmatch, parts)):
+            raise ShapeError(f"--shape {text}: extents are whole numbers from 1 on")
         if not equals or not name or not all(map(_EXTENT.fullmatch, parts)):
             raise ShapeError(f"'{text}' is no shape: write --shape NAME=1,3,224,224")
+        if name in shapes:
+            before = ",".join(map(str, shapes[name]))
+            raise ShapeError(f"--shape gives '{name}' twice: {before} and {dims}")
         shapes[name] = tuple(int(part) for part in parts)
     return shapes

@@ -24,6 +24,7 @@ if not out.is_terminal and "COLUMNS" not in os.environ:
 
 
 UNVERIFIED = 3  # exit code of a run that gave other numbers than the original
+OVER_BUDGET = 4  # exit code of a model that was measured above the budget it was cut for
 
 
 def print_json(value: Mapping[str, Any]) -> None:

@@ -10,7 +10,8 @@ HEAD = """# Commands
 
 Made from the commands themselves (`tilewright show commands`; `make golden` writes this page anew).
 Exit codes: 0 done, 2 a mistake in what was given (one line says which), 3 a run that gave other
-numbers than the original, 130 interrupted.
+numbers than the original, 4 a model that `shrink --measure` measured above its budget (it is
+written all the same), 130 interrupted.
 """
 
 

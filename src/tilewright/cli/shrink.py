@@ -7,11 +7,11 @@ import typer
 
 from tilewright import api
 from tilewright.cli.arguments import CsvOption, JsonOption, ModelArgument, ShapeOption, parse_shapes
-from tilewright.cli.common import note, out, print_json, print_lines
+from tilewright.cli.common import OVER_BUDGET, note, out, print_json, print_lines
 from tilewright.cli.progress import shown_line
 from tilewright.errors import OutputError
-from tilewright.files import check_writable
-from tilewright.shrinking import parse_budget
+from tilewright.files import check_arrays_file, check_writable
+from tilewright.shrinking import ShrinkResult, parse_budget
 
 MemoryOption = Annotated[
     str,
@@ -54,6 +54,9 @@ def shrink(
       tilewright shrink net.onnx --memory 64MB -o small.onnx --measure
 
       tilewright shrink fsrcnn@1080x1920 --memory 8% -o small.onnx
+
+    With --measure, a model that takes more than the budget is cut again, for less; where that does
+    not help it is written, the last line names both figures, and the exit code is 4.
     """
     parse_budget(memory)  # a mistake in it is told before anything is loaded
     if plot is not None and plot.suffix.lower() != ".png":
@@ -81,6 +84,7 @@ def shrink(
         result.to_csv(csv)
     if as_json:
         print_json(shrunk_json(result))
+        _end(result)
         return
     if result.shrunk.groups:
         out.print(groups_table(result))
@@ -90,6 +94,14 @@ def shrink(
         out.print("The model is within the budget as it is: nothing was cut.")
     print_lines(result.headline())
     out.print(f"written: {output}   (run it with: tilewright run {output})", soft_wrap=True)
+    _end(result)
+
+
+def _end(result: ShrinkResult) -> None:
+    """A budget that was missed ends with an exit code of its own, behind all output."""
+    if result.missed is not None:
+        note(f"OVER BUDGET: {result.missed}")
+        raise typer.Exit(OVER_BUDGET)
 
 
 def run(
@@ -115,7 +127,7 @@ def run(
 
     Prints the peak memory and CPU time of the run, and what came out.
     """
-    check_writable(output)
+    check_arrays_file(output)
     shapes = parse_shapes(shape)
     with shown_line("running the model"):
         outcome = api.run(model, inputs, output, shapes=shapes, seed=seed, threads=threads)

@@ -12,7 +12,7 @@ const csvText = ({ columns, rows }) => [columns, ...rows].map((row) => row.map((
 const before = data.sides[0], sideName = (side, letter) => `${letter}: ${esc(side.name)}`;
 const linked = (side) => (side.report ? ` <a href="${esc(side.report)}">report</a>` : "");
 element("head").innerHTML = `<h1>${esc(data.title)}</h1><dl class="sides">${data.sides.map((side, s) =>
-  `<dt>${String.fromCharCode(65 + s)}</dt><dd>${esc(side.name)}: ${esc(side.model)} on ${esc(side.machine)}, ${esc(side.dtype)}; ${counted(side.groups.length, "group")}${linked(side)}</dd>`).join("")}</dl>`;
+  `<dt>${String.fromCharCode(65 + s)}</dt><dd>${esc(side.name)}: ${esc(side.model)} on ${esc(side.machine)}${side.dtype ? `, ${esc(side.dtype)}` : ""}; ${counted(side.count, "group")}${linked(side)}</dd>`).join("")}</dl>`;
 
 function pair(index) {
   const { after: number, headline, notes, regions, figures } = data.pairs[index], after = data.sides[number];
@@ -22,14 +22,15 @@ function pair(index) {
     .map(([name, a, b, text]) => `<div class="card"><span class="name">${name}</span><b>${a && b !== null ? `${(b / a).toFixed(3)}×` : "–"}</b><span>${text(a)} → ${text(b)}</span></div>`);
   const places = regions.flatMap((region, r) => [...region.before.map((g) => [`0 ${g}`, r]), ...region.after.map((g) => [`1 ${g}`, r])]);
   const regionOf = new Map(places), colourOf = (r) => (r === undefined ? "#cfd6dd" : palette[regions[r].place % palette.length]);
+  const told = before.groups.length > 0 && after.groups.length > 0;
   const holder = document.createElement("section");
   holder.className = "compared";
   holder.setAttribute("aria-label", `${letters[0]} and ${letters[1]}`);
   holder.innerHTML = `<h2>${esc(headline)}</h2>${notes.length ? `<ul>${notes.map((text) => `<li>${esc(text)}</li>`).join("")}</ul>` : ""}
     <div class="cards">${cards.join("")}</div>
-    <section><h3>Both runs on one scale <small>a block is a ${term("group")}, as wide as the cycles it adds; one colour is one part of the network that differs, grey is the same in both; click to select</small></h3>
+    <section${told ? "" : " hidden"}><h3>Both runs on one scale <small>a block is a ${term("group")}, as wide as the cycles it adds; one colour is one part of the network that differs, grey is the same in both; click to select</small></h3>
      <div class="panel ribbons" id="${id("ribbons")}"></div></section>
-    <section><h3>What differs <small>the largest first; cycles add up to the difference in latency</small></h3>
+    <section><h3>What differs <small>${told ? "the largest first; cycles add up to the difference in latency" : "in the order of the network"}</small></h3>
      <div class="tools"><label>find <input type="search" id="${id("filter")}" placeholder="node"></label><span class="grow" id="${id("found")}" role="status" aria-live="polite"></span>
       <button type="button" id="${id("csv")}">Download as CSV</button></div>
      <div class="panel scroll tall" id="${id("causes")}"></div></section>
@@ -96,11 +97,11 @@ function pair(index) {
     const wanted = element(id("filter")).value.trim().toLowerCase();
     const shown = regions.map((region, r) => [region, r]).filter(([region]) => !wanted || region.nodes.some((name) => name.toLowerCase().includes(wanted)));
     element(id("found")).textContent = wanted ? `${shown.length} of ${regions.length} found` : counted(regions.length, "part");
-    view.innerHTML = `<table class="causes" role="grid" aria-label="What differs"><thead><tr><th scope="col">part of the network</th><th scope="col"><span aria-hidden="true">±</span></th>
-      <th scope="col" class="n">cycles</th><th scope="col" class="n">bytes</th><th scope="col">what is different</th></tr></thead><tbody>${shown.map(([region, r]) =>
+    view.innerHTML = `<table class="causes${told ? "" : " untold"}" role="grid" aria-label="What differs"><thead><tr><th scope="col">part of the network</th><th scope="col" class="delta-cell of-parts"><span aria-hidden="true">±</span></th>
+      <th scope="col" class="n of-parts">cycles</th><th scope="col" class="n of-parts">bytes</th><th scope="col">what is different</th></tr></thead><tbody>${shown.map(([region, r]) =>
       `<tr class="row${r === chosen ? " chosen" : ""}" data-region="${r}" aria-selected="${r === chosen}" title="${esc(region.nodes.join(", "))}"><td><i class="swatch" style="background:${colourOf(r)}"></i>${esc(region.label)}</td>
-       <td class="delta-cell"><span class="delta ${region.cycles > 0 ? "more" : "less"}" style="width:${Math.round(96 * Math.abs(region.cycles) / largest)}px"></span></td>
-       <td class="n">${region.told ? signed(region.cycles) : ""}</td><td class="n">${region.told ? signedBytes(region.bytes) : ""}</td>
+       <td class="delta-cell of-parts"><span class="delta ${region.cycles > 0 ? "more" : "less"}" style="width:${Math.round(96 * Math.abs(region.cycles) / largest)}px"></span></td>
+       <td class="n of-parts">${signed(region.cycles)}</td><td class="n of-parts">${signedBytes(region.bytes)}</td>
        <td>${region.what.length ? `<ul>${region.what.map((text) => `<li>${esc(text)}</li>`).join("")}</ul>` : "the same decisions"}</td></tr>`).join("")}</tbody></table>`;
     stop();
   };

@@ -144,7 +144,7 @@ def difference(before: PlanSide, after: PlanSide) -> PlanDifference:
         before,
         after,
         tuple(_setting(before, after)),
-        tuple(_change(n, before.summary.get(n), after.summary.get(n)) for n in FIGURES),
+        tuple(_figures(before, after)),
         _changes(before.busy, after.busy),
         _changes(before.peaks, after.peaks),
         tuple(ranked),
@@ -153,6 +153,14 @@ def difference(before: PlanSide, after: PlanSide) -> PlanDifference:
         tuple(name for name in before.plan.resident if name not in there),
         told,
     )
+
+
+def _figures(before: PlanSide, after: PlanSide) -> Iterable[Change]:
+    """What one of both has a figure for."""
+    for name in FIGURES:
+        old, new = before.summary.get(name), after.summary.get(name)
+        if old is not None or new is not None:
+            yield _change(name, old, new)
 
 
 def _setting(before: PlanSide, after: PlanSide) -> Iterable[tuple[str, str, str]]:
@@ -250,7 +258,10 @@ def _cores(group: GroupPlan) -> str:
     if group.replicated:
         return "every core all tiles"
     axes = [str(group.splits[k].axis) for k in group.core_splits if k < len(group.splits)]
-    return f"split over the cores along axis {' and '.join(axes)}" if axes else "one core"
+    named = ", ".join(group.cores)
+    if not axes:
+        return named or "one core"
+    return f"split over {named or 'the cores'} along axis {' and '.join(axes)}"
 
 
 def _place(group: GroupPlan) -> str:

@@ -2,7 +2,8 @@
 
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -46,11 +47,12 @@ class PlanSide:
     asked: Mapping[str, str] = field(default_factory=dict[str, str])  # what a point's space set
     folder: Path | None = None  # of a run
     edited: Path | None = None  # its plan.yaml, where that is not the one it was made with any more
+    mapped: bool = False  # whether it was planned with a mapping, on the cores of an accelerator
 
 
 def load_side(name: str) -> PlanSide:
     """A run's folder (`out`), or a point of a sweep by number or key (`sweep-folder#17`)."""
-    from tilewright.runs.saved import plan_of_run
+    from tilewright.runs.saved import is_mapped, plan_of_run
     from tilewright.sweep.store import FILE
 
     folder, mark, point = name.rpartition("#")
@@ -59,12 +61,14 @@ def load_side(name: str) -> PlanSide:
     where = Path(name)
     if (where / FILE).exists() and not (where / _SUMMARY).exists():
         raise CompareError(f"'{name}' is a sweep: say which point, as in '{name}#0'")
-    if not (where / _SUMMARY).is_file() or not (where / _PLAN).is_file():
+    if not (where / _SUMMARY).is_file() or not ((where / _PLAN).is_file() or is_mapped(where)):
         raise CompareError(f"'{name}' is no run: there is no {_SUMMARY} with a {_PLAN}")
     try:
         summary: Any = json.loads((where / _SUMMARY).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise CompareError(f"'{where / _SUMMARY}' cannot be read: {error}") from None
+    if is_mapped(where):
+        return replace(side_of_mapped(name, summary), folder=where)
     made_with = plan_of_run(where)
     plan = read_plan(made_with)
     # What was written is the same text, below remarks.
@@ -94,17 +98,37 @@ def _asked(point: Mapping[str, Any]) -> dict[str, str]:
     return {k: str(v) for k, v in options.items() if v is not None}
 
 
+def side_of_mapped(name: str, summary: object) -> PlanSide:
+    """What a plan with a mapping says of itself, under a name."""
+    from tilewright.compare.mapped import mapped_side
+
+    with _sense(name):
+        return _numbered(mapped_side(name, cast(dict[str, Any], summary)))
+
+
 def side_of(name: str, summary: object, plan: Plan) -> PlanSide:
     """A plan with the figures of its summary, under a name."""
     figures = cast(dict[str, Any], summary if isinstance(summary, dict) else {})
     missing = [key for key in _WANTED if key not in figures]
     if missing:
         raise CompareError(f"'{name}': its {_SUMMARY} has no '{missing[0]}'")
+    with _sense(name):
+        return _numbered(_side(name, figures, plan))
+
+
+def _numbered(side: PlanSide) -> PlanSide:
+    """The side, if its figures are numbers."""
     for key in _FIGURES:
-        if figures[key] is not None and number_of(figures[key]) is None:
-            raise CompareError(f"'{name}': its {_SUMMARY} has a '{key}' that is no number")
+        if side.summary[key] is not None and number_of(side.summary[key]) is None:
+            raise CompareError(f"'{side.name}': its {_SUMMARY} has a '{key}' that is no number")
+    return side
+
+
+@contextmanager
+def _sense(name: str) -> Generator[None]:
+    """What is made of a summary that anybody may have written."""
     try:
-        return _side(name, figures, plan)
+        yield
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         detail = f"{type(error).__name__}: {error}"
         raise CompareError(f"'{name}': its {_SUMMARY} makes no sense: {detail}") from None

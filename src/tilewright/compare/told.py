@@ -71,7 +71,9 @@ def notes(found: PlanDifference) -> Iterator[str]:
             yield f"{label}: {', '.join(names[:TOP])}{more}"
     if found.same_regions:
         yield f"{found.same_regions} parts of the network are the same in both"
-    if not found.told:
+    if found.before.mapped or found.after.mapped:
+        yield "layers of a plan with a mapping run beside each other: none has cycles of its own"
+    elif not found.told:
         yield "one of the runs has no figures by group: plan it again to see the causes"
 
 
@@ -92,13 +94,14 @@ def figure_rows(found: PlanDifference) -> list[tuple[str, str, str, str]]:
 
 def causes_table(found: PlanDifference, top: int = TOP) -> Table:
     """Parts of the network by what they change."""
-    table = Table(title="Causes, the largest first", title_justify="left")
+    title = "Causes, the largest first" if found.told else "What differs"
+    table = Table(title=title, title_justify="left")
     table.add_column("part of the network")
-    for name in ("cycles", "bytes"):
+    for name in ("cycles", "bytes") if found.told else ():
         table.add_column(name, justify="right")
     table.add_column("what is different")
     for region in found.regions[:top]:
-        figures = (f"{region.cycles:+,}", f"{region.bytes:+,}") if found.told else ("", "")
+        figures = (f"{region.cycles:+,}", f"{region.bytes:+,}") if found.told else ()
         table.add_row(label(region), *figures, "; ".join(region.what) or "the same decisions")
     if len(found.regions) > top:
         table.caption = f"and {len(found.regions) - top} more"

@@ -6,12 +6,12 @@ data gets from the main memory to every core and back. All faults are found befo
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from math import ceil
 
 from tilewright.errors import TilewrightError
 from tilewright.machine.effects import engine_faults
+from tilewright.machine.ends import copies, meant, no_pair
 from tilewright.machine.faults import KeyFaultsError, Keys
 from tilewright.machine.machine import (
     ROLES,
@@ -85,7 +85,7 @@ class _Builder:
         cores = tuple(
             self._core(core_name, core, ("cores", name))
             for name, core in file.cores.items()
-            for core_name in _copies(name, core.count)
+            for core_name in copies(name, core.count)
         )
         self._told_apart(("cores",), (core.name for core in cores))
         memories = (*shared, *(memory for core in cores for memory in core.memories))
@@ -218,7 +218,7 @@ class _Builder:
                 text = f"their patterns give {total} routes, at most {MOST_ROUTES} are allowed"
                 self._fault(("links", name, "routes"), text)
                 return
-            for link_name in _copies(name, link.count):
+            for link_name in copies(name, link.count):
                 yield Link(link_name, link.kind, routes, link.stride_levels)
 
     def _all_routes(
@@ -237,7 +237,7 @@ class _Builder:
                 text = "has no effect: routes before it copy between the same memories"
                 self._fault(at, text)
             if not made:
-                text = f"'{route.origin}' to '{route.to}' names no pair of memories"
+                text = no_pair(route.origin, route.to)
                 self._fault(at, f"{text}{self._meant(route, memories)}")
             for group in route.groups:
                 if group not in groups:
@@ -245,20 +245,9 @@ class _Builder:
         return tuple(routes.values())
 
     def _meant(self, route: RouteFile, memories: tuple[Memory, ...]) -> str:
-        """What the ends of a route that name no memory may have meant."""
         names = [memory.name for memory in memories]
-        for key, pattern in (("from", route.origin), ("to", route.to)):
-            if any(fnmatchcase(name, pattern) for name in names):
-                continue
-            core, dot, rest = pattern.partition(".")
-            count = self.file.cores[core].count if core in self.file.cores else None
-            if dot and count is not None:
-                cores = ", ".join(_copies(core, count)[:2])
-                return f": count {count} makes cores {cores}, ...: write '{core}*.{rest}' for all"
-            near = get_close_matches(pattern, names, 1)
-            hint = f" did you mean '{near[0]}'?" if near else f" there are {', '.join(names)}"
-            return f": {key}:{hint}"
-        return ""
+        counts = {name: core.count for name, core in self.file.cores.items()}
+        return meant(route.origin, route.to, names, counts) or ""
 
     def _routes(
         self,
@@ -314,14 +303,10 @@ class _Builder:
         return rate
 
 
-def _copies(name: str, count: int | None) -> tuple[str, ...]:
-    return (name,) if count is None else tuple(f"{name}{index}" for index in range(count))
-
-
 def _unreachable(machine: Machine, file: MachineFile) -> Iterator[tuple[Keys, str]]:
     """Cores that data cannot get to, or back from."""
     main = machine.main_memory.name
-    keys = {name: key for key, core in file.cores.items() for name in _copies(key, core.count)}
+    keys = {name: key for key, core in file.cores.items() for name in copies(key, core.count)}
     for core in machine.cores:
         tiles, weights = core.memory.name, core.holding("weights").name
         for ends in dict.fromkeys(((main, tiles), (tiles, main), (main, weights))):

@@ -17,6 +17,7 @@ from tilewright.errors import TilewrightError
 from tilewright.machine.build import build_machine
 from tilewright.machine.complaints import complaints
 from tilewright.machine.document import Document, Tree, shipped_files
+from tilewright.machine.ends import loose_ends
 from tilewright.machine.faults import Fault, FileError, KeyFaultsError, Keys, written
 from tilewright.machine.machine import Machine
 from tilewright.machine.schema import MachineFile
@@ -65,7 +66,8 @@ def _checked(tree: Tree) -> Machine:
         context = {"source": tree.get("source")}
         return build_machine(MachineFile.model_validate(tree, context=context))
     except ValidationError as error:
-        raise KeyFaultsError(complaints(error, tree, MachineFile)) from None
+        found = complaints(error, tree, MachineFile)
+        raise KeyFaultsError([*found, *loose_ends(tree)]) from None
 
 
 def _find(name: str) -> tuple[Path | Traversable, str]:

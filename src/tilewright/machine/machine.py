@@ -7,7 +7,7 @@ Memories form a hierarchy by their routes alone: the main memory holds the netwo
 memories lie on the chip, each core has its own. `path` is the way between any two of them.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
@@ -217,12 +217,11 @@ class Machine:
         return bool(self.energy.mac_pj or self.energy.vector_pj or moved)
 
     def elements(self, dtype: str) -> str:
-        """The class of an element type (`uint8` is `int8`); an error where no engine has it, or one
-        that holds it."""
+        """The class of an element type (`uint8` is `int8`); an error where no engine has it."""
         wanted = rate_class(dtype)
-        lacking = lacking_elements(self.engines, wanted)
-        if lacking:
-            raise TilewrightError(f"machine {self.name} {lacking}")
+        offered = [engine_dtypes(engine.parameters) for engine in self.engines]
+        if not any(some is None or wanted in some for some in offered):
+            raise TilewrightError(f"machine {self.name} {_lacks(wanted, offered)}")
         return wanted
 
     def memory(self, name: str) -> Memory:
@@ -412,10 +411,15 @@ def _last(name: str) -> str:
 
 
 def lacking_elements(engines: Collection[Engine], wanted: str) -> str:
-    """What is said of engines none of which computes with a class of elements; else nothing."""
+    """What is said of engines none of which computes with a class of elements, or with one that
+    holds it; else nothing."""
     offered = [engine_dtypes(engine.parameters) for engine in engines]
     if any(some is None or runs_as(wanted, some) for some in offered):
         return ""
+    return _lacks(wanted, offered)
+
+
+def _lacks(wanted: str, offered: Sequence[tuple[str, ...] | None]) -> str:
     known = [kind for kind in RATE_CLASSES if any(kind in (some or ()) for some in offered)]
     return f"has no elements of type {wanted} (it has {', '.join(known)})"
 

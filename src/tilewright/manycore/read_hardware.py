@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+from tilewright.machine.load import list_machines
 from tilewright.manycore.files import (
     MOST,
     FileSection,
@@ -20,6 +21,11 @@ _DIRECTIONS = ("tl", "fh", "fl", "th")
 _PORT_KINDS = ("read", "write", "read_write")
 # What such files carry that has no bearing here: areas, what a generator would fill in.
 _KNOWN = frozenset({"area", "latency", "auto_cost_extraction", "unit_area", "type", "cost"})
+_OF_MACHINES = frozenset({"memories", "links", "extends"})  # keys of machine files alone
+_NO_MAPPING = (
+    "it is planned without a mapping (--mapping), which is for accelerator files of Stream (cores "
+    "by number, core_connectivity)"
+)
 
 
 def is_accelerator_file(file: Path) -> bool:
@@ -38,7 +44,11 @@ def is_accelerator_file(file: Path) -> bool:
 
 def read_accelerator(file: Path) -> Accelerator:
     """The accelerator of a file and of the core files beside it."""
+    if not file.is_file() and str(file) in list_machines():
+        raise fault(file, "", f"is a machine that is shipped: {_NO_MAPPING}")
     top = FileSection(file, "", read_yaml(file))
+    if top.tree.keys() & _OF_MACHINES and not is_accelerator_file(file):
+        raise fault(file, "", f"is a machine file of Tilewright: {_NO_MAPPING}")
     name = top.text("name", file.stem)
     pj_per_bit = top.number("unit_energy_cost", 0.0)
     listed = top.section("cores")
@@ -48,11 +58,7 @@ def read_accelerator(file: Path) -> Accelerator:
     for key in listed.tree:
         number = whole(key)
         if number is None:
-            raise listed.error(
-                key,
-                "cores are numbered (0, 1, 2, ...) in the accelerator files that mappings are for; "
-                "machine files of Tilewright are planned without it",
-            )
+            raise listed.error(key, "cores are numbered (0, 1, 2, ...)")
         cores[number] = _core_of(file, listed, key, read, notes)
     outside_id = _outside(file, top, listed, cores, read, notes)
     outside = cores.pop(outside_id)
@@ -204,18 +210,18 @@ def read_core(file: Path) -> tuple[CoreKind, tuple[str, ...]]:
         unknown = ", ".join(sorted(systolic - {*names}))
         raise array.error("systolic_dimensions", f"the array has no dimension {unknown}")
     memories = top.section("memories")
-    left = [key for key in (*array.left(),) if key.rsplit(".", 1)[-1] not in _KNOWN]
+    left = array.left(_KNOWN)
     levels: list[CoreMemory] = []
     for key in memories.tree:
         entry = memories.section(key)
         levels.append(_level(entry, key, frozenset(names)))
-        left += [k for k in entry.left() if k.rsplit(".", 1)[-1] not in _KNOWN]
+        left += entry.left(_KNOWN)
     flow = _dataflow(top, dimensions)
     core = CoreKind(name, tuple(dimensions), energy, tuple(levels), flow, systolic)
     for operand in ("I1", "O"):  # pools have no weights
         if not core.chain(operand):
             raise top.error("memories", f"no memory has operand {operand}")
-    left += [key for key in top.left() if key not in _KNOWN]
+    left += top.left(_KNOWN)
     return core, notes_of(file, left)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from tilewright.planning.result import Planned
 from tilewright.program.metrics import Objective
-from tilewright.report.objective import LAYERS, objective_json
+from tilewright.report.objective import layer_by_layer, objective_json
 from tilewright.search.grouping.patterns import pattern_row
 from tilewright.units import format_bytes, noun
 
@@ -15,7 +15,7 @@ def search_json(planned: Planned) -> dict[str, Any] | None:
     found = planned.found
     if found is None:
         return None
-    layers = next((r for r in found.rivals if r.name == LAYERS), None)
+    layers = layer_by_layer(planned)
     latency = max(1, planned.account.latency_cycles)
     return {
         "objective": objective_json(planned),
@@ -36,8 +36,7 @@ def search_json(planned: Planned) -> dict[str, Any] | None:
 
 def _helps(planned: Planned) -> bool:
     """Whether anything runs together or stays in the scratchpads in the plan that was found."""
-    found = planned.found
-    layers = next((r for r in found.rivals if r.name == LAYERS), None) if found else None
+    layers = layer_by_layer(planned)
     return layers is None or planned.plan != layers.plan
 
 
@@ -68,7 +67,9 @@ def search_line(planned: Planned) -> str:
     found = planned.found
     if found is None:
         return ""
-    how = "exact on the additive model" if found.exact else "approximate: too many groups for all"
+    how = "best of all groupings by estimate, then improved"
+    if not found.exact:
+        how = "good groupings by estimate (too many to look at all), then improved"
     if found.interrupted and not found.exact:
         how = "incomplete"
     several = "" if found.objective is Objective.LATENCY else " for all objectives in turn"

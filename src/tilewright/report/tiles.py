@@ -22,8 +22,14 @@ _SIDES = {
 }
 
 
+def sides_of(rank: int) -> tuple[str, ...]:
+    """The sides that padding of a tensor is told for, in the order of its axes."""
+    volume = tuple(side for _, *both in _SIDES[5] for side in both)
+    return volume if rank == 5 else volume[2:]
+
+
 def _pads(reaches: tuple[Reach, ...]) -> dict[str, int]:
-    pads = {"top": 0, "bottom": 0, "left": 0, "right": 0}
+    pads = dict.fromkeys(sides_of(len(reaches)), 0)
     for axis, before, after in _SIDES.get(len(reaches), ()):
         pads[before], pads[after] = reaches[axis].before, reaches[axis].after
     return pads
@@ -129,7 +135,8 @@ def tiles_table(group: GroupTiles, tiled: TiledOp, on: "OnMachine | None" = None
     for position in data:
         table.add_column(f"input {tiled.node.inputs[position]}")
         table.add_column("input shape")
-        table.add_column("pads t/b/l/r")
+        sides = sides_of(len(tiled.op.shape(position)))
+        table.add_column(f"pads {'/'.join(s if len(sides) > 4 else s[0] for s in sides)}")
     if on is not None:
         table.add_column(f"bytes of {format_bytes(on.usable)}", justify="right")
         table.add_column(f"limits of {on.machine.name}")
@@ -151,7 +158,7 @@ def tiles_table(group: GroupTiles, tiled: TiledOp, on: "OnMachine | None" = None
             cells += [
                 _axes(box, tiled.op.shape(position), group.signal),
                 by(box.shape),
-                "/".join(str(pads[side]) for side in ("top", "bottom", "left", "right")),
+                "/".join(map(str, pads.values())),
             ]
         if on is not None:
             needed = on.bytes(tiled, tile)

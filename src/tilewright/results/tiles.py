@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from tilewright.report.tiles import tiles_json
+from tilewright.report.tiles import sides_of, tiles_json
 from tilewright.report.tiles_on import OnMachine
 from tilewright.tables import Cell, Shown, Table
 from tilewright.tiling.group import GroupTiles
@@ -58,12 +58,15 @@ class Tiles(Shown):
     def as_table(self) -> Table:
         """One row per tile of every operator: the region it writes, what it reads, its padding."""
         rows: list[tuple[Cell, ...]] = []
-        for tile in self.json["tiles"]:
+        tiles = self.json["tiles"]
+        ranks = {len(i["region"]) for tile in tiles for i in tile["inputs"]}
+        sides = sides_of(5 if 5 in ranks else 4)
+        for tile in tiles:
             read = "; ".join(f"{i['name']} {_region(i['region'])}" for i in tile["inputs"])
-            pads = [" ".join(map(str, i["pads"].values())) for i in tile["inputs"]]
+            pads = [" ".join(str(i["pads"].get(s, 0)) for s in sides) for i in tile["inputs"]]
             row = (tile["node"], tile["op"], tile["index"], _region(tile["output"]), read)
             rows.append((*row, "; ".join(pads)))
-        columns = ("node", "operator", "tile", "output", "inputs", "pads_top_bottom_left_right")
+        columns = ("node", "operator", "tile", "output", "inputs", f"pads_{'_'.join(sides)}")
         return Table("tiles", columns, tuple(rows))
 
 

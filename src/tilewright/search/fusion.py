@@ -43,7 +43,7 @@ SHARES = (USABLE_SHARE, 0.75, 0.6)  # of the scratchpads that sections are plann
 REPAIRS = 6  # times that groups which do not fit are run one by one instead
 SLOWER = 1.5  # times that a change of a group may be estimated to take longer, to be simulated
 RIVALS = ("layer by layer", "greedy merge")
-STAGES = ["greedy merging", "groups of the additive model", "improvements"]
+STAGES = ["greedy merging", "groupings by estimate", "improvements"]
 
 
 class Fusion:

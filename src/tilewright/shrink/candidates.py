@@ -23,6 +23,8 @@ NODE_WORK = 200_000
 NEARLY = 16  # positions of a tile: one more or less is little
 HOPELESS = 3.0  # recomputing more than this share is never worth looking at
 
+_BETWEEN = frozenset({"Relu", "Clip"})  # what a quantised kernel takes in before it quantises
+
 LINE_PARTS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128)
 GRID_PARTS = (
     *((2, 2), (3, 2), (3, 3), (4, 3), (4, 4), (6, 4), (6, 6), (8, 6), (8, 8)),
@@ -71,6 +73,22 @@ class LiveTimeline:
             result.append(live)
         return tuple(result)
 
+    def element_bytes(self, name: str) -> float:
+        """Bytes of an element of what stands in memory for a value: real numbers between a
+        DequantizeLinear and a QuantizeLinear are bytes in a quantised kernel."""
+        graph, least = self.graph, _element_bytes(self.graph, name)
+        maker = graph.producer.get(name)
+        if maker is not None and graph.nodes[maker].kind == "DequantizeLinear":
+            return min(least, _element_bytes(graph, graph.nodes[maker].inputs[0]))
+        while len(readers := graph.consumers.get(name, ())) == 1:
+            node = graph.nodes[readers[0]]
+            name = node.outputs[0]
+            if node.kind == "QuantizeLinear":
+                return min(least, _element_bytes(graph, name))
+            if node.kind not in _BETWEEN:
+                break
+        return least
+
     def typed(self, index: int) -> TiledOp | None:
         """A node with its access relations, or None where it has to run whole."""
         if index not in self._typed:
@@ -100,9 +118,14 @@ class CutPattern:
     themselves: what is learnt about one block serves all its copies."""
 
     def __init__(
-        self, graph: Graph, ops: tuple[TiledOp, ...], exported: Mapping[str, bool], meter: Meter
+        self,
+        timeline: LiveTimeline,
+        ops: tuple[TiledOp, ...],
+        exported: Mapping[str, bool],
+        meter: Meter,
     ) -> None:
-        self.graph, self.ops, self.exported, self.meter = graph, ops, exported, meter
+        self.timeline, self.graph = timeline, timeline.graph
+        self.ops, self.exported, self.meter = ops, exported, meter
         self.matrix_ops = tuple(op for op in ops if op.spec.engine is Engine.MATRIX)
         self.work = sum(map(_work, ops))
         self._probes: dict[tuple[Split, ...], TileProbe | None] = {}
@@ -203,8 +226,8 @@ class TileProbe:
         return self.tiles * (nodes + sum(buffer_bytes(size) - size for size in sizes))
 
     def _bytes(self, name: str, cuts: tuple[Cut, ...]) -> float:
-        kind = self.pattern.graph.types[name]
-        return prod(cut.intervals[0].length for cut in cuts) * kind.bytes / max(1, kind.size)
+        each = self.pattern.timeline.element_bytes(name)
+        return prod(cut.intervals[0].length for cut in cuts) * each
 
     @cached_property
     def inner(self) -> int:
@@ -239,6 +262,11 @@ class Segment:
         """A cut of this run with its figures."""
         peak = max(self.base + probe.inner, self.floor) + probe.rounding
         return Choice(self.start, self.stop, probe.splits, peak, probe.extra_work)
+
+
+def _element_bytes(graph: Graph, name: str) -> float:
+    kind = graph.types[name]
+    return kind.bytes / max(1, kind.size)
 
 
 def _even_enough(extent: int, parts: int) -> bool:

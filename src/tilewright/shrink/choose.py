@@ -81,7 +81,7 @@ class Chooser:
             ops = tuple(op for op in typed if op is not None)
             outside = exports(self.timeline.graph, range(start, stop))
             meter = self._meters[next(n for n in LONGEST_RUNS if len(ops) <= n)]
-            self._patterns[look] = CutPattern(self.timeline.graph, ops, outside, meter)
+            self._patterns[look] = CutPattern(self.timeline, ops, outside, meter)
         return Segment(self.timeline, start, stop, self._patterns[look])
 
     def within(self, budget: int) -> Selection | None:

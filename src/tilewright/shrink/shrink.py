@@ -9,6 +9,7 @@ from tilewright.graph.graph import Graph
 from tilewright.graph.ops import macs_of
 from tilewright.peak.predict import Prediction, predict_peak
 from tilewright.shrink.choose import Chooser, Selection, silent
+from tilewright.shrink.dequantised import beside_readers
 from tilewright.shrink.layouts import best_layouts, read_plain
 from tilewright.tiling.cutting import cut_group
 from tilewright.tiling.group import GroupTiles
@@ -51,10 +52,12 @@ def shrink_graph(
     as low as it goes)."""
     original = predict_peak(graph)
     if budget is None:
+        graph = beside_readers(graph)
         return _smallest(graph, original, Chooser(graph, original, progress))
     target = round(budget * original.peak) if isinstance(budget, float) else budget
     if original.peak <= target:
         return Shrunk(graph, (), original, original)
+    graph = beside_readers(graph)
     found = _attempt(graph, original, Chooser(graph, original, progress), target)
     if found is None or found.predicted.peak > target:  # what `smallest` gives is never refused
         found = _smallest(graph, original, Chooser(graph, original, progress))
@@ -109,6 +112,7 @@ def _write(graph: Graph, original: Prediction, selection: Selection) -> Shrunk:
 
 def rewritten(shrunk: Shrunk, graph: Graph) -> Graph:
     """The same groups and layouts, of the network with other numbers."""
+    graph = beside_readers(graph)
     groups = [
         cut_group(graph, (graph.index[tiled.node.name] for tiled in group.ops), group.splits)
         for group in shrunk.groups

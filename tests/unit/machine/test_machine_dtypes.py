@@ -43,6 +43,10 @@ def test_a_type_that_a_machine_lacks_is_refused() -> None:
     assert machine.elements("uint8") == "int8" and machine.elements("half") == "fp16"
     with pytest.raises(TilewrightError, match=r"npu-2\.7 has no elements of type fp64 \(it has"):
         machine.elements("float64")
+    with pytest.raises(
+        TilewrightError, match=r"mcu has no elements of type bf16 \(it has int8, fp"
+    ):
+        load_machine("mcu").elements("bfloat16")  # fp32 would hold it, but nobody asked for that
     with pytest.raises(TilewrightError, match="no machine computes with elements of type 'fp17'"):
         machine.elements("fp17")
     from support.builder import GraphBuilder

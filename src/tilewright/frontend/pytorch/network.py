@@ -6,6 +6,8 @@ import importlib.util
 import inspect
 import logging
 import sys
+import sysconfig
+import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from difflib import get_close_matches
@@ -24,6 +26,8 @@ Shapes = Mapping[str, tuple[int, ...]]
 GUESSED_IMAGE = 224
 GUESSED_LENGTH = 128
 GRAPHS = ("auto", "module", "aten")
+_OWN = str(Path(__file__).parents[2])
+_LIBRARIES = (_OWN, *(sysconfig.get_path(kind) for kind in ("stdlib", "purelib", "platlib")))
 
 
 def find(text: str) -> Any:
@@ -46,8 +50,21 @@ def find(text: str) -> Any:
     try:
         return found()
     except Exception as error:  # the user's own code
-        words = " ".join(str(error).split()) or type(error).__name__
-        raise ModelError(f"'{text}' could not be called without arguments: {words}") from None
+        raise ModelError(f"'{text}' could not be called: {_told(error)}") from None
+
+
+def _told(error: Exception) -> str:
+    """What code of others raised: its kind, its words, and the innermost line of that code which
+    is no library's."""
+    words = " ".join(str(error).split())
+    kind = type(error).__name__
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith((*_LIBRARIES, "<"))
+    ]
+    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    return f"{kind}: {words}{where}" if words else f"{kind}{where}"
 
 
 def _from_file(path: Path) -> Any:
@@ -61,8 +78,7 @@ def _from_file(path: Path) -> Any:
     try:
         spec.loader.exec_module(module)
     except Exception as error:  # the user's own code
-        words = " ".join(str(error).split()) or type(error).__name__
-        raise ModelError(f"'{path}' cannot be run: {type(error).__name__}: {words}") from None
+        raise ModelError(f"'{path}' cannot be run: {_told(error)}") from None
     finally:
         sys.path.pop(0)
     return module
@@ -74,8 +90,7 @@ def _from_package(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except Exception as error:  # the package's own code
-        words = " ".join(str(error).split()) or type(error).__name__
-        raise ModelError(f"'{name}' cannot be imported: {type(error).__name__}: {words}") from None
+        raise ModelError(f"'{name}' cannot be imported: {_told(error)}") from None
     finally:
         sys.path.remove(here)
 
