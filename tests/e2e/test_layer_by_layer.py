@@ -1,8 +1,11 @@
 """Networks planned layer by layer, lowered, verified, executed: the numbers of onnxruntime."""
 
+from math import prod
+
 import pytest
 
 from support.programs import lowered, relative_error
+from tilewright import api
 from tilewright.program.account import account_of
 from tilewright.program.verify import verify_placed, verify_program
 from tilewright.search.bounds.bounds import bounds_of
@@ -35,3 +38,18 @@ def test_network_gives_the_same_numbers(network: str, machine: str) -> None:
     assert counted == (account.dram_read_bytes, account.dram_write_bytes)
     bounds = bounds_of(case.graph, case.machine, case.machine.dtype)
     assert sum(counted) >= bounds.compulsory_bytes
+
+
+def test_how_many_tiles_there_are_is_told_before_they_are_placed() -> None:
+    """In a scratchpad that is small for the network there are very many, and it takes long."""
+    told: list[str] = []
+    planned = api.plan(
+        "four_convs@16x16",
+        {"extends": "mcu", "cores": {"core": {"memories": {"sram": {"usable": "1 KiB"}}}}},
+        layer_by_layer=True,
+        verify=False,
+        progress=lambda text, share=None: told.append(text),
+    )
+    parts = [[split.parts for split in group.splits] for group in planned.plan.groups]
+    tiles = sum(prod(each) for each in parts)
+    assert tiles > 100 and f"layer by layer: {tiles:,} tiles" in told

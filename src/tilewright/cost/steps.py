@@ -319,7 +319,7 @@ def _counts(most: int) -> tuple[Floats, Floats]:
 
 
 def _norm(values: tuple[Floats, ...], sharpness: float) -> Floats:
-    largest = values[0]
+    largest = np.maximum(values[0], np.finfo(np.float64).tiny)  # of nothing it is nothing
     for value in values[1:]:
         largest = np.maximum(largest, value)
     share = sum((value / largest) ** sharpness for value in values)

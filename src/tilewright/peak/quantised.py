@@ -1,5 +1,6 @@
 """Quantised networks: DequantizeLinear -> operator -> QuantizeLinear as one kernel on bytes."""
 
+from collections import Counter
 from dataclasses import replace
 
 from tilewright.peak.kernels import MICROSOFT, RuntimeKernel
@@ -55,26 +56,49 @@ def _quantise_early(network: RuntimeNetwork) -> None:
     """QuantizeLinear moves before the operators that feed it; where several meet, they are one."""
     early: dict[tuple[str, ...], str] = {}
     todo = network.in_order("QuantizeLinear")
+    movers = {kernel: _mover(network, kernel) for kernel in todo}
+    met = Counter(
+        (mover.input(0), *kernel.inputs[1:])
+        for kernel, mover in movers.items()
+        if mover is not None
+    )
     while todo:
         kernel = todo.pop()
-        mover = network.producer.get(kernel.input(0))
-        if mover is None or mover.kind not in MOVING or mover.domain:
-            continue
-        if not _per_tensor(network, kernel) or network.sole_reader(mover.output) is not kernel:
+        mover = _mover(network, kernel)
+        if mover is None:
             continue
         source = mover.input(0)
-        if not source or network.is_constant(source) or source not in network.types:
-            continue
-        above = network.producer.get(source)
-        if above is not None and above.kind == "DequantizeLinear":
-            continue  # runs on bytes as it is
         key = (source, *kernel.inputs[1:])
         if key not in early:
             early[key] = _as_bytes(network, source, kernel.output)
             new = network.add("QuantizeLinear", "", [source, *kernel.inputs[1:]], [early[key]])
             todo.append(new)
+        signed = network.types[early[key]].dtype == "int8" and not network.runtime.signed_kernels
+        if signed and met[key] > 1:
+            # The bytes behind become unsigned, those before, which several read, do not: numbers
+            # are moved, not bytes.
+            real = network.invent(source, "real", network.types[source].shape)
+            network.add("DequantizeLinear", "", [early[key], *kernel.inputs[1:]], [real])
+            network.rewire(mover, source, real)
+            continue
         network.rewire(mover, source, early[key])
         network.absorb(mover, kernel)
+
+
+def _mover(network: RuntimeNetwork, kernel: RuntimeKernel) -> RuntimeKernel | None:
+    """The operator that a QuantizeLinear moves before, if it does."""
+    mover = network.producer.get(kernel.input(0))
+    if mover is None or mover.kind not in MOVING or mover.domain:
+        return None
+    if not _per_tensor(network, kernel) or network.sole_reader(mover.output) is not kernel:
+        return None
+    source = mover.input(0)
+    if not source or network.is_constant(source) or source not in network.types:
+        return None
+    above = network.producer.get(source)
+    if above is not None and above.kind == "DequantizeLinear":
+        return None  # runs on bytes as it is
+    return mover
 
 
 def _per_tensor(network: RuntimeNetwork, kernel: RuntimeKernel) -> bool:

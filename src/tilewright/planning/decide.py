@@ -112,7 +112,7 @@ def _decided(
         return Decision(taken, graph, without, notes=notes)
     if options.layer_by_layer or not graph.nodes:  # where nothing is computed, nothing is searched
         progress("choosing tiles")
-        return Decision(plan_layers(graph, machine, dtype, name, without), graph, without)
+        return Decision(plan_layers(graph, machine, dtype, name, without, progress), graph, without)
     if options.ablation:
         compared, found = ablate(
             graph,

@@ -131,7 +131,7 @@ class Fusion:
             return
         self.progress("layer by layer, as a start")
         self.space.check()
-        plan = with_room(self.candidates, self.lowering, self.model)
+        plan = with_room(self.candidates, self.lowering, self.model, self.progress)
         rival = self._trial("layer by layer", plan, self.space.singles)
         known = self.outside if self.space.forced else self.trials
         known += [rival] if rival is not None else []
@@ -215,12 +215,14 @@ class Fusion:
         if self.patterns or self.objective is not Objective.LATENCY:
             return None
         for names in kinds_of_cores(self.network) or parts_of_cores(self.network)[:1]:
-            other = self.like(machine=self.machine.with_cores(names))
+            machine = self.machine.with_cores(names)
+            if not self._may_be_faster(machine):
+                continue
+            other = self.like(machine=machine)
             other.progress = self._told(f"what {len(names)} cores alone could do")
-            with suppress(TilewrightError):  # these cores may not be able to run it all
-                if busy_cycles(self.graph, other.machine, self.network.dtype) < self.best().cycles:
-                    other._propose()
-                    alone.append(other)
+            with suppress(TilewrightError):
+                other._propose()
+                alone.append(other)
             self.simulated += other.simulated
             self.looked_at += other.looked_at
         if not alone:
@@ -236,6 +238,13 @@ class Fusion:
         if found.interrupted:
             raise KeyboardInterrupt
         return trial
+
+    def _may_be_faster(self, machine: Machine) -> bool:
+        """Whether the best plan takes longer than the engines of a machine have to work."""
+        try:
+            return busy_cycles(self.graph, machine, self.network.dtype) < self.best().cycles
+        except TilewrightError:  # it cannot run it all
+            return False
 
     def _told(self, what: str) -> Tell:
         """Tells of a search within this one: what it is for, not how far it is."""

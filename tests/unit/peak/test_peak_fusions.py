@@ -235,3 +235,29 @@ def test_a_sum_goes_into_a_plain_convolution_with_its_activation() -> None:
     b.add("Relu", b.add("Add", conv(b, x, 9), x))
     assert kinds(b.graph(), block=8) == ["Abs", "FusedConv"]
     assert kinds(b.graph(), block=1) == ["Abs", "Conv", "Add", "Relu"]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "slices", "moved"),
+    [("uint8", 2, "bytes"), ("int8", 1, "bytes"), ("int8", 2, "real numbers")],
+)
+def test_slices_that_are_quantised_behind_move_bytes_unless_they_share_signed_ones(
+    dtype: str, slices: int, moved: str
+) -> None:
+    """QuantizeLinear goes before a Slice; signed bytes that several read stay signed, those behind
+    become unsigned, and the Slices between them move real numbers."""
+    b = GraphBuilder()
+    scale, zero = b.constant(0.1, "float32"), b.constant(0, dtype)
+    x = b.input(1, 8, 16, 16)
+    axes = b.constant([2], "int64")
+    parts: list[str] = []
+    for start in range(slices):
+        limits = [b.constant([value], "int64") for value in (7 * start, 7 * start + 9)]
+        part = b.add("Slice", x, *limits, axes)
+        for kind in ("QuantizeLinear", "DequantizeLinear"):
+            part = b.add(kind, part, scale, zero)
+        parts.append(b.add("Neg", part))
+    found = kinds(b.graph(*parts), block=1, signed_kernels=False)
+    before = found[: found.index("Slice")]
+    assert before.count("QuantizeLinear") == 1, "one for all"
+    assert ("DequantizeLinear" in before) == (moved == "real numbers")

@@ -2,6 +2,7 @@
 and the best division among the cores for each."""
 
 from contextlib import suppress
+from math import prod
 
 from tilewright.errors import TilewrightError
 from tilewright.graph.graph import Graph
@@ -11,26 +12,34 @@ from tilewright.program.lowering import Lowering
 from tilewright.program.timed import Refused, Timed
 from tilewright.search.candidates.candidate import Candidates, NoTileFitsError
 from tilewright.search.candidates.network import Network
+from tilewright.search.progress import Tell, silent
+from tilewright.units import noun
 
 HALVINGS = 3  # of the gap between tiles that found addresses and those that did not
 
 
 def layer_by_layer(
-    graph: Graph, machine: Machine, dtype: str, model: str, without: frozenset[str] = frozenset()
+    graph: Graph,
+    machine: Machine,
+    dtype: str,
+    model: str,
+    without: frozenset[str] = frozenset(),
+    tell: Tell = silent,
 ) -> Plan:
     """A group for every unit of the network, lowered without some passes."""
     network = Network(graph, machine, dtype)
-    return with_room(Candidates(network), Lowering(graph, machine, dtype, without), model)
+    return with_room(Candidates(network), Lowering(graph, machine, dtype, without), model, tell)
 
 
-def with_room(candidates: Candidates, lowering: Lowering, model: str) -> Plan:
+def with_room(candidates: Candidates, lowering: Lowering, model: str, tell: Tell = silent) -> Plan:
     """Every unit alone, in tiles for which there are addresses: estimates say what a tile holds,
-    not where. Where smaller tiles do not help, the plan that estimates like best."""
+    not where. Where smaller tiles do not help, the plan that estimates like best. In a scratchpad
+    that is small for the network there are many tiles, so it tells how many it is at."""
     masks = tuple(1 << unit.number for unit in candidates.network.units)
     first = plan = candidates.plan(model, masks)
     tight: set[str] = set()
     with suppress(TilewrightError):
-        while isinstance(found := lowering.timed(plan), Refused):
+        while isinstance(found := _timed(lowering, plan, tell), Refused):
             tight.update(nodes := _nodes(plan, found))
             if not candidates.tightened(nodes):
                 return first
@@ -40,6 +49,12 @@ def with_room(candidates: Candidates, lowering: Lowering, model: str) -> Plan:
             if looser is not None and looser[1].makespan < found.makespan:
                 plan, found = looser
     return plan
+
+
+def _timed(lowering: Lowering, plan: Plan, tell: Tell) -> Timed | Refused:
+    tiles = sum(prod(split.parts for split in group.splits) for group in plan.groups)
+    tell(f"layer by layer: {tiles:,} {noun(tiles, 'tile')}")
+    return lowering.timed(plan)
 
 
 def _looser(
