@@ -17,7 +17,8 @@ $(BIN)/tilewright: pyproject.toml
 $(VENV)/.compiled: $(BIN)/tilewright $(shell find src -name '*.py' -path '*/kernels/*') src/tilewright/schedule/kernel.py src/tilewright/memory/greedy.py $(wildcard src/tilewright/manycore/*.py)
 	@echo "compiling the hot loops, once: about a minute"
 	@find src -name '*.nb[ic]' -delete  # those of other versions may name what is gone
-	@$(BIN)/tilewright plan four_convs@16x16 --on npu-2.7 --fast --no-verify > /dev/null
+	@$(BIN)/tilewright plan four_convs@64x64 --on npu-2.7 --memory-limit 64KiB --effort low --no-verify > /dev/null
+	@$(BIN)/tilewright plan rn50_stem --on npu-2.7 --effort low --no-verify > /dev/null
 	@$(BIN)/tilewright plan four_convs@16x16 --on examples/manycore/three_cores.yaml --mapping examples/manycore/fused.yaml --no-verify > /dev/null
 	@touch $@
 

@@ -1,7 +1,6 @@
 """Files that results go to, and arrays in files."""
 
 import os
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.lib.npyio import NpzFile
 
+from tilewright.drafts import draft_in, writing
 from tilewright.errors import ModelError, OutputError
 from tilewright.execute.arrays import write_npz
 from tilewright.graph.graph import Array, Graph
@@ -49,10 +49,8 @@ def _check_file(path: Path) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file."""
-    try:
+    with writing(path):
         path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise OutputError(f"cannot write '{path}': {error.strerror or error}") from None
 
 
 def check_place(folder: Path) -> None:
@@ -67,15 +65,13 @@ def check_place(folder: Path) -> None:
 def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
     """Write text files into a folder by their names, all or none. Other files in it stay."""
     target = folder.absolute()
-    try:
+    with writing(folder):
         target.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".tilewright-", dir=target) as place:
+        with draft_in(target) as draft:
             for name, text in texts.items():
-                (Path(place) / name).write_text(text, encoding="utf-8")
+                (draft / name).write_text(text, encoding="utf-8")
             for name in texts:
-                os.replace(Path(place) / name, target / name)
-    except OSError as error:
-        raise OutputError(f"cannot write '{folder}': {error.strerror or error}") from None
+                os.replace(draft / name, target / name)
 
 
 def load_inputs(given: Path | Mapping[str, Array], graph: Graph) -> dict[str, Array]:
@@ -124,10 +120,6 @@ def _matching(arrays: Mapping[str, Array], label: str, graph: Graph) -> dict[str
 
 def save_arrays(arrays: Mapping[str, Array], path: Path) -> None:
     """Write arrays as .npz, whole or not at all."""
-    try:
-        with tempfile.TemporaryDirectory(prefix=".tilewright-", dir=path.parent) as folder:
-            draft = Path(folder) / "arrays.npz"
-            write_npz(arrays, draft)
-            os.replace(draft, path)
-    except OSError as error:
-        raise OutputError(f"cannot write '{path}': {error.strerror or error}") from None
+    with writing(path), draft_in(path.parent) as folder:
+        write_npz(arrays, folder / "arrays.npz")
+        os.replace(folder / "arrays.npz", path)

@@ -9,7 +9,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from tilewright.errors import OutputError, TilewrightError
+from tilewright.drafts import writing
+from tilewright.errors import TilewrightError
 
 Cell = str | int | float | bool | None
 SHOWN_ROWS = 40  # of a long table at a prompt and in a notebook; CSV and pandas have all
@@ -44,10 +45,8 @@ class Table:
         writer.writerow(self.columns)
         writer.writerows(["" if cell is None else cell for cell in row] for row in self.rows)
         if path is not None:
-            try:
+            with writing(Path(path)):
                 Path(path).write_text(text.getvalue(), encoding="utf-8", newline="")
-            except OSError as error:
-                raise OutputError(f"cannot write '{path}': {error.strerror or error}") from None
         return text.getvalue()
 
     def to_pandas(self) -> Any:

@@ -2,14 +2,13 @@
 
 import os
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from tilewright.compare.differ import PlanDifference, PlanRegion, group_text
 from tilewright.compare.side import PlanSide
 from tilewright.compare.told import figure_rows, headline, label, notes
-from tilewright.report.html.page import filled_page, shared_parts
+from tilewright.report.html.page import package_page
 from tilewright.report.html.terms import TERMS
 
 WORDS = ("group", "grid", "halo", "resident", "reloaded", "view", "main memory", "scratchpad",
@@ -20,7 +19,6 @@ REPORT = "report.html"
 def page(differences: Sequence[PlanDifference], folder: Path | None = None) -> str:
     """All comparisons as one page; `folder` is where it will lie, so that it can lead to the
     reports of its runs."""
-    style, common = shared_parts()
     first = differences[0].before
     title = f"{first.name} compared with {', '.join(d.after.name for d in differences)}"
     data: dict[str, Any] = {
@@ -30,13 +28,8 @@ def page(differences: Sequence[PlanDifference], folder: Path | None = None) -> s
         "sides": [_side(side, folder) for side in (first, *(d.after for d in differences))],
         "pairs": [_pair(found, number) for number, found in enumerate(differences, start=1)],
     }
-    script = f"{common}\n{_resource('compare.js')}"
-    sheet = f"{style}\n{_resource('compare.css')}"
-    return filled_page(_resource("page.html"), title, sheet, data, script)
-
-
-def _resource(name: str) -> str:
-    return files("tilewright.compare").joinpath(name).read_text(encoding="utf-8")
+    package, scripts = "tilewright.compare", ("compare.js",)
+    return package_page(package, "page.html", "compare.css", scripts, title, data)
 
 
 def _side(side: PlanSide, folder: Path | None) -> dict[str, Any]:

@@ -17,14 +17,15 @@ from typing import NamedTuple
 from tilewright.cost.base import (
     Cost,
     CostError,
-    Remembering,
+    CostModel,
     WorkKind,
     Workload,
+    view_shapes,
     views_of,
     whole_cycles,
 )
 from tilewright.cost.energy import EnergyFigures
-from tilewright.cost.steps import Dense, StepCosts, best_rectangles, tile_costs
+from tilewright.cost.steps import Dense, StepCosts, seen_cycles, tile_costs
 from tilewright.machine.dtypes import element_bytes, nearest_class, runs_as
 from tilewright.machine.machine import Engine
 from tilewright.machine.parameters import (
@@ -176,7 +177,7 @@ def channelwise_cycles(terms: ChannelwiseTerms, form: ChannelwiseForm) -> float:
     )
 
 
-class ArrayModel(Remembering):
+class ArrayModel(CostModel):
     """Costs work on one spatial array."""
 
     def __init__(self, engine: Engine, parameters: ArrayParameters, energy: EnergyFigures) -> None:
@@ -201,13 +202,27 @@ class ArrayModel(Remembering):
 
     def views(self, work: Workload) -> list[Workload]:
         """Any height and width for the positions of pointwise work, and two rectangles of whole
-        steps of the array."""
-        found = views_of(work)
-        if len(found) > 1 and self._same_steps:
-            pair = best_rectangles(work, self._choices(work))
-            if pair is not None:
-                found.append(work.as_view(*pair[0], pair[1]))
-        return found
+        steps of the array. Where modes have steps of the same size, only those that may cost least:
+        all are costed at once for that, and rounding adds less than a cycle to each rectangle."""
+        shapes = view_shapes(work)
+        if not shapes or not self._same_steps:
+            return views_of(work)
+        first, second = (*work.pieces, None)[:2]
+        pairs = [(_shape(first), _shape(second))]
+        pairs += [((high, wide), (1, work.positions - high * wide)) for high, wide in shapes]
+        pairs, cycles = seen_cycles(work, self._choices(work), pairs)
+        scale = work.batch * self._scale
+        most = min(cycles) * (1 + 1e-9) + 2 / scale
+        near: dict[
+            tuple[float, int], int
+        ] = {}  # of single rectangles that cost the same, the first
+        for number, each in enumerate(cycles):
+            if not each > most:
+                near.setdefault((each, number if pairs[number][1][1] else 0), number)
+        return [
+            work.as_view(*pairs[n][0], pairs[n][1] if n > len(shapes) else (0, 0)) if n else work
+            for n in near.values()
+        ]
 
     def floor(self, work: Workload) -> float:
         """One call per image, every input element once, and whole tiles where all modes have the
@@ -370,6 +385,11 @@ class ArrayModel(Remembering):
             WorkKind.ELTWISE: rate.eltwise,
         }
         return forms.get(kind)
+
+
+def _shape(work: Workload | None) -> tuple[int, int]:
+    """The positions of work, none where there is none."""
+    return (work.out_height, work.out_width) if work is not None else (1, 0)
 
 
 def _covered(inputs: int, outputs: int, kernel: int, stride: int) -> int:

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil, prod
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from tilewright.errors import TilewrightError
 
@@ -146,14 +146,17 @@ def matrix_product(rows: int, inner: int, columns: int, dtype: str, batch: int =
 VIEW_WIDTHS = (1, 2, 4, 8, 16, 32, 64)
 
 
+def view_shapes(work: Workload) -> list[tuple[int, int]]:
+    """Heights and widths in which the positions of pointwise work may be seen; none of others."""
+    positions = work.positions
+    if work.kind is not WorkKind.CONV or not work.pointwise or work.groups > 1:
+        return []
+    return [(positions // width, width) for width in VIEW_WIDTHS if width <= positions]
+
+
 def views_of(work: Workload) -> list[Workload]:
     """The work itself first, then every other shape of its positions."""
-    positions = work.positions
-    stride = max(work.stride_height, work.stride_width)
-    if work.kind is not WorkKind.CONV or work.taps > 1 or stride > 1 or work.groups > 1:
-        return [work]
-    widths = [width for width in VIEW_WIDTHS if width <= positions]
-    return [work, *(work.as_view(positions // width, width) for width in widths)]
+    return [work, *(work.as_view(*shape) for shape in view_shapes(work))]
 
 
 class Copy(NamedTuple):
@@ -182,37 +185,26 @@ class Cost:
     utilisation: float
 
 
-class CostModel(Protocol):
-    """Costs work on one engine. `floor` is not above the sum of `cost` over any tiles that cover
-    the work's positions and output channels, halos and views of positions included."""
-
-    def supports(self, work: Workload) -> bool:
-        """Whether the engine can run the work."""
-        ...
-
-    def cost(self, work: Workload) -> Cost:
-        """The work's cost, computed once per distinct work."""
-        ...
-
-    def seen(self, work: Workload) -> Workload:
-        """Pointwise work with its positions in the shape that costs least."""
-        ...
-
-    def floor(self, work: Workload) -> float:
-        """Cycles no tiling of the work can undercut."""
-        ...
-
-    def makespan(self, work: Workload, engines: int) -> float:
-        """Cycles in which so many of these engines can have done the work at best."""
-        ...
-
-
-class Remembering(ABC):
-    """Computes the cost of each distinct work once."""
+class CostModel(ABC):
+    """Costs work on one engine, each distinct work once. `floor` is not above the sum of `cost`
+    over any tiles that cover the work's positions and output channels, halos and views of positions
+    included."""
 
     def __init__(self) -> None:
         self._known: dict[Workload, Cost] = {}
         self._seen: dict[Workload, Workload] = {}
+
+    @abstractmethod
+    def supports(self, work: Workload) -> bool:
+        """Whether the engine can run the work."""
+
+    @abstractmethod
+    def floor(self, work: Workload) -> float:
+        """Cycles no tiling of the work can undercut."""
+
+    @abstractmethod
+    def makespan(self, work: Workload, engines: int) -> float:
+        """Cycles in which so many of these engines can have done the work at best."""
 
     @abstractmethod
     def compute(self, work: Workload) -> Cost:
@@ -230,15 +222,15 @@ class Remembering(ABC):
         return self.cost(work).cycles
 
     def views(self, work: Workload) -> list[Workload]:
-        """Shapes in which the positions of work may be seen, the work itself first."""
+        """Shapes in which the positions of work may be seen, in order of preference."""
         return views_of(work)
 
     def seen(self, work: Workload) -> Workload:
-        """The view of the work that costs least."""
+        """Pointwise work with its positions in the shape that costs least."""
         found = self._seen.get(work)
         if found is None:
             views = self.views(work)
-            found = min(views, key=self.cycles) if views[1:] else work
+            found = min(views, key=self.cycles) if views[1:] else views[0]
             self._seen[work] = found
         return found
 

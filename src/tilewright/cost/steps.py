@@ -8,7 +8,7 @@ cheapest step, and by whole tiles, as an axis takes a whole number of them (docs
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, inf, prod
+from math import ceil, inf, isqrt, prod
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from tilewright.machine.dtypes import element_bytes
 from tilewright.machine.parameters import ArrayMode, ArrayRate, DenseForm, Extent
 
 Floats = npt.NDArray[np.float64]
+Numbers = npt.NDArray[np.int64]
 
 EXACT = 256  # numbers of steps along an axis that are looked at one by one
 WIDER = (
@@ -176,44 +177,80 @@ def tile_costs(work: Workload, dense: Dense) -> StepCosts:
     return StepCosts(cycles, rows, columns, held, most_filters, steps, all_positions)
 
 
-def best_rectangles(work: Workload, dense: Dense) -> tuple[tuple[int, int], tuple[int, int]] | None:
-    """Two rectangles of whole steps, height and width each, that hold all positions of pointwise
-    work at the least cost, the second at most a block; None where one step does."""
+Pair = tuple[tuple[int, int], tuple[int, int]]
+"""Heights and widths of two rectangles of positions."""
+
+
+def seen_cycles(work: Workload, dense: Dense, pairs: list[Pair]) -> tuple[list[Pair], list[float]]:
+    """What pointwise work takes, but for the last bits, with its positions in each of these pairs
+    of rectangles (the second may be empty). And in one more: of whole steps, so that all positions
+    are held at the least cost, the second at most a block; unless one step does."""
     unroll = dense.modes[0].unroll
     area, across = unroll.width * unroll.height, unroll.width
     blocks = [mode.held for mode in dense.modes]
     steps = -(-work.positions // area)
     most = min(steps - 1, max(block.width * block.height for block in blocks) // area)
-    if most < 1:
-        return None
-    widest = max(block.width for block in blocks) // across
-    shapes, places = _whole_steps(steps, most, widest, unroll.height, across)
-    made = np.array([float(work.out_channels)])
-    costs: list[float] = dense.cycles(places, made)[:, 0].tolist()
-    best = {s: min(numbers, key=costs.__getitem__) for s, numbers in shapes.items()}
-    first = min(range(steps - most, steps), key=lambda s: costs[best[s]] + costs[best[steps - s]])
-    assert places.extents is not None
-    high, wide = places.extents
-    one, other = ((int(high[best[s]]), int(wide[best[s]])) for s in (first, steps - first))
-    return one, other
+    high, wide = np.array(pairs, dtype=np.float64).reshape(-1, 2).T
+    whole = None
+    if most > 0:
+        widest = max(block.width for block in blocks) // across
+        whole = _whole_steps(steps, most, widest, unroll.height, across)
+        high, wide = np.concatenate((high, whole.high)), np.concatenate((wide, whole.wide))
+    taken = np.ceil(high / unroll.height) * np.ceil(wide / across)
+    places = _Places(taken, high * wide, (high, wide))
+    costs = dense.cycles(places, np.array([float(work.out_channels)]))[:, 0]
+    (form, seen), *_ = dense.forms
+    field = max(seen.in_channels, dense.rate.least_channels) * element_bytes(work.dtype)
+    read = places.least * (field / (form.input_bytes_per_cycle or inf))
+    cycles = np.where(places.least > 0, costs + read, 0.0)
+    known = 2 * len(pairs)
+    found: list[float] = (cycles[:known:2] + cycles[1:known:2]).tolist()
+    if whole is None:
+        return pairs, found
+    two = [known + number for number in whole.best(costs[known:])]
+    one, other = ((int(high[number]), int(wide[number])) for number in two)
+    return [*pairs, (one, other)], [*found, float(cycles[two].sum())]
 
 
-@lru_cache(maxsize=4096)
-def _whole_steps(
-    steps: int, most: int, widest: int, height: int, width: int
-) -> tuple[dict[int, range], _Places]:
+@dataclass(frozen=True, slots=True)
+class _WholeSteps:
+    """Rectangles of whole steps by their heights and widths, those of one number of steps behind
+    each other from its place in `starts`; `halves` are pairs of such places for all steps."""
+
+    high: Floats
+    wide: Floats
+    starts: Numbers
+    halves: Numbers
+
+    def best(self, costs: Floats) -> list[int]:
+        """The numbers of the two that cost least together."""
+        least = np.minimum.reduceat(costs, self.starts)
+        pair = self.halves[:, np.argmin(least[self.halves].sum(axis=0))]
+        ends = np.append(self.starts, len(costs))
+        return [int(ends[k] + np.argmin(costs[ends[k] : ends[k + 1]])) for k in pair]
+
+
+@lru_cache(maxsize=8192)
+def _divisors(number: int) -> tuple[int, ...]:
+    """What divides a number, from one to itself."""
+    small = [d for d in range(1, isqrt(number) + 1) if number % d == 0]
+    return (*small, *(number // d for d in reversed(small) if d * d < number))
+
+
+@lru_cache(maxsize=1024)
+def _whole_steps(steps: int, most: int, widest: int, height: int, width: int) -> _WholeSteps:
     """Rectangles of steps that are so high and wide, at most `widest` of them side by side: of up
-    to `most` steps, and of all but so many. By their steps, the numbers of their shapes."""
-    taken = sorted({*range(1, most + 1), *range(steps - most, steps)})
-    found: dict[int, range] = {}
+    to `most` steps, and of all but so many."""
+    place: dict[int, int] = {}
     pairs: list[tuple[int, int]] = []
-    for count in taken:
-        fits = [(count // b, b) for b in range(1, widest + 1) if count % b == 0]
-        found[count] = range(len(pairs), len(pairs) + len(fits))
-        pairs += fits
+    starts: list[int] = []
+    for count in sorted({*range(1, most + 1), *range(steps - most, steps)}):
+        place[count] = len(place)
+        starts.append(len(pairs))
+        pairs += [(count // b, b) for b in _divisors(count) if b <= widest]
     high, wide = np.array(pairs, dtype=np.float64).T
-    extents = high * height, wide * width
-    return found, _Places(high * wide, extents[0] * extents[1], extents)
+    halves = [(place[first], place[steps - first]) for first in range(steps - most, steps)]
+    return _WholeSteps(high * height, wide * width, np.array(starts), np.array(halves).T)
 
 
 def _space(
@@ -282,7 +319,7 @@ def _counts(most: int) -> tuple[Floats, Floats]:
 
 
 def _norm(values: tuple[Floats, ...], sharpness: float) -> Floats:
-    largest = values[0]
+    largest = np.maximum(values[0], np.finfo(np.float64).tiny)  # of nothing it is nothing
     for value in values[1:]:
         largest = np.maximum(largest, value)
     share = sum((value / largest) ** sharpness for value in values)

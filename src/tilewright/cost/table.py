@@ -1,7 +1,7 @@
 """Costs looked up by shape, for machines whose costs were measured or computed elsewhere."""
 
 from tilewright.cost.array import ArrayModel
-from tilewright.cost.base import Cost, CostError, Remembering, WorkKind, Workload, whole_cycles
+from tilewright.cost.base import Cost, CostError, CostModel, WorkKind, Workload, whole_cycles
 from tilewright.cost.energy import EnergyFigures
 from tilewright.machine.dtypes import rate_class
 from tilewright.machine.machine import Engine
@@ -10,7 +10,7 @@ from tilewright.machine.parameters import TableParameters, TableRow
 _SHAPE = ("out_height", "out_width", "out_channels", "in_channels", "kernel_height", "kernel_width")
 
 
-class TableModel(Remembering):
+class TableModel(CostModel):
     """Costs work by the first row that matches it, else as the array the file gives."""
 
     def __init__(self, engine: Engine, parameters: TableParameters, energy: EnergyFigures) -> None:

@@ -1,6 +1,6 @@
 """Vector engines: cycles per element by operator class, and per call."""
 
-from tilewright.cost.base import Cost, CostError, Remembering, WorkKind, Workload, whole_cycles
+from tilewright.cost.base import Cost, CostError, CostModel, WorkKind, Workload, whole_cycles
 from tilewright.cost.energy import EnergyFigures
 from tilewright.machine.dtypes import nearest_class, runs_as
 from tilewright.machine.machine import Engine
@@ -14,7 +14,7 @@ _CLASS_OF_KIND = {
 }
 
 
-class VectorModel(Remembering):
+class VectorModel(CostModel):
     """Costs work on one vector engine, all of its units sharing a call."""
 
     def __init__(self, engine: Engine, parameters: VectorParameters, energy: EnergyFigures) -> None:

@@ -98,8 +98,8 @@ class Strided:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
-    """A sliding window: convolution and pooling along one axis."""
+class _Sliding:
+    """The taps of a kernel along one axis, its steps, and what the input has."""
 
     axis: int
     kernel: int
@@ -107,6 +107,11 @@ class Window:
     dilation: int
     pad_before: int
     extent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Window(_Sliding):
+    """A sliding window: convolution and pooling along one axis."""
 
     def reach(self, out: Interval) -> Reach:
         """Rows the window covers; what lies outside the input is this tile's own padding."""
@@ -131,16 +136,9 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class TransposedWindow:
+class TransposedWindow(_Sliding):
     """A transposed convolution along one axis. Its padding is what is cropped off the full result
     of the tile, so `before` and `after` are crops (a negative `after` is output padding)."""
-
-    axis: int
-    kernel: int
-    stride: int
-    dilation: int
-    pad_before: int
-    extent: int
 
     def reach(self, out: Interval) -> Reach:
         """Input rows whose contributions fall into the interval, and the crops."""
@@ -163,7 +161,6 @@ class Mirrored:
 
     axis: int
     pad_before: int
-    pad_after: int
     extent: int
 
     def reach(self, out: Interval) -> Reach:

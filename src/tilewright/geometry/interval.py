@@ -50,18 +50,13 @@ class Interval(NamedTuple):
         return f"{self.start}-{self.stop}"
 
 
-def even_split(
-    extent: int, parts: int, grain: int = 1, first: int | None = None
-) -> tuple[Interval, ...]:
+def even_split(extent: int, parts: int, grain: int = 1) -> tuple[Interval, ...]:
     """Cut [0, extent) in parts: evenly, the remainder to the first ones. With a grain the size is
-    rounded up to its multiple and the remainder goes last, so there may be fewer parts. `first`
-    asks for so many of them only."""
+    rounded up to its multiple and the remainder goes last, so there may be fewer parts."""
     if grain > 1:
         size = -(-extent // (parts * grain)) * grain
-        starts = range(0, extent, size)[:first]
+        starts = range(0, extent, size)
         return tuple(Interval(start, min(start + size, extent)) for start in starts)
     size, rest = divmod(extent, parts)
-    cuts = [0]
-    for index in range(parts if first is None else min(first, parts)):
-        cuts.append(cuts[-1] + size + (1 if index < rest else 0))
+    cuts = (part * size + min(part, rest) for part in range(parts + 1))
     return tuple(Interval(a, b) for a, b in pairwise(cuts))

@@ -4,14 +4,13 @@ Parts of a nest that depend on few of its choices are worked out once and kept, 
 look at many nests.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
 from tilewright.kernel.ledger import (
-    HeldBuffer,
     NestLedger,
     input_buffers,
     psum_banks,
@@ -45,6 +44,7 @@ ENGINE_ORDER = (TENSOR, "vector", "scalar", "gpsimd", "dma")
 SHORT_RUN = 512  # bytes: below, a queue spends more time on packets than on bytes
 _TILES = ("tile_in", "tile_out", "tile_rows", "tile_cols", "block_rows")
 _Result = TypeVar("_Result")
+_Part = Callable[[TileSpace, Nest, CoreTarget], _Result]
 
 
 @lru_cache(maxsize=64)
@@ -128,12 +128,13 @@ class NestModel:
 
     def violations(self, nest: Nest) -> tuple[Violation, ...]:
         """The rules that a nest breaks."""
-        structure = self._once("structure", nest, _STRUCTURE, lambda: broken_structure(nest))
+        key = ("structure", _values(_STRUCTURE)(nest))
+        structure = self._kept(key, lambda: broken_structure(nest))
         if structure:
             return tuple(structure)
         space = self._space(nest)
         ledger = self._ledger(nest, space)
-        return tuple(broken_hardware(self.problem, space, nest, self.target, ledger))
+        return tuple(broken_hardware(space, nest, self.target, ledger))
 
     def literal_seconds(self, nest: Nest) -> float:
         """The time of a legal nest as it is written: what a search compares."""
@@ -156,7 +157,7 @@ class NestModel:
             raise KernelError(f"nest '{nest.name}' breaks the rule {first.rule}: {first.text}")
         space = self._space(nest)
         ledger = self._ledger(nest, space)
-        violations = broken_hardware(self.problem, space, nest, self.target, ledger)
+        violations = broken_hardware(space, nest, self.target, ledger)
         if nest.compute not in self.target.passes:
             raise KernelError(violations[0].text)
         transfers = self._transfers(nest, space)
@@ -177,81 +178,34 @@ class NestModel:
         )
 
     def _space(self, nest: Nest) -> TileSpace:
-        return self._once("space", nest, _TILES, lambda: TileSpace.of(self.problem, nest))
+        key = ("space", _values(_TILES)(nest))
+        return self._kept(key, lambda: TileSpace.of(self.problem, nest))
 
-    def _once(
-        self, part: str, nest: Nest, chosen: tuple[str, ...], make: Callable[[], _Result]
-    ) -> _Result:
-        key = (part, _values(chosen)(nest))
+    def _kept(self, key: tuple[Any, ...], make: Callable[[], _Result]) -> _Result:
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = make()
         return found
 
+    def _part(self, make: _Part[_Result], nest: Nest, space: TileSpace) -> _Result:
+        """A part of the assessment: the same for nests that agree in what it depends on."""
+        key = (make, _values(_CHOSEN[make])(nest))
+        return self._kept(key, lambda: make(space, nest, self.target))
+
     def _ledger(self, nest: Nest, space: TileSpace) -> NestLedger:
-        problem, target = self.problem, self.target
-        inputs = self._once(
-            "x held",
-            nest,
-            (*_TILES, "order", "x_at", "x_copy_at", "compute", "x_buffers"),
-            lambda: input_buffers(problem, space, nest),
-        )
-        weights = self._once(
-            "w held",
-            nest,
-            (*_TILES, "order", "w_at", "w_cast_at", "w_transpose_at", "compute", "w_buffers"),
-            lambda: weight_buffers(problem, space, nest),
-        )
-        results = self._once(
-            "out held",
-            nest,
-            (*_TILES, "order", "store", "bias", "pool_first", "flush_at", "out_buffers", "psum"),
-            lambda: result_buffers(problem, space, nest),
-        )
-        banks = self._once(
-            "banks",
-            nest,
-            (*_TILES, "order", "psum", "psum_buffers", "flush_at", "w_transpose_at"),
-            lambda: psum_banks(space, nest, target),
-        )
-        held: tuple[HeldBuffer, ...] = (*inputs, *weights, *results)
-        return NestLedger(held, tuple(banks))
+        makers = (input_buffers, weight_buffers, result_buffers)
+        held = (self._part(make, nest, space) for make in makers)
+        banks = self._part(psum_banks, nest, space)
+        return NestLedger(tuple(buffer for part in held for buffer in part), tuple(banks))
 
     def _transfers(self, nest: Nest, space: TileSpace) -> tuple[OperandTransfers, ...]:
-        problem = self.problem
-        tiles = (*_TILES, "order")
-        found = [
-            self._once("x", nest, (*tiles, "x_at"), lambda: input_transfers(problem, space, nest)),
-            self._once("w", nest, (*tiles, "w_at"), lambda: weight_transfers(problem, space, nest)),
-            self._once(
-                "out", nest, (*_TILES, "store"), lambda: result_transfers(problem, space, nest)
-            ),
-        ]
-        if problem.bias:
-            found.append(self._once("bias", nest, _TILES, lambda: bias_transfers(problem, space)))
-        return tuple(found)
+        makers = [input_transfers, weight_transfers, result_transfers]
+        makers += [bias_transfers] if self.problem.bias else []
+        return tuple(self._part(make, nest, space) for make in makers)
 
     def _work(self, nest: Nest, space: TileSpace) -> tuple[list[Instructions], ...]:
-        problem, target, tiles = self.problem, self.target, (*_TILES, "order")
-        return (
-            self._once(
-                "products", nest, (*_TILES, "compute"),
-                lambda: product_work(problem, space, nest, target),
-            ),
-            self._once(
-                "x work", nest, (*tiles, "x_at", "x_copy_at", "compute", "x_copy_engine"),
-                lambda: copy_work(problem, space, nest, target),
-            ),
-            self._once(
-                "w work", nest, (*tiles, "w_cast_at", "w_transpose_at", "compute", "w_engine"),
-                lambda: weight_work(problem, space, nest, target),
-            ),
-            self._once(
-                "finish", nest,
-                (*tiles, "flush_at", "flush_engine", "bias", "pool_first", "psum"),
-                lambda: finishing_work(problem, space, nest, target),
-            ),
-        )  # fmt: skip
+        makers = (product_work, copy_work, weight_work, finishing_work)
+        return tuple(self._part(make, nest, space) for make in makers)
 
     def _dma(self, nest: Nest, space: TileSpace) -> tuple[float, float, dict[str, float]]:
         """The queues' time: at least (removable loads removed), as written, and by operand."""
@@ -259,17 +213,15 @@ class NestModel:
         each: dict[str, float] = {}
         free = self.target.sbuf_bytes
         for transfers in self._transfers(nest, space):
-            key = ("seconds", transfers)
-            found = self._known.get(key)
-            if found is None:
-                found = sum(self.target.dma_seconds(*kind) for kind in transfers.kinds)
-                self._known[key] = found
-            seconds: float = found
+            seconds = self._kept(("seconds", transfers), partial(self._seconds, transfers))
             each[transfers.operand] = seconds
             high += seconds
             kept = transfers.repeats > 1 and transfers.kept_bytes <= free
             low += seconds / transfers.repeats if kept else seconds
         return low, high, each
+
+    def _seconds(self, transfers: OperandTransfers) -> float:
+        return sum(self.target.dma_seconds(*kind) for kind in transfers.kinds)
 
     def _times(
         self, nest: Nest, space: TileSpace
@@ -290,7 +242,8 @@ class NestModel:
         waits += each["w"] if nest.w_buffers < 2 and nest.around(nest.w_at) else 0.0
         waits += each["out"] if nest.out_buffers < 2 else 0.0
         busy[TENSOR] += waits
-        around, beside = self._ends(nest, space)
+        key = ("ends", _values(_ENDS)(nest))
+        around, beside = self._kept(key, lambda: self._ends(nest, space))
         rest = around + max(busy.values())
         busy["dma"] = high
         likely = low + self.target.fitted["kept_share"] * (high - low)
@@ -298,15 +251,8 @@ class NestModel:
         return tuple(busy.items()), low, likely, high
 
     def _ends(self, nest: Nest, space: TileSpace) -> tuple[float, float]:
-        """What is not overlapped: beside the work of the engines, and beside that of the queues."""
-        key = ("ends", _values(_ENDS)(nest))
-        found: tuple[float, float] | None = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self._work_out_ends(nest, space)
-        return found
-
-    def _work_out_ends(self, nest: Nest, space: TileSpace) -> tuple[float, float]:
-        """Engines wait for the first loads, and the kernel for the last store; queues wait for the
+        """What is not overlapped: beside the work of the engines, and beside that of the queues.
+        Engines wait for the first loads, and the kernel for the last store; queues wait for the
         last tile to be computed. Launch and tail come on top of both."""
         target, fitted = self.target, self.target.fitted
         always = fitted["launch"] + fitted["tail"] + 2 * target.dma_latency
@@ -324,6 +270,22 @@ class NestModel:
         return always + moved + finishing, always + last + finishing
 
 
+# The choices that each part of an assessment depends on.
+_LOOPS = (*_TILES, "order")
+_CHOSEN: Mapping[Callable[..., Any], tuple[str, ...]] = {
+    input_buffers: (*_LOOPS, "x_at", "x_copy_at", "compute", "x_buffers"),
+    weight_buffers: (*_LOOPS, "w_at", "w_cast_at", "w_transpose_at", "compute", "w_buffers"),
+    result_buffers: (*_LOOPS, "store", "bias", "pool_first", "flush_at", "out_buffers", "psum"),
+    psum_banks: (*_LOOPS, "psum", "psum_buffers", "flush_at", "w_transpose_at"),
+    input_transfers: (*_LOOPS, "x_at"),
+    weight_transfers: (*_LOOPS, "w_at"),
+    result_transfers: (*_TILES, "store"),
+    bias_transfers: _TILES,
+    product_work: (*_TILES, "compute"),
+    copy_work: (*_LOOPS, "x_at", "x_copy_at", "compute", "x_copy_engine"),
+    weight_work: (*_LOOPS, "w_cast_at", "w_transpose_at", "compute", "w_engine"),
+    finishing_work: (*_LOOPS, "flush_at", "flush_engine", "bias", "pool_first", "psum"),
+}
 _STRUCTURE = (
     *("order", "tile_in", "tile_out", "tile_rows", "tile_cols", "block_rows", "x_at", "x_copy_at"),
     *("w_at", "w_cast_at", "w_transpose_at", "flush_at", "bias", "store", "compute", "psum"),
@@ -331,9 +293,8 @@ _STRUCTURE = (
     *("x_copy_engine", "w_engine", "flush_engine"),
 )
 _ENDS = (
-    *_TILES,
-    *("order", "x_at", "w_at", "store", "compute", "bias", "pool_first", "psum"),
-    *("flush_at",),
+    *_LOOPS,
+    *("x_at", "w_at", "store", "compute", "bias", "pool_first", "psum", "flush_at"),
 )
 
 

@@ -181,17 +181,9 @@ def contiguous_run(source: Array, target: Array) -> int:
     return run
 
 
-class _Window(NamedTuple):
-    """A tile of the input: its numbers, and the input row and column of the first of them."""
-
-    data: Array
-    row: int
-    col: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Filters:
-    """A tile of weights: its numbers, and the filter row and column of the first of them."""
+class _Held(NamedTuple):
+    """A tile of the input, or of weights: its numbers, and the row and column of the input, or of
+    the filter, of the first of them."""
 
     data: Array
     row: int
@@ -208,10 +200,10 @@ class _Run(Walk):
         self.tensors, self.numbers = tensors, numbers
         self.counts = Counts()
         self.result = np.full(problem.result_shape, np.nan, dtype=np.float32)
-        self.windows: dict[tuple[int, int], _Window] = {}
-        self.copies: dict[tuple[int, int], _Window] = {}
-        self.raw: dict[tuple[int, int], _Filters] = {}
-        self.cast: dict[tuple[int, int], _Filters] = {}
+        self.windows: dict[tuple[int, int], _Held] = {}
+        self.copies: dict[tuple[int, int], _Held] = {}
+        self.raw: dict[tuple[int, int], _Held] = {}
+        self.cast: dict[tuple[int, int], _Held] = {}
         self.stationary: dict[tuple[int, int, int, int], Array] = {}
         self.bias: dict[int, Array] = {}
         self.psum: dict[Key, Array] = {}
@@ -251,7 +243,7 @@ class _Run(Walk):
             high, wide = source.shape[1:]
             below, right_of = rows.start - top, cols.start - left
             self._dma("x", source, data[:, below : below + high, right_of : right_of + wide])
-            self.windows[image, number] = _Window(data, top, left)
+            self.windows[image, number] = _Held(data, top, left)
 
     def load_weights(self) -> None:
         high, wide = self.taps()
@@ -261,7 +253,7 @@ class _Run(Walk):
             source = self.tensors.weights[a:b, c:d, high.start : high.stop, wide.start : wide.stop]
             tile = np.full(source.shape, np.nan, dtype=np.float32)
             self._dma("w", source, tile)
-            self.raw[out, number] = _Filters(tile, high.start, wide.start)
+            self.raw[out, number] = _Held(tile, high.start, wide.start)
 
     # ---- instructions
 
@@ -274,7 +266,7 @@ class _Run(Walk):
             part = _cut(self.windows[place], rows, cols)
             if self.numbers:
                 part = rounded(part, self.nest.compute)
-            self.copies[place] = _Window(part, rows[0], cols[0])
+            self.copies[place] = _Held(part, rows[0], cols[0])
 
     def cast_weights(self) -> None:
         high, wide = self.taps()
@@ -286,7 +278,7 @@ class _Run(Walk):
             part = raw.data[:, :, rows, wide.start - raw.col : wide.stop - raw.col]
             if self.numbers:
                 part = rounded(part, self.nest.compute)
-            self.cast[place] = _Filters(part, high.start, wide.start)
+            self.cast[place] = _Held(part, high.start, wide.start)
 
     def transpose_weights(self) -> None:
         high, wide = self.taps()
@@ -378,7 +370,7 @@ class _Run(Walk):
         self._dma("out", whole, self.result[image, a:b, first:last, left:right])
 
 
-def _cut(window: _Window, rows: Span, cols: Span) -> Array:
+def _cut(window: _Held, rows: Span, cols: Span) -> Array:
     return window.data[
         :, rows[0] - window.row : rows[1] - window.row, cols[0] - window.col : cols[1] - window.col
     ]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tilewright.graph.graph import Attribute, Graph, Node
+from tilewright.graph.graph import Graph, Node
 from tilewright.graph.kernels import run_step, supports
 from tilewright.graph.ops import spec_of
 from tilewright.graph.ops.spec import Filter, Pool
@@ -28,17 +28,17 @@ def problem_of(graph: Graph, name: str, dtype: str) -> KernelProblem:
     if x is None or weights is None or len(x.shape) != 4:
         raise KernelError(f"node '{name}': only convolutions of images of known size have kernels")
     kernel = (weights.shape[2], weights.shape[3])
-    dilations = _ints(node, "dilations", (1, 1))
+    dilations = node.ints_of("dilations") or (1, 1)
     if dilations != (1, 1):
         raise KernelError(f"node '{name}': kernels have no dilations, it has {list(dilations)}")
-    groups = _ints(node, "group", (1,))[0]
+    groups = node.int_of("group", 1)
     if groups != 1:
         each = f"{weights.shape[1]} to {weights.shape[0] // groups}"
         raise KernelError(
             f"node '{name}': kernels of grouped convolutions are not planned; each of its {groups} "
             f"groups is a convolution of {each} channels, which can be planned by its extents"
         )
-    high, wide = _ints(node, "strides", (1, 1))
+    high, wide = node.ints_of("strides") or (1, 1)
     relu, pool = _followers(graph, node)
     return KernelProblem(
         x.shape[1],
@@ -69,9 +69,8 @@ def _pads(
         many = [total - small for total, small in zip(whole, few, strict=True)]
         before, after = (few, many) if auto == "SAME_UPPER" else (many, few)
         return before[0], before[1], after[0], after[1]
-    top, left, bottom, right = (
-        _ints(node, "pads", (0, 0, 0, 0)) if auto in _PLAIN_PADS else (0, 0, 0, 0)
-    )
+    given = node.ints_of("pads") if auto in _PLAIN_PADS else None
+    top, left, bottom, right = given or (0, 0, 0, 0)
     return top, left, bottom, right
 
 
@@ -87,7 +86,7 @@ def _followers(graph: Graph, node: Node) -> tuple[bool, int]:
         if not relu and _is_relu(graph, node):
             relu = True
         elif pool == 1 and _is_plain_pool(graph, node):
-            pool = _ints(node, "kernel_shape", (1, 1))[0]
+            pool = (node.ints_of("kernel_shape") or (1, 1))[0]
         else:
             return relu, pool
 
@@ -112,22 +111,15 @@ def _is_relu(graph: Graph, node: Node) -> bool:
 def _is_plain_pool(graph: Graph, node: Node) -> bool:
     """Largest of square windows that do not overlap, without padding, rounding down."""
     known = spec_of(graph, node)
-    window = _ints(node, "kernel_shape", ())
+    window = node.ints_of("kernel_shape") or ()
     return (
         known is not None
         and known[0].pool is Pool.MAXIMUM
         and len(window) == 2
         and window[0] == window[1]
-        and _ints(node, "strides", (1, 1)) == window
-        and _ints(node, "dilations", (1, 1)) == (1, 1)
-        and not any(_ints(node, "pads", (0, 0, 0, 0)))
-        and _ints(node, "ceil_mode", (0,)) == (0,)
+        and (node.ints_of("strides") or (1, 1)) == window
+        and (node.ints_of("dilations") or (1, 1)) == (1, 1)
+        and not any(node.ints_of("pads") or ())
+        and not node.int_of("ceil_mode", 0)
         and len([name for name in node.outputs if name]) == 1
     )
-
-
-def _ints(node: Node, key: str, default: tuple[int, ...]) -> tuple[int, ...]:
-    value: Attribute = node.attributes.get(key, default)
-    if isinstance(value, int | float):
-        return (int(value),)
-    return tuple(int(each) for each in value) if isinstance(value, tuple) else default

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from tilewright.kernel.nest import KERNEL, Nest
-from tilewright.kernel.problem import KernelProblem, element_size
+from tilewright.kernel.problem import element_size
 from tilewright.kernel.space import TileSpace
 from tilewright.kernel.target import CoreTarget
 from tilewright.kernel.work import finishing_steps
@@ -47,49 +47,36 @@ class NestLedger:
         return sum(held.total for held in self.sbuf if nest.depth(held.place) <= depth)
 
 
-def input_buffers(problem: KernelProblem, space: TileSpace, nest: Nest) -> list[HeldBuffer]:
+def input_buffers(space: TileSpace, nest: Nest, target: CoreTarget) -> list[HeldBuffer]:
     """The input, and its copy."""
-    found = [_input("x", nest.x_at, element_size(problem.dtype), problem, space, nest)]
+    found = [_input("x", nest.x_at, element_size(space.problem.dtype), space, nest)]
     if nest.x_copy_at is not None:
-        found.append(
-            _input("x copy", nest.x_copy_at, element_size(nest.compute), problem, space, nest)
-        )
+        found.append(_input("x copy", nest.x_copy_at, element_size(nest.compute), space, nest))
     return found
 
 
-def _input(
-    name: str, place: str, size: int, problem: KernelProblem, space: TileSpace, nest: Nest
-) -> HeldBuffer:
+def _input(name: str, place: str, size: int, space: TileSpace, nest: Nest) -> HeldBuffer:
     around = nest.around(place)
     rows = max(stretch.needed for stretch in space.input_rows(around))
     cols = max(stretch.needed for stretch in space.input_cols(around))
     tiles = 1 if "in" in around else space.in_sizes.total()
-    images = 1 if "image" in around else problem.batch
+    images = 1 if "image" in around else space.problem.batch
     copies = nest.x_buffers if around else 1
     return HeldBuffer(name, place, rows * cols * size * tiles * images, copies)
 
 
-def weight_buffers(problem: KernelProblem, space: TileSpace, nest: Nest) -> list[HeldBuffer]:
+def weight_buffers(space: TileSpace, nest: Nest, target: CoreTarget) -> list[HeldBuffer]:
     """Weights as they come, cast, and transposed. What is transposed where it is loaded is gone
     afterwards: one tile of it is held while the next arrives."""
-    size, computed = element_size(problem.dtype), element_size(nest.compute)
+    size, computed = element_size(space.problem.dtype), element_size(nest.compute)
     largest_in, largest_out = max(space.in_sizes), max(space.out_sizes)
     found: list[HeldBuffer] = []
     next_at = nest.w_cast_at or nest.w_transpose_at
-    found.append(_weights("w", nest.w_at, next_at, largest_in * size, problem, space, nest))
+    found.append(_weights("w", nest.w_at, next_at, largest_in * size, space, nest))
     if nest.w_cast_at is not None:
-        found.append(
-            _weights(
-                "w cast",
-                nest.w_cast_at,
-                nest.w_transpose_at,
-                largest_in * computed,
-                problem,
-                space,
-                nest,
-            )
-        )
-    slices = _slices(problem, space, nest.around(nest.w_transpose_at))
+        cast = ("w cast", nest.w_cast_at, nest.w_transpose_at, largest_in * computed)
+        found.append(_weights(*cast, space, nest))
+    slices = _slices(space, nest.around(nest.w_transpose_at))
     copies = nest.w_buffers if nest.around(nest.w_transpose_at) else 1
     found.append(
         HeldBuffer("w transposed", nest.w_transpose_at, slices * largest_out * computed, copies)
@@ -97,39 +84,27 @@ def weight_buffers(problem: KernelProblem, space: TileSpace, nest: Nest) -> list
     return found
 
 
-def _slices(problem: KernelProblem, space: TileSpace, around: tuple[str, ...]) -> int:
+def _slices(space: TileSpace, around: tuple[str, ...]) -> int:
     """Slices of weights (a filter position of a tile) that are held inside some loops."""
-    taps = (1 if "fh" in around else problem.kernel[0]) * (
-        1 if "fw" in around else problem.kernel[1]
-    )
     ins = 1 if "in" in around else space.in_sizes.total()
     outs = 1 if "out" in around else space.out_sizes.total()
-    return taps * ins * outs
+    return space.problem.taps_inside(around) * ins * outs
 
 
 def _weights(
-    name: str,
-    place: str,
-    next_at: str,
-    slice_bytes: int,
-    problem: KernelProblem,
-    space: TileSpace,
-    nest: Nest,
+    name: str, place: str, next_at: str, slice_bytes: int, space: TileSpace, nest: Nest
 ) -> HeldBuffer:
     around = nest.around(place)
-    slices = _slices(problem, space, around)
+    slices = _slices(space, around)
     if next_at == place:
-        taps = (1 if "fh" in around else problem.kernel[0]) * (
-            1 if "fw" in around else problem.kernel[1]
-        )
-        slices = taps
+        slices = space.problem.taps_inside(around)
     copies = nest.w_buffers if around or next_at == place else 1
     return HeldBuffer(name, place, slices * slice_bytes, copies)
 
 
-def result_buffers(problem: KernelProblem, space: TileSpace, nest: Nest) -> list[HeldBuffer]:
+def result_buffers(space: TileSpace, nest: Nest, target: CoreTarget) -> list[HeldBuffer]:
     """The bias, tiles on their way out, and sums where PSUM is not the only accumulator."""
-    size = element_size(problem.dtype)
+    problem, size = space.problem, element_size(space.problem.dtype)
     found: list[HeldBuffer] = []
     if problem.bias:
         each = 4 if nest.bias == "activation" else size

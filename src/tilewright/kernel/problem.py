@@ -5,6 +5,7 @@ N rows and one column: rows are what a tile holds many of.
 """
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -104,6 +105,14 @@ class KernelProblem:
     def taps(self) -> int:
         """Positions of the filter."""
         return self.kernel[0] * self.kernel[1]
+
+    def taps_inside(self, around: Collection[str]) -> int:
+        """Positions of the filter that what stands inside some loops covers."""
+        high, wide = (
+            1 if loop in around else extent
+            for loop, extent in zip(("fh", "fw"), self.kernel, strict=True)
+        )
+        return high * wide
 
     @property
     def macs(self) -> int:

@@ -105,9 +105,10 @@ def _places(nest: Nest) -> list[Violation]:
 
 
 def broken_hardware(
-    problem: KernelProblem, space: TileSpace, nest: Nest, target: CoreTarget, ledger: NestLedger
+    space: TileSpace, nest: Nest, target: CoreTarget, ledger: NestLedger
 ) -> list[Violation]:
     """Rules of the machine."""
+    problem = space.problem
     found: list[Violation] = []
 
     def broken(rule: str, text: str) -> None:

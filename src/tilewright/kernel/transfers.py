@@ -8,8 +8,9 @@ from collections import Counter
 from dataclasses import dataclass
 
 from tilewright.kernel.nest import Nest
-from tilewright.kernel.problem import KernelProblem, element_size
+from tilewright.kernel.problem import element_size
 from tilewright.kernel.space import TileSpace
+from tilewright.kernel.target import CoreTarget
 
 Kinds = tuple[tuple[int, int, int], ...]  # DMAs, runs of each, bytes of a run
 
@@ -41,8 +42,9 @@ class OperandTransfers:
         return usual[2]
 
 
-def input_transfers(problem: KernelProblem, space: TileSpace, nest: Nest) -> OperandTransfers:
+def input_transfers(space: TileSpace, nest: Nest, target: CoreTarget) -> OperandTransfers:
     """Loads of the input: one DMA for an image and a tile of channels."""
+    problem = space.problem
     around, size = nest.around(nest.x_at), element_size(problem.dtype)
     repeats = space.trips(["out"]) if "out" in around else 1
     kinds: Counter[tuple[int, int]] = Counter()
@@ -61,8 +63,9 @@ def input_transfers(problem: KernelProblem, space: TileSpace, nest: Nest) -> Ope
     return OperandTransfers("x", _sorted(kinds), repeats, kept)
 
 
-def weight_transfers(problem: KernelProblem, space: TileSpace, nest: Nest) -> OperandTransfers:
+def weight_transfers(space: TileSpace, nest: Nest, target: CoreTarget) -> OperandTransfers:
     """Loads of weights: one DMA for a tile of output and of input channels."""
+    problem = space.problem
     around, size = nest.around(nest.w_at), element_size(problem.dtype)
     repeats = space.trips([loop for loop in around if loop in ("image", "block", "row")])
     high, wide = problem.kernel
@@ -87,15 +90,16 @@ def weight_runs(channels: int, taps: tuple[int, int], kernel: tuple[int, int]) -
     return channels * taps[0], taps[1]
 
 
-def bias_transfers(problem: KernelProblem, space: TileSpace) -> OperandTransfers:
+def bias_transfers(space: TileSpace, nest: Nest, target: CoreTarget) -> OperandTransfers:
     """The bias: once, a DMA for a tile of output channels."""
-    size = element_size(problem.dtype)
+    size = element_size(space.problem.dtype)
     kinds = Counter({(outs, size): tiles for outs, tiles in space.out_sizes.items()})
     return OperandTransfers("bias", _sorted(kinds))
 
 
-def result_transfers(problem: KernelProblem, space: TileSpace, nest: Nest) -> OperandTransfers:
+def result_transfers(space: TileSpace, nest: Nest, target: CoreTarget) -> OperandTransfers:
     """Stores of the result: a DMA for a tile, or for a block."""
+    problem = space.problem
     size, pool = element_size(problem.dtype), problem.pool
     shapes = space.block_shapes if nest.store == "block" else space.tile_shapes
     kinds: Counter[tuple[int, int]] = Counter()

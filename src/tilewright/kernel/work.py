@@ -23,14 +23,13 @@ class Instructions:
     seconds: float
 
 
-def copy_work(
-    problem: KernelProblem, space: TileSpace, nest: Nest, target: CoreTarget
-) -> list[Instructions]:
+def copy_work(space: TileSpace, nest: Nest, target: CoreTarget) -> list[Instructions]:
     """What is done with the input inside SBUF: borders set to zero, slices and casts."""
+    problem = space.problem
     found: list[Instructions] = []
     borders = 0
     seconds = 0.0
-    for number, needed, loaded in _windows(problem, space, nest.around(nest.x_at)):
+    for number, needed, loaded in _windows(space, nest.around(nest.x_at)):
         if loaded < needed:
             borders += number
             seconds += number * target.vectors[BORDER_ENGINE].seconds(needed - loaded)
@@ -41,37 +40,32 @@ def copy_work(
     engine = target.vectors[nest.x_copy_engine]
     fast = problem.dtype == nest.compute and element_size(nest.compute) == 2
     count, seconds = 0, 0.0
-    for number, needed, _ in _windows(problem, space, nest.around(nest.x_copy_at)):
+    for number, needed, _ in _windows(space, nest.around(nest.x_copy_at)):
         count += number
         seconds += number * engine.seconds(needed, copy=fast)
     what = "input slices" if problem.dtype == nest.compute else "input casts"
     return [*found, Instructions(what, nest.x_copy_engine, count, seconds)]
 
 
-def _windows(
-    problem: KernelProblem, space: TileSpace, around: tuple[str, ...]
-) -> Iterator[tuple[int, int, int]]:
+def _windows(space: TileSpace, around: tuple[str, ...]) -> Iterator[tuple[int, int, int]]:
     """Windows of the input inside some loops: how many, elements of a partition, and those of them
     that exist."""
-    tiles = space.in_sizes.total() * problem.batch
+    tiles = space.in_sizes.total() * space.problem.batch
     tiles *= space.trips(["out"]) if "out" in around else 1
     for row, many in space.input_rows(around).items():
         for col, times in space.input_cols(around).items():
             yield many * times * tiles, row.needed * col.needed, row.loaded * col.loaded
 
 
-def weight_work(
-    problem: KernelProblem, space: TileSpace, nest: Nest, target: CoreTarget
-) -> list[Instructions]:
+def weight_work(space: TileSpace, nest: Nest, target: CoreTarget) -> list[Instructions]:
     """Casts and transposes of weights; a transpose goes through PSUM and is copied out of it."""
+    problem = space.problem
     found: list[Instructions] = []
     engine = target.vectors[nest.w_engine]
     pairs = space.out_sizes.total() * space.in_sizes.total()
     if nest.w_cast_at is not None:
         around = nest.around(nest.w_cast_at)
-        slices = (1 if "fh" in around else problem.kernel[0]) * (
-            1 if "fw" in around else problem.kernel[1]
-        )
+        slices = problem.taps_inside(around)
         repeats = _weight_repeats(space, around)
         events = problem.taps // slices
         seconds = sum(
@@ -99,10 +93,9 @@ def _weight_repeats(space: TileSpace, around: tuple[str, ...]) -> int:
     return space.trips([loop for loop in around if loop in ("image", "block", "row")])
 
 
-def product_work(
-    problem: KernelProblem, space: TileSpace, nest: Nest, target: CoreTarget
-) -> list[Instructions]:
+def product_work(space: TileSpace, nest: Nest, target: CoreTarget) -> list[Instructions]:
     """The products: one for each tile, filter position and tile of input channels."""
+    problem = space.problem
     each = problem.batch * space.out_sizes.total() * space.in_sizes.total() * problem.taps
     seconds = sum(
         many * target.matmul_seconds(rows * cols, nest.compute)
@@ -152,14 +145,13 @@ def step_seconds(step: Finishing, engine: VectorEngine) -> float:
     return engine.seconds(step.elements, copy=step.copy, psum=step.psum)
 
 
-def finishing_work(
-    problem: KernelProblem, space: TileSpace, nest: Nest, target: CoreTarget
-) -> list[Instructions]:
+def finishing_work(space: TileSpace, nest: Nest, target: CoreTarget) -> list[Instructions]:
     """Flushes of PSUM into sums in SBUF, and the steps that finish every tile."""
+    problem = space.problem
     tiles = problem.batch * space.out_sizes.total()
     found: list[Instructions] = []
     if nest.flush_at is not None:
-        times = flushes_per_tile(problem, space, nest)
+        times = flushes_per_tile(space, nest)
         engine = target.vectors[nest.flush_engine]
         seconds = sum(
             many * engine.seconds(rows * cols, psum=True)
@@ -179,12 +171,13 @@ def finishing_work(
     return found
 
 
-def flushes_per_tile(problem: KernelProblem, space: TileSpace, nest: Nest) -> int:
+def flushes_per_tile(space: TileSpace, nest: Nest) -> int:
     """How often a tile's accumulator leaves PSUM: once, or after every iteration of `flush_at`
     and of the reduction loops around it."""
     if nest.flush_at is None:
         return 1
-    trips = {"in": space.in_sizes.total(), "fh": problem.kernel[0], "fw": problem.kernel[1]}
+    high, wide = space.problem.kernel
+    trips = {"in": space.in_sizes.total(), "fh": high, "fw": wide}
     times = 1
     for loop in nest.around(nest.flush_at):
         times *= trips.get(loop, 1)

@@ -1,10 +1,9 @@
 """Convolutions beyond the array: kernel parts, patches, explicit padding."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
-
-import numpy as np
+from math import prod
 
 from tilewright.geometry.interval import Interval, even_split
 from tilewright.graph.edit import part_of, reshaped
@@ -43,7 +42,7 @@ def kernel_parts(window: WindowParameters, limits: Limits) -> list[tuple[Interva
     """The taps of each axis in parts that the array can take."""
     longest = [_longest_part(window, axis, limits) for axis in range(len(window.kernel))]
     return [
-        even_split(taps, -(-taps // most) if most is not None else 1, 1)
+        even_split(taps, -(-taps // most) if most is not None else 1)
         for taps, most in zip(window.kernel, longest, strict=True)
     ]
 
@@ -83,23 +82,16 @@ def take_patches(draft: Draft, limits: Limits) -> str | None:
         inner.append(len(split) - 1)
         taps[inner[-1]] = (0, reach(window, a), window.dilations[a])
     blocks = draft.slice(draft.reshape(blocks, tuple(split), "blocks"), taps, "taps")
-    order = (0, 1, *inner, *outer)
-    moved = tuple(draft.shape(blocks)[axis] for axis in order)
-    blocks = draft.add("Transpose", [blocks], moved, "depth", {"perm": order})
-    count = int(np.prod([window.kernel[a] for a in axes]))
-    space = moved[FIRST_SPATIAL + len(inner) :]
+    blocks = draft.transpose(blocks, (0, 1, *inner, *outer), "depth")
+    count = prod(window.kernel[a] for a in axes)
+    space = draft.shape(blocks)[FIRST_SPATIAL + len(inner) :]
     patches = draft.reshape(blocks, (shape[0], shape[1] * count, *space), "patches")
     weight = draft.weight("weight", _patch_weight(draft, axes, count))
-    keep = dict.fromkeys(axes, 1)
-    kernel = tuple(keep.get(a, k) for a, k in enumerate(window.kernel))
-    seen = WindowParameters(
-        kernel,
-        tuple(keep.get(a, s) for a, s in enumerate(window.strides)),
-        tuple(keep.get(a, d) for a, d in enumerate(window.dilations)),
-        tuple(0 if a in keep else p for a, p in enumerate(window.before)),
-        tuple(0 if a in keep else p for a, p in enumerate(window.after)),
+    kernel, *steps = (
+        but(given, axes, 1) for given in (window.kernel, window.strides, window.dilations)
     )
-    attributes = window_attributes(draft, seen)
+    borders = (but(given, axes, 0) for given in (window.before, window.after))
+    attributes = window_attributes(draft, WindowParameters(kernel, *steps, *borders))
     draft.last("Conv", [patches, weight, *draft.old.inputs[2:]], attributes)
     return (
         f"kernel {by(window.kernel)} stride {by(window.strides)} as patches: "
@@ -159,7 +151,7 @@ def reduction_parts(extent: int, limits: Limits) -> tuple[Interval, ...]:
     assert most is not None
     grain = limits.channel_alignment if limits.channel_alignment <= most else 1
     units, most_units = -(-extent // grain), most // grain
-    parts = even_split(units, -(-units // most_units), 1)
+    parts = even_split(units, -(-units // most_units))
     return tuple(Interval(p.start * grain, min(extent, p.stop * grain)) for p in parts)
 
 
@@ -234,6 +226,11 @@ def _part(draft: Draft, window: WindowParameters, part: Part, *, first: bool, al
         draft.last("Conv", inputs, attributes)
         return draft.old.outputs[0]
     return draft.add("Conv", inputs, draft.op.result().shape, "part", attributes)
+
+
+def but(values: tuple[int, ...], axes: Sequence[int], value: int) -> tuple[int, ...]:
+    """The values, with another one along some axes."""
+    return tuple(value if a in axes else old for a, old in enumerate(values))
 
 
 def window_attributes(draft: Draft, window: WindowParameters) -> dict[str, Attribute]:

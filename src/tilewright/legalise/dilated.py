@@ -2,15 +2,16 @@
 or the filter with zeros between its taps, whichever is cheaper."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations, product
 from math import prod
 
 import numpy as np
 
 from tilewright.cost.base import Workload
-from tilewright.graph.graph import Array, Attribute, Constant
+from tilewright.graph.graph import Array, Constant
 from tilewright.graph.ops.windows import FIRST_SPATIAL, WindowParameters, window_of
-from tilewright.legalise.convolutions import kernel_parts
+from tilewright.legalise.convolutions import but, kernel_parts, window_attributes
 from tilewright.legalise.costs import LegalCosts
 from tilewright.legalise.draft import Draft
 from tilewright.legalise.limits import reach, too_long
@@ -110,22 +111,15 @@ def _write(draft: Draft, window: WindowParameters, axes: Sequence[int]) -> None:
     order = [*phases, 0, 1, *(phase - 1 for phase in phases)]
     apart = _pairs((batch, channels), extents, steps)
     images = prod(steps) * batch
-    data = draft.reshape(data, apart, "apart")
-    data = draft.add(
-        "Transpose", [data], tuple(apart[a] for a in order), "phases", {"perm": tuple(order)}
-    )
+    data = draft.transpose(draft.reshape(data, apart, "apart"), order, "phases")
     data = draft.reshape(data, (images, channels, *extents), "images")
 
     filters, *result = op.result().shape[1:]
     made = [_positions(draft, window, a) if a in axes else result[a] for a in range(len(space))]
-    attributes: dict[str, Attribute] = dict(op.attributes)
-    attributes.pop("auto_pad", None)
-    attributes["kernel_shape"] = window.kernel
-    attributes["dilations"] = _but(window.dilations, axes, 1)
-    attributes["pads"] = (
-        *_but(window.before, axes, 0),
-        *_but(window.after, axes, 0),
-    )
+    before, after = (but(given, axes, 0) for given in (window.before, window.after))
+    dilations = but(window.dilations, axes, 1)
+    plain = replace(window, dilations=dilations, before=before, after=after)
+    attributes = window_attributes(draft, plain)
     name = draft.names.take(f"{draft.old.name}/plain")
     kind = op.result().with_shape((images, filters, *made))
     draft.node(
@@ -133,11 +127,8 @@ def _write(draft: Draft, window: WindowParameters, axes: Sequence[int]) -> None:
     )
 
     back = [order.index(axis) for axis in range(len(order))]
-    split = (*steps, batch, filters, *made)
-    value = draft.reshape(name, split, "batch")
-    value = draft.add(
-        "Transpose", [value], tuple(split[a] for a in back), "space", {"perm": tuple(back)}
-    )
+    value = draft.reshape(name, (*steps, batch, filters, *made), "batch")
+    value = draft.transpose(value, back, "space")
     whole = [extent * step for extent, step in zip(made, steps, strict=True)]
     value = draft.reshape(value, (batch, filters, *whole), "whole")
     kept = {FIRST_SPATIAL + a: (0, extent, 1) for a, extent in enumerate(result)}
@@ -148,11 +139,6 @@ def _write(draft: Draft, window: WindowParameters, axes: Sequence[int]) -> None:
 def _pairs(front: tuple[int, ...], extents: list[int], steps: list[int]) -> tuple[int, ...]:
     pairs = zip(extents, steps, strict=True)
     return (*front, *(number for pair in pairs for number in pair))
-
-
-def _but(values: tuple[int, ...], axes: Sequence[int], value: int) -> tuple[int, ...]:
-    """The values, with another one along some axes."""
-    return tuple(value if a in axes else old for a, old in enumerate(values))
 
 
 def _in_batches(costs: LegalCosts, window: WindowParameters, axes: Sequence[int]) -> float:

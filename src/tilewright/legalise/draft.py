@@ -76,11 +76,15 @@ class Draft(Writer):
 
     def reshape(self, value: str, shape: tuple[int, ...], label: str) -> str:
         """The same elements in another shape."""
-        name = self.add(
-            "Reshape", [value, self.integers(f"{self.old.name}/{label}.shape", shape)], shape, label
-        )
+        extents = self.integers(f"{self.old.name}/{label}.shape", shape)
+        name = self.add("Reshape", [value, extents], shape, label)
         self.views.add(name)
         return name
+
+    def transpose(self, value: str, order: Sequence[int], label: str) -> str:
+        """The axes in another order."""
+        shape = tuple(self.shape(value)[axis] for axis in order)
+        return self.add("Transpose", [value], shape, label, {"perm": tuple(order)})
 
     def slice(self, value: str, ranges: Mapping[int, Range], label: str = "slice") -> str:
         """Part of a value: axis -> start, stop, step. The value itself where that is all of it."""
@@ -99,12 +103,8 @@ class Draft(Writer):
         sides = [pads.get(axis, (0, 0)) for axis in range(len(shape))]
         widths = [before for before, _ in sides] + [after for _, after in sides]
         shape = [extent + sum(pair) for extent, pair in zip(shape, sides, strict=True)]
-        inputs = [
-            value,
-            self.integers(f"{self.old.name}/pad.pads", widths),
-            *([fill] if fill else []),
-        ]
-        return self.add("Pad", inputs, tuple(shape), "pad")
+        inputs = [value, self.integers(f"{self.old.name}/pad.pads", widths)]
+        return self.add("Pad", inputs + [fill] * bool(fill), tuple(shape), "pad")
 
     def data_zero(self) -> str | None:
         """The value that a convolution means by zero in its data, "" for zero itself; None where it

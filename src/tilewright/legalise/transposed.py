@@ -177,9 +177,7 @@ def _to_space(
     order = [0, 1 + rank if phases_first else 1]
     for a in range(rank):
         order += [FIRST_SPATIAL + rank + a, first + a]
-    moved = tuple(draft.shape(apart)[axis] for axis in order)
-    turned = draft.add("Transpose", [apart], moved, "turned", {"perm": tuple(order)})
-    return draft.reshape(turned, shape, "space")
+    return draft.reshape(draft.transpose(apart, order, "turned"), shape, "space")
 
 
 def _phase_weight(weight: Constant, axes: tuple[_PhaseAxis, ...], groups: int) -> Constant:

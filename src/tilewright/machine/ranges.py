@@ -22,6 +22,11 @@ MOST_PACKED = 15  # channels of a network's input: more are no image any more
 CLOCK_RATIO = 1000  # between a block's own clock and the reference clock
 
 
+def told(text: str, **limits: Any) -> Any:
+    """What a field says of itself, in the documentation and to editors; limits of its length."""
+    return Field(description=text, **limits)
+
+
 def _no_truth(value: object) -> object:
     """Truth values are no numbers, though they can be read as such."""
     if isinstance(value, bool):

@@ -34,6 +34,7 @@ from tilewright.machine.ranges import (
     Levels,
     LinkCount,
     Picojoules,
+    told,
 )
 from tilewright.units import parse_bandwidth, parse_bytes, parse_frequency, parse_time
 
@@ -128,8 +129,8 @@ class Block(BaseModel):
 
     source: Annotated[
         str | dict[str, str],
-        Field(
-            description="Where the figures are from: a text, or a text per key (`*`: the rest). "
+        told(
+            "Where the figures are from: a text, or a text per key (`*`: the rest). "
             "Left out, it is the text at the top of the file."
         ),
     ]
@@ -160,23 +161,20 @@ class MemoryFile(Block):
 
     unsourced: ClassVar[frozenset[str]] = frozenset({"roles"})
 
-    capacity: Annotated[Bytes, Field(description="Its size.")]
-    usable: Annotated[
-        Bytes | None, Field(description="What a plan may use; left out: all of it.")
-    ] = None
-    alignment: Annotated[Grain, Field(description="Addresses are multiples of it.")] = 1
-    banks: Annotated[Count, Field(description="Banks of each partition.")] = 1
-    partitions: Annotated[Count, Field(description="Equal parts that are addressed alike.")] = 1
+    capacity: Annotated[Bytes, told("Its size.")]
+    usable: Annotated[Bytes | None, told("What a plan may use; left out: all of it.")] = None
+    alignment: Annotated[Grain, told("Addresses are multiples of it.")] = 1
+    banks: Annotated[Count, told("Banks of each partition.")] = 1
+    partitions: Annotated[Count, told("Equal parts that are addressed alike.")] = 1
     bandwidth: Annotated[
-        Bandwidth | None,
-        Field(description="What all links that touch it carry together; left out: no limit."),
+        Bandwidth | None, told("What all links that touch it carry together; left out: no limit.")
     ] = None
-    read_pj_per_byte: Annotated[Picojoules, Field(description="pJ to read a byte.")] = 0.0
-    write_pj_per_byte: Annotated[Picojoules, Field(description="pJ to write a byte.")] = 0.0
+    read_pj_per_byte: Annotated[Picojoules, told("pJ to read a byte.")] = 0.0
+    write_pj_per_byte: Annotated[Picojoules, told("pJ to write a byte.")] = 0.0
     roles: Annotated[
         tuple[Role, ...] | None,
-        Field(
-            description="What it holds. Of a core's memories each role is one memory's; roles that "
+        told(
+            "What it holds. Of a core's memories each role is one memory's; roles that "
             "none names are those of the first one without `roles`. A shared memory holds "
             "everything unless it says otherwise."
         ),
@@ -198,35 +196,35 @@ class _EngineFile(Block):
 
     kind: Annotated[
         EngineKind,
-        Field(
-            description="`matrix` engines get convolutions and matrix products within the "
+        told(
+            "`matrix` engines get convolutions and matrix products within the "
             "`limits`, `vector` engines the rest."
         ),
     ]
-    clock: Annotated[
-        Hertz | None, Field(description="The clock its cycles count; left out: the reference.")
-    ] = None
+    clock: Annotated[Hertz | None, told("The clock its cycles count; left out: the reference.")] = (
+        None
+    )
 
 
 class ArrayEngineFile(_EngineFile):
     """An engine costed as a spatial array of multipliers."""
 
-    model: Annotated[Literal["array"], Field(description="How it is costed.")]
-    parameters: Annotated[ArrayParameters, Field(description="What the model needs.")]
+    model: Annotated[Literal["array"], told("How it is costed.")]
+    parameters: Annotated[ArrayParameters, told("What the model needs.")]
 
 
 class VectorEngineFile(_EngineFile):
     """An engine costed by cycles per element."""
 
-    model: Annotated[Literal["vector"], Field(description="How it is costed.")]
-    parameters: Annotated[VectorParameters, Field(description="What the model needs.")]
+    model: Annotated[Literal["vector"], told("How it is costed.")]
+    parameters: Annotated[VectorParameters, told("What the model needs.")]
 
 
 class TableEngineFile(_EngineFile):
     """An engine whose costs were measured."""
 
-    model: Annotated[Literal["table"], Field(description="How it is costed.")]
-    parameters: Annotated[TableParameters, Field(description="What the model needs.")]
+    model: Annotated[Literal["table"], told("How it is costed.")]
+    parameters: Annotated[TableParameters, told("What the model needs.")]
 
 
 EngineFile = Annotated[
@@ -241,18 +239,16 @@ class CoreFile(BaseModel):
 
     count: Annotated[
         CoreCount | None,
-        Field(description="So many equal cores: NAME0, NAME1, ...; left out: one, called NAME."),
+        told("So many equal cores: NAME0, NAME1, ...; left out: one, called NAME."),
     ] = None
     memories: Annotated[
         dict[Name, MemoryFile],
-        Field(
+        told(
+            "Its own memories; the first holds the tiles unless `roles` say otherwise.",
             min_length=1,
-            description="Its own memories; the first holds the tiles unless `roles` say otherwise.",
         ),
     ]
-    engines: Annotated[
-        dict[Name, EngineFile], Field(min_length=1, description="What computes, by name.")
-    ]
+    engines: Annotated[dict[Name, EngineFile], told("What computes, by name.", min_length=1)]
 
 
 class RouteFile(Block):
@@ -261,19 +257,17 @@ class RouteFile(Block):
     unsourced: ClassVar[frozenset[str]] = frozenset({"origin", "to", "both_ways", "groups"})
 
     origin: str = Field(alias="from", description="Memories it reads: a name or a pattern.")
-    to: Annotated[str, Field(description="Memories it writes: a name or a pattern.")]
-    latency: Annotated[Latency, Field(description="Before the first byte, of each descriptor.")]
-    bandwidth: Annotated[Bandwidth, Field(description="Bytes over time of a copy.")]
-    both_ways: Annotated[bool, Field(description="Copies the other way too.")] = False
-    groups: Annotated[
-        tuple[str, ...], Field(description="Bandwidths under `groups` that it shares.")
-    ] = ()
-    burst: Annotated[Grain, Field(description="Every contiguous run takes whole bursts.")] = 1
+    to: Annotated[str, told("Memories it writes: a name or a pattern.")]
+    latency: Annotated[Latency, told("Before the first byte, of each descriptor.")]
+    bandwidth: Annotated[Bandwidth, told("Bytes over time of a copy.")]
+    both_ways: Annotated[bool, told("Copies the other way too.")] = False
+    groups: Annotated[tuple[str, ...], told("Bandwidths under `groups` that it shares.")] = ()
+    burst: Annotated[Grain, told("Every contiguous run takes whole bursts.")] = 1
     per_run: Annotated[
-        Latency | None, Field(description="What every contiguous run costs; left out: nothing.")
+        Latency | None, told("What every contiguous run costs; left out: nothing.")
     ] = None
     multicast: Annotated[
-        bool, Field(description="One copy may have several destinations at the price of one.")
+        bool, told("One copy may have several destinations at the price of one.")
     ] = False
 
 
@@ -282,50 +276,44 @@ class LinkFile(Block):
 
     unsourced: ClassVar[frozenset[str]] = frozenset({"kind", "routes"})
 
-    kind: Annotated[LinkKind, Field(description="What it is, for people.")]
+    kind: Annotated[LinkKind, told("What it is, for people.")]
     count: Annotated[
-        LinkCount | None,
-        Field(description="So many equal ones: NAME0, NAME1, ...; left out: one, called NAME."),
+        LinkCount | None, told("So many equal ones: NAME0, NAME1, ...; left out: one, called NAME.")
     ] = None
-    clock: Annotated[
-        Hertz | None, Field(description="The clock its cycles count; left out: the reference.")
-    ] = None
+    clock: Annotated[Hertz | None, told("The clock its cycles count; left out: the reference.")] = (
+        None
+    )
     stride_levels: Annotated[
-        Levels | None,
-        Field(description="Levels of stride in one descriptor; left out: any number."),
+        Levels | None, told("Levels of stride in one descriptor; left out: any number.")
     ] = None
     routes: Annotated[
-        dict[str, RouteFile],
-        Field(min_length=1, description="Between which memories, by a name of your own."),
+        dict[str, RouteFile], told("Between which memories, by a name of your own.", min_length=1)
     ]
 
 
 class GroupFile(Block):
     """A bandwidth that several links share, beside those of memories."""
 
-    bandwidth: Annotated[Bandwidth, Field(description="What they carry together.")]
+    bandwidth: Annotated[Bandwidth, told("What they carry together.")]
 
 
 class LimitsFile(Block):
     """What one operator on a matrix engine may be; left out is no limit."""
 
-    kernel: Annotated[Length | None, Field(description="The longest side of a kernel.")] = None
-    stride: Annotated[Length | None, Field(description="The largest stride.")] = None
-    dilation: Annotated[
-        Length | None, Field(description="The largest dilation; more is rewritten.")
-    ] = None
-    dimension: Annotated[
-        Length | None, Field(description="The longest extent of a tensor along any axis.")
-    ] = None
+    kernel: Annotated[Length | None, told("The longest side of a kernel.")] = None
+    stride: Annotated[Length | None, told("The largest stride.")] = None
+    dilation: Annotated[Length | None, told("The largest dilation; more is rewritten.")] = None
+    dimension: Annotated[Length | None, told("The longest extent of a tensor along any axis.")] = (
+        None
+    )
     channel_alignment: Annotated[
-        ChannelCount, Field(description="Channels are filled up to a multiple of it.")
+        ChannelCount, told("Channels are filled up to a multiple of it.")
     ] = 1
     pad_half_kernel: Annotated[
-        bool,
-        Field(description="Whether a pad may be at most half of what the kernel spans."),
+        bool, told("Whether a pad may be at most half of what the kernel spans.")
     ] = False
     weight_table: Annotated[
-        TableBytes, Field(description="Extra bytes per output channel beside the weights.")
+        TableBytes, told("Extra bytes per output channel beside the weights.")
     ] = 0
 
 
@@ -333,13 +321,10 @@ class EnergyFile(Block):
     """Energies of operations; those of memories stand with the memories."""
 
     mac_pj: Annotated[
-        dict[Dtype, Picojoules],
-        Field(description="pJ of a multiply-accumulate, by element type."),
+        dict[Dtype, Picojoules], told("pJ of a multiply-accumulate, by element type.")
     ]
-    vector_pj: Annotated[
-        Picojoules, Field(description="pJ of one element operation of a vector engine.")
-    ] = 0.0
-    estimate: Annotated[bool, Field(description="Whether they are not the target's own.")]
+    vector_pj: Annotated[Picojoules, told("pJ of one element operation of a vector engine.")] = 0.0
+    estimate: Annotated[bool, told("Whether they are not the target's own.")]
 
 
 class MachineFile(Block):
@@ -349,40 +334,33 @@ class MachineFile(Block):
         {"name", "title", "sources", "cores", "memories", "links", "groups", "limits", "energy"}
     )
 
-    name: Annotated[Text, Field(description="Left out: the file's name.")]
-    title: Annotated[Text, Field(description="A name for people.")]
-    clock: Annotated[
-        Hertz, Field(description="The reference clock: all results are in its cycles.")
-    ]
-    dtype: Annotated[
-        Dtype, Field(description="The element type that plans take unless told otherwise.")
-    ]
+    name: Annotated[Text, told("Left out: the file's name.")]
+    title: Annotated[Text, told("A name for people.")]
+    clock: Annotated[Hertz, told("The reference clock: all results are in its cycles.")]
+    dtype: Annotated[Dtype, told("The element type that plans take unless told otherwise.")]
     sources: Annotated[
-        dict[str, str], Field(description="Texts of sources by a short name, to be used below.")
+        dict[str, str], told("Texts of sources by a short name, to be used below.")
     ] = Field(default_factory=dict[str, str])
     cores: Annotated[
-        dict[Name, CoreFile],
-        Field(min_length=1, description="What computes, by name; cores may differ."),
+        dict[Name, CoreFile], told("What computes, by name; cores may differ.", min_length=1)
     ]
     memories: Annotated[
         dict[Name, MemoryFile],
-        Field(
-            min_length=1,
-            description="Shared memories; the first is the main one, where the network lives, the "
+        told(
+            "Shared memories; the first is the main one, where the network lives, the "
             "others lie on the chip.",
+            min_length=1,
         ),
     ]
-    links: Annotated[
-        dict[Name, LinkFile], Field(min_length=1, description="What copies between memories.")
-    ]
-    groups: Annotated[
-        dict[Name, GroupFile], Field(description="Other bandwidths that routes share.")
-    ] = Field(default_factory=dict[str, GroupFile])
+    links: Annotated[dict[Name, LinkFile], told("What copies between memories.", min_length=1)]
+    groups: Annotated[dict[Name, GroupFile], told("Other bandwidths that routes share.")] = Field(
+        default_factory=dict[str, GroupFile]
+    )
     limits: Annotated[
-        LimitsFile | None, Field(description="What matrix engines can run; left out: anything.")
+        LimitsFile | None, told("What matrix engines can run; left out: anything.")
     ] = None
     energy: Annotated[
-        EnergyFile | None, Field(description="Energies of operations; left out: none is counted.")
+        EnergyFile | None, told("Energies of operations; left out: none is counted.")
     ] = None
 
 

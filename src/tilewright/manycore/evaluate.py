@@ -86,7 +86,7 @@ class Evaluator:
         larger: tuple[int, int] | None = None,
     ) -> None:
         self.graph, self.fabric, self.costs = graph, fabric, costs
-        self.write_final, self.share = write_final, share
+        self.write_final = write_final
         self.ways = _ordered(fabric.ways)
         self.way_pj = np.array([way.pj_per_bit * graph.unit for way in self.ways], np.float64)
         self.at = np.zeros(s.END + 1, np.int64)
@@ -98,6 +98,15 @@ class Evaluator:
         self.capacity = np.array(sizes, np.int64)
         self.fresh = self._fresh()
         self.evaluations = 0
+
+    def varied(
+        self, *, writing: bool = False, share: float = 1.0, larger: tuple[int, int] | None = None
+    ) -> "Evaluator":
+        """The same with another share of the memories, or one of them larger; `writing` final
+        results, whether this one does or not."""
+        final = writing or self.write_final
+        args = self.graph, self.fabric, self.costs
+        return Evaluator(*args, write_final=final, share=share, larger=larger)
 
     def timed(
         self, core_of: Sequence[int], *, rule: Rule = EARLIEST, limit: int = s.NEVER

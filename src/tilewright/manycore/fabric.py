@@ -7,13 +7,12 @@ engine is a core, a bus, or one direction of a link.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.manycore.hardware import OPERANDS, Accelerator, CoreKind, Wire
+from tilewright.manycore.hardware import OPERANDS, Accelerator, CoreKind, CoreMemory, Wire
 
 Columns = npt.NDArray[np.int64]
 OUTSIDE = 0
@@ -98,12 +97,15 @@ class Fabric:
 
 def fabric_of(accelerator: Accelerator) -> Fabric:
     """The memories and carriers of an accelerator."""
-    places = [_outside(accelerator)]
+    outer = accelerator.outside.levels[-1]
+    places = [_place(outer.name, None, outer, OPERANDS)]
     roles: list[tuple[int, int, int]] = []
     homes: dict[int, list[int]] = {accelerator.outside_id: [OUTSIDE]}
     for position, (number, core) in enumerate(accelerator.cores):
         numbers = {top: len(places) + k for k, top in enumerate(core.tops)}
-        places += [_place(core, number, position, top) for top in core.tops]
+        for level in (core.levels[top] for top in core.tops):
+            name = f"core{number}.{level.name}"
+            places.append(_place(name, position, level, level.operands, core.copies(level)))
         first, second, third = (numbers[core.top(operand)] for operand in OPERANDS)
         roles.append((first, second, third))
         homes[number] = list(numbers.values())
@@ -118,36 +120,13 @@ def fabric_of(accelerator: Accelerator) -> Fabric:
     return Fabric(accelerator, tuple(places), tuple(carriers), ways, tuple(roles))
 
 
-def _outside(accelerator: Accelerator) -> TensorMemory:
-    level = accelerator.outside.levels[-1]
-    read, write = (level.bandwidth(OPERANDS, reads=way) for way in (True, False))
-    return TensorMemory(
-        level.name,
-        None,
-        level.size,
-        OPERANDS,
-        level.read_pj / read,
-        level.write_pj / write,
-        read,
-        write,
-    )
-
-
-def _place(core: CoreKind, number: int, position: int, top: int) -> TensorMemory:
-    level = core.levels[top]
-    read, write = (level.bandwidth(level.operands, reads=way) for way in (True, False))
-    # Where units have memories of their own and none above, these are it together.
-    units = prod(size for dimension, size in core.dimensions if dimension not in level.serves)
-    return TensorMemory(
-        f"core{number}.{level.name}",
-        position,
-        level.size * units,
-        level.operands,
-        level.read_pj / read,
-        level.write_pj / write,
-        read,
-        write,
-    )
+def _place(
+    name: str, core: int | None, level: CoreMemory, operands: tuple[str, ...], copies: int = 1
+) -> TensorMemory:
+    """A memory, or so many alike together: where units have their own and none above."""
+    read, write = (level.bandwidth(operands, reads=way) for way in (True, False))
+    energies = level.read_pj / read, level.write_pj / write
+    return TensorMemory(name, core, level.size * copies, operands, *energies, read, write)
 
 
 def _carriers(wire: Wire) -> Iterator[Carrier]:

@@ -1,7 +1,7 @@
 """YAML files of other tools, read with errors that name file, line and key."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -118,9 +118,10 @@ class FileSection:
             raise self.error(name, "has to be a list")
         return cast("list[Any]", value)
 
-    def left(self) -> list[str]:
-        """Keys that nobody asked for."""
-        return [self.key(name) for name in self.tree if name not in self.asked]
+    def left(self, known: Collection[str] = ()) -> list[str]:
+        """Keys that nobody asked for, but for those that are `known` to have no bearing."""
+        names = [name for name in self.tree if name not in self.asked]
+        return [self.key(name) for name in names if name not in known]
 
 
 def whole(text: str) -> int | None:

@@ -5,6 +5,7 @@ Sizes are bits, bandwidths bits per cycle, energies pJ, as its files have them.
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Literal, NamedTuple
 
 Operand = Literal["I1", "I2", "O"]
@@ -98,10 +99,11 @@ class CoreKind:
     @property
     def units(self) -> int:
         """Units of the array."""
-        product = 1
-        for _, size in self.dimensions:
-            product *= size
-        return product
+        return prod(size for _, size in self.dimensions)
+
+    def copies(self, level: CoreMemory) -> int:
+        """How many of a memory there are."""
+        return prod(size for dimension, size in self.dimensions if dimension not in level.serves)
 
 
 class Wire(NamedTuple):

@@ -2,61 +2,16 @@
 record of all tasks; compiled. See `state.py` for the columns."""
 
 from tilewright.compiled import njit
-from tilewright.manycore.state import (
-    ARRIVE,
-    BEYOND,
-    BRING,
-    COPIES,
-    END,
-    FAULT,
-    FREE,
-    FULL,
-    GAP_COUNT,
-    GAP_END,
-    GAP_START,
-    HELD,
-    HELD_COUNT,
-    LAST,
-    LAST_TASK,
-    LIMIT,
-    NEED_LIST,
-    NEED_START,
-    NEEDS,
-    NEVER,
-    PIECES,
-    PLACES,
-    POOL,
-    POOL_COUNT,
-    POOL_GATE,
-    POOL_SIZE,
-    POOL_TIME,
-    POSITION,
-    RECORD,
-    ROOM,
-    SHORTEST,
-    SIZE,
-    TARGET_LIST,
-    TARGET_START,
-    TARGETS,
-    TASK_END,
-    TASK_ENGINE,
-    TASK_ITEM,
-    TASK_KIND,
-    TASK_START,
-    TASK_WAY,
-    TASKS,
-    USES,
-    WANTED,
-    Column,
-)
+from tilewright.manycore import state as s
+from tilewright.manycore.state import Column
 
 
 @njit(cache=True)
 def find_gap(st: Column, at: Column, carrier: int, time: int, length: int) -> int:
     """The earliest time from `time` on at which a carrier is free for so long."""
-    starts = at[GAP_START] + carrier * at[ROOM]
-    ends = at[GAP_END] + carrier * at[ROOM]
-    low, high = 0, st[at[GAP_COUNT] + carrier]
+    starts = at[s.GAP_START] + carrier * at[s.ROOM]
+    ends = at[s.GAP_END] + carrier * at[s.ROOM]
+    low, high = 0, st[at[s.GAP_COUNT] + carrier]
     while low < high:  # the first gap that ends late enough
         middle = (low + high) >> 1
         if st[ends + middle] < time + length:
@@ -74,10 +29,10 @@ def find_gap(st: Column, at: Column, carrier: int, time: int, length: int) -> in
 def book_gap(net: Column, st: Column, at: Column, carrier: int, start: int, length: int) -> None:
     """Take a carrier for a time that `find_gap` found. What is left of a gap and too short for any
     copy is no gap."""
-    starts = at[GAP_START] + carrier * at[ROOM]
-    ends = at[GAP_END] + carrier * at[ROOM]
-    least = net[at[SHORTEST] + carrier]
-    count = st[at[GAP_COUNT] + carrier]
+    starts = at[s.GAP_START] + carrier * at[s.ROOM]
+    ends = at[s.GAP_END] + carrier * at[s.ROOM]
+    least = net[at[s.SHORTEST] + carrier]
+    count = st[at[s.GAP_COUNT] + carrier]
     low, high = 0, count
     while low < high:
         middle = (low + high) >> 1
@@ -93,7 +48,7 @@ def book_gap(net: Column, st: Column, at: Column, carrier: int, start: int, leng
             st[ends + k] = st[ends + k - 1]
         st[ends + low] = start
         st[starts + low + 1] = start + length
-        st[at[GAP_COUNT] + carrier] = count + 1
+        st[at[s.GAP_COUNT] + carrier] = count + 1
     elif before:
         st[ends + low] = start
     elif after:
@@ -102,28 +57,28 @@ def book_gap(net: Column, st: Column, at: Column, carrier: int, start: int, leng
         for k in range(low, count - 1):
             st[starts + k] = st[starts + k + 1]
             st[ends + k] = st[ends + k + 1]
-        st[at[GAP_COUNT] + carrier] = count - 1
+        st[at[s.GAP_COUNT] + carrier] = count - 1
 
 
 @njit(cache=True)
 def free_from(st: Column, at: Column, place: int, size: int) -> int:
     """From when on so many bytes are free; there have to be enough."""
     found = 0
-    for k in range(st[at[POOL_COUNT] + place]):
-        found += st[at[POOL_SIZE] + place * (POOL + 1) + k]
+    for k in range(st[at[s.POOL_COUNT] + place]):
+        found += st[at[s.POOL_SIZE] + place * (s.POOL + 1) + k]
         if found >= size:
-            return st[at[POOL_TIME] + place * (POOL + 1) + k]
-    return NEVER
+            return st[at[s.POOL_TIME] + place * (s.POOL + 1) + k]
+    return s.NEVER
 
 
 @njit(cache=True)
 def take_bytes(st: Column, at: Column, place: int, size: int, time: int) -> int:
     """Take bytes that are free at a time, the last released first; the task they wait for."""
-    times = at[POOL_TIME] + place * (POOL + 1)
-    sizes = at[POOL_SIZE] + place * (POOL + 1)
-    gates = at[POOL_GATE] + place * (POOL + 1)
-    count = st[at[POOL_COUNT] + place]
-    st[at[FREE] + place] -= size
+    times = at[s.POOL_TIME] + place * (s.POOL + 1)
+    sizes = at[s.POOL_SIZE] + place * (s.POOL + 1)
+    gates = at[s.POOL_GATE] + place * (s.POOL + 1)
+    count = st[at[s.POOL_COUNT] + place]
+    st[at[s.FREE] + place] -= size
     low, high = 0, count
     while low < high:  # the first that is released later
         middle = (low + high) >> 1
@@ -146,7 +101,7 @@ def take_bytes(st: Column, at: Column, place: int, size: int, time: int) -> int:
             st[sizes + left] = st[sizes + j]
             st[gates + left] = st[gates + j]
             left += 1
-        st[at[POOL_COUNT] + place] = left
+        st[at[s.POOL_COUNT] + place] = left
     return gate
 
 
@@ -154,8 +109,8 @@ def take_bytes(st: Column, at: Column, place: int, size: int, time: int) -> int:
 def note_need(st: Column, at: Column, task: int) -> None:
     """The task that is being recorded waits for another."""
     if task >= 0:
-        st[at[NEED_LIST] + st[at[NEEDS]]] = task
-        st[at[NEEDS]] += 1
+        st[at[s.NEED_LIST] + st[at[s.NEEDS]]] = task
+        st[at[s.NEEDS]] += 1
 
 
 @njit(cache=True)
@@ -170,75 +125,75 @@ def note_task(
     way: int,
 ) -> None:
     """Record a task whose needs and targets are recorded."""
-    task = st[at[TASKS]]
-    st[at[TASK_KIND] + task] = kind
-    st[at[TASK_ENGINE] + task] = engine
-    st[at[TASK_ITEM] + task] = item
-    st[at[TASK_START] + task] = start
-    st[at[TASK_END] + task] = end
-    st[at[TASK_WAY] + task] = way
-    st[at[TASKS]] = task + 1
-    st[at[NEED_START] + task + 1] = st[at[NEEDS]]
-    st[at[TARGET_START] + task + 1] = st[at[TARGETS]]
-    if end > at[LIMIT]:
-        st[at[FAULT]] = BEYOND
-    full = task + 2 >= at[ROOM] or at[NEED_LIST] + st[at[NEEDS]] + at[PIECES] >= at[END]
-    if full or at[TARGET_LIST] + st[at[TARGETS]] + at[PLACES] >= at[NEED_START]:
-        st[at[FAULT]] = FULL
+    task = st[at[s.TASKS]]
+    st[at[s.TASK_KIND] + task] = kind
+    st[at[s.TASK_ENGINE] + task] = engine
+    st[at[s.TASK_ITEM] + task] = item
+    st[at[s.TASK_START] + task] = start
+    st[at[s.TASK_END] + task] = end
+    st[at[s.TASK_WAY] + task] = way
+    st[at[s.TASKS]] = task + 1
+    st[at[s.NEED_START] + task + 1] = st[at[s.NEEDS]]
+    st[at[s.TARGET_START] + task + 1] = st[at[s.TARGETS]]
+    if end > at[s.LIMIT]:
+        st[at[s.FAULT]] = s.BEYOND
+    full = task + 2 >= at[s.ROOM] or at[s.NEED_LIST] + st[at[s.NEEDS]] + at[s.PIECES] >= at[s.END]
+    if full or at[s.TARGET_LIST] + st[at[s.TARGETS]] + at[s.PLACES] >= at[s.NEED_START]:
+        st[at[s.FAULT]] = s.FULL
 
 
 @njit(cache=True)
 def note_arrival(st: Column, at: Column, piece: int, place: int, time: int, task: int) -> None:
     """A piece is in a memory from a time on, by a task."""
-    copy = at[COPIES] + (piece * at[PLACES] + place) * RECORD
-    if st[copy + ARRIVE] < 0:
-        if st[copy + USES] > 0:
-            st[at[WANTED] + piece] -= 1
-        count = st[at[HELD_COUNT] + place]
-        st[at[HELD] + place * at[PIECES] + count] = piece
-        st[copy + POSITION] = count
-        st[at[HELD_COUNT] + place] = count + 1
-    st[copy + ARRIVE] = time
-    st[copy + LAST] = time
-    st[copy + LAST_TASK] = task
-    st[copy + BRING] = task
+    copy = at[s.COPIES] + (piece * at[s.PLACES] + place) * s.RECORD
+    if st[copy + s.ARRIVE] < 0:
+        if st[copy + s.USES] > 0:
+            st[at[s.WANTED] + piece] -= 1
+        count = st[at[s.HELD_COUNT] + place]
+        st[at[s.HELD] + place * at[s.PIECES] + count] = piece
+        st[copy + s.POSITION] = count
+        st[at[s.HELD_COUNT] + place] = count + 1
+    st[copy + s.ARRIVE] = time
+    st[copy + s.LAST] = time
+    st[copy + s.LAST_TASK] = task
+    st[copy + s.BRING] = task
 
 
 @njit(cache=True)
 def note_target(st: Column, at: Column, piece: int, place: int, time: int, task: int) -> None:
     """The copy that is being recorded brings a piece to a memory."""
-    st[at[TARGET_LIST] + st[at[TARGETS]]] = place
-    st[at[TARGETS]] += 1
+    st[at[s.TARGET_LIST] + st[at[s.TARGETS]]] = place
+    st[at[s.TARGETS]] += 1
     note_arrival(st, at, piece, place, time, task)
 
 
 @njit(cache=True)
 def note_use(st: Column, copy: int, time: int, task: int) -> None:
     """A task that uses a copy ends at a time."""
-    if time >= st[copy + LAST]:
-        st[copy + LAST] = time
-        st[copy + LAST_TASK] = task
+    if time >= st[copy + s.LAST]:
+        st[copy + s.LAST] = time
+        st[copy + s.LAST_TASK] = task
 
 
 @njit(cache=True)
 def drop_copy(net: Column, st: Column, at: Column, piece: int, place: int) -> None:
     """Give the bytes of a copy back from the end of its last use on."""
-    copies, places = at[COPIES], at[PLACES]
-    copy = copies + (piece * places + place) * RECORD
-    st[copy + ARRIVE] = -1
-    held = at[HELD] + place * at[PIECES]
-    count = st[at[HELD_COUNT] + place] - 1
+    copies, places = at[s.COPIES], at[s.PLACES]
+    copy = copies + (piece * places + place) * s.RECORD
+    st[copy + s.ARRIVE] = -1
+    held = at[s.HELD] + place * at[s.PIECES]
+    count = st[at[s.HELD_COUNT] + place] - 1
     last = st[held + count]
-    st[held + st[copy + POSITION]] = last
-    st[copies + (last * places + place) * RECORD + POSITION] = st[copy + POSITION]
-    st[at[HELD_COUNT] + place] = count
-    size, time = net[at[SIZE] + piece], st[copy + LAST]
-    st[at[FREE] + place] += size
-    times = at[POOL_TIME] + place * (POOL + 1)
-    sizes = at[POOL_SIZE] + place * (POOL + 1)
-    gates = at[POOL_GATE] + place * (POOL + 1)
-    count = st[at[POOL_COUNT] + place]
-    if count == POOL:  # join the two oldest: they count as free when the younger is
+    st[held + st[copy + s.POSITION]] = last
+    st[copies + (last * places + place) * s.RECORD + s.POSITION] = st[copy + s.POSITION]
+    st[at[s.HELD_COUNT] + place] = count
+    size, time = net[at[s.SIZE] + piece], st[copy + s.LAST]
+    st[at[s.FREE] + place] += size
+    times = at[s.POOL_TIME] + place * (s.POOL + 1)
+    sizes = at[s.POOL_SIZE] + place * (s.POOL + 1)
+    gates = at[s.POOL_GATE] + place * (s.POOL + 1)
+    count = st[at[s.POOL_COUNT] + place]
+    if count == s.POOL:  # join the two oldest: they count as free when the younger is
         st[sizes + 1] += st[sizes]
         for k in range(count - 1):
             st[times + k] = st[times + k + 1]
@@ -253,17 +208,17 @@ def drop_copy(net: Column, st: Column, at: Column, piece: int, place: int) -> No
         k -= 1
     st[times + k] = time
     st[sizes + k] = size
-    st[gates + k] = st[copy + LAST_TASK]
-    st[at[POOL_COUNT] + place] = count + 1
+    st[gates + k] = st[copy + s.LAST_TASK]
+    st[at[s.POOL_COUNT] + place] = count + 1
 
 
 @njit(cache=True)
 def release_copy(net: Column, st: Column, at: Column, piece: int, place: int) -> None:
     """Give a copy's bytes back if nobody needs it any more."""
-    first = at[COPIES] + piece * at[PLACES] * RECORD
-    copy = first + place * RECORD
-    if place == 0 or st[copy + ARRIVE] < 0 or st[copy + USES] > 0:
+    first = at[s.COPIES] + piece * at[s.PLACES] * s.RECORD
+    copy = first + place * s.RECORD
+    if place == 0 or st[copy + s.ARRIVE] < 0 or st[copy + s.USES] > 0:
         return
-    if st[at[WANTED] + piece] > 0 and st[first + ARRIVE] < 0:
+    if st[at[s.WANTED] + piece] > 0 and st[first + s.ARRIVE] < 0:
         return
     drop_copy(net, st, at, piece, place)

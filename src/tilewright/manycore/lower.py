@@ -4,7 +4,7 @@ Copies get addresses by the times they live; reused bytes become edges, and the 
 tasks again on engines that keep their order. It has to give the evaluator's times, to the cycle.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from math import prod
 from typing import NamedTuple
 
@@ -16,12 +16,13 @@ from tilewright.errors import TilewrightError, VerificationError
 from tilewright.geometry.box import Box
 from tilewright.graph.graph import Array, Graph
 from tilewright.graph.ops.spec import Step, StepInput, Tile
+from tilewright.graph.ops.views import dense_strides
 from tilewright.machine.machine import Machine
-from tilewright.manycore.copies import PieceCopies, PieceCopy, copies_of
+from tilewright.manycore.copies import PieceCopies, copies_of
 from tilewright.manycore.evaluate import Evaluator, TimedAllocation
 from tilewright.manycore.machine import machine_of
 from tilewright.manycore.state import COMPUTE
-from tilewright.manycore.tiles import Tensor, TileInfo, result_box
+from tilewright.manycore.tiles import Tensor, TileGraph, result_box
 from tilewright.memory import Buffer as Rectangle
 from tilewright.memory import Misfit, allocate
 from tilewright.memory import Problem as Rectangles
@@ -33,6 +34,7 @@ from tilewright.schedule.simulate import simulate
 from tilewright.tiling.group import TiledOp, reaches_of
 
 DTYPE = "float32"
+NamedViews = tuple[tuple[str, View], ...]
 MOST_WORK = 50_000_000
 """Of the exact search for addresses where greedy finds none, about a second: then less is held."""
 
@@ -126,10 +128,8 @@ class _Lowering:
         top = 0
         outside = dict.fromkeys(c.piece for c in self.copies.all if c.place == 0)
         names = [self.tiles.tensor_of(piece).name for piece in outside]
-        graph = self.graph
-        used = {tensor.name for tensor in self.tiles.tensors}
-        names += [n for n in (*graph.inputs, *graph.outputs) if n in used]
-        by_name = {tensor.name: tensor for tensor in self.tiles.tensors}
+        graph, by_name = self.graph, self.tiles.by_name
+        names += [n for n in (*graph.inputs, *graph.outputs) if n in by_name]
         main = self.fabric.places[0].name
         for name in dict.fromkeys(names):
             size = prod(by_name[name].shape) * self._item(by_name[name])
@@ -140,8 +140,9 @@ class _Lowering:
         for place in range(1, len(self.fabric.places)):
             self._allocate(place)
         for number, copy in enumerate(self.copies.all):
-            if copy.place == 0:
-                self.view_of[number] = self._outside_view(copy)
+            if copy.place == 0:  # a piece within its whole tensor
+                tensor = self.tiles.tensor_of(copy.piece)
+                self.view_of[number] = self._outside_view(tensor, tensor.box(copy.piece))
 
     def _allocate(self, place: int) -> None:
         """Addresses of a memory's copies, by the times they live."""
@@ -165,39 +166,31 @@ class _Lowering:
         for (number, copy), address in zip(held, found.offsets, strict=True):
             tensor = self.tiles.tensor_of(copy.piece)
             shape, item = tensor.box(copy.piece).shape, self._item(tensor)
-            self.view_of[number] = View(
-                len(self.buffers), 0, shape, _packed(shape, item), DTYPE, item
-            )
+            strides = dense_strides(shape, item)
+            self.view_of[number] = View(len(self.buffers), 0, shape, strides, DTYPE, item)
             name = f"{self.tiles.piece_name(copy.piece)}@{number}"
             where = self.fabric.places[place].name
             self.buffers.append(Buffer(name, where, int(sizes[copy.piece]), 1, tensor.name))
             self.address.append(address)
 
-    def _outside_view(self, copy: PieceCopy) -> View:
-        """A piece within its whole tensor."""
-        tensor = self.tiles.tensor_of(copy.piece)
-        box, item = tensor.box(copy.piece), self._item(tensor)
-        strides = _packed(tensor.shape, item)
+    def _outside_view(self, tensor: Tensor, box: Box) -> View:
+        """A region of a tensor that lies outside as a whole."""
+        item = self._item(tensor)
+        strides = dense_strides(tensor.shape, item)
         offset = sum(i.start * s for i, s in zip(box, strides, strict=True))
         return View(self.outside[tensor.name], offset, box.shape, strides, DTYPE, item)
 
-    def _network_views(
-        self,
-    ) -> tuple[
-        tuple[tuple[str, View], ...], tuple[tuple[str, View], ...], tuple[tuple[str, View], ...]
-    ]:
-        by_name = {tensor.name: tensor for tensor in self.tiles.tensors}
+    def _network_views(self) -> tuple[NamedViews, NamedViews, NamedViews]:
+        """Inputs, constants and outputs of the network, each as a whole."""
 
-        def whole(name: str) -> tuple[str, View]:
-            tensor = by_name[name]
-            item = self._item(tensor)
-            strides = _packed(tensor.shape, item)
-            return name, View(self.outside[name], 0, tensor.shape, strides, DTYPE, item)
+        def whole(names: Iterable[str]) -> NamedViews:
+            tensors = [self.tiles.by_name[name] for name in names]
+            return tuple((t.name, self._outside_view(t, Box.whole(t.shape))) for t in tensors)
 
         graph = self.graph
-        inputs = tuple(whole(name) for name in graph.inputs if name in by_name)
-        constants = tuple(whole(name) for name in self.outside if name in graph.constants)
-        return inputs, constants, tuple(whole(name) for name in graph.outputs)
+        inputs = whole(name for name in graph.inputs if name in self.tiles.by_name)
+        constants = whole(name for name in self.outside if name in graph.constants)
+        return inputs, constants, whole(graph.outputs)
 
     def _placed_buffers(self) -> PlacedBuffers:
         """Which tasks use which bytes; tensors outside never share any."""
@@ -221,7 +214,7 @@ class _Lowering:
         item, engine = int(timed.item[number]), int(timed.engine[number])
         if timed.kind[number] == COMPUTE:
             tile = self.tiles.tiles[item]
-            steps = tile_steps(self.evaluator, self.graph, tile, item)
+            steps = _Steps(self.tiles, self.graph, item).steps()
             cycles = int(timed.end[number] - timed.start[number])
             shape = self.tiles.shapes[int(self.tiles.tile_shape[item])]
             work = Work(WorkKind.CONV, DTYPE, max(1, shape.extents[1]))
@@ -260,26 +253,13 @@ class _Lowering:
         )
 
 
-def _packed(shape: Sequence[int], item: int) -> tuple[int, ...]:
-    """Strides of a tensor without gaps."""
-    strides: list[int] = []
-    for extent in reversed(shape):
-        strides.append(item)
-        item *= extent
-    return tuple(reversed(strides))
-
-
-def tile_steps(evaluator: Evaluator, graph: Graph, tile: TileInfo, number: int) -> tuple[Step, ...]:
-    """A tile as operators: its pieces put together, the layer's operators, its result in pieces."""
-    return _Steps(evaluator, graph, tile, number).steps()
-
-
 class _Steps:
-    """The steps of one tile; reads and writes are numbered as the record lists them."""
+    """A tile as operators: its pieces put together, the layer's operators, its result in pieces.
+    Reads and writes are numbered as the record lists them."""
 
-    def __init__(self, evaluator: Evaluator, graph: Graph, tile: TileInfo, number: int) -> None:
-        self.tiles, self.graph, self.tile = evaluator.graph, graph, tile
-        self.layer = self.tiles.workload.layers[tile.layer]
+    def __init__(self, tiles: TileGraph, graph: Graph, number: int) -> None:
+        self.tiles, self.graph, self.tile = tiles, graph, tiles.tiles[number]
+        self.layer = self.tiles.workload.layers[self.tile.layer]
         first, stop = self.tiles.read_start[number : number + 2].tolist()
         self.reads = {int(p): k for k, p in enumerate(self.tiles.reads[first:stop])}
         first, stop = self.tiles.write_start[number : number + 2].tolist()
@@ -315,12 +295,9 @@ class _Steps:
 
     def _joined(self, name: str, box: Box) -> StepInput:
         """The pieces of a region, put together along one axis after the other."""
-        tensor = next(t for t in self.tiles.tensors if t.name == name)
-        places = [{at: k for k, at in enumerate(cut)} for cut in tensor.cuts]
-        parts: list[StepInput] = [self.reads[p] for p in tensor.pieces(box, places)]
-        counts = [
-            places[axis][i.stop] - places[axis][i.start] for axis, i in enumerate(box.intervals)
-        ]
+        tensor = self.tiles.by_name[name]
+        parts: list[StepInput] = [self.reads[p] for p in tensor.pieces(box)]
+        counts = [len(span) for span in tensor.spans(box)]
         for axis in range(len(counts) - 1, -1, -1):
             count = counts[axis]
             if count == 1:

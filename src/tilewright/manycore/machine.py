@@ -5,18 +5,24 @@ Sizes and rates count in the units of a tile graph (a byte, unless elements are 
 
 from tilewright.machine.machine import Core, Energy, Engine, Limits, Link, Machine, Memory, Route
 from tilewright.machine.parameters import TableParameters
-from tilewright.manycore.fabric import OUTSIDE, Fabric
+from tilewright.manycore.fabric import OUTSIDE, CarrierWay, Fabric
 
 _CLOCK = 1e9  # the files have no clock: times are cycles, and are shown as nanoseconds
 
 
 def machine_of(fabric: Fabric, unit: int = 8) -> Machine:
     """The machine of a fabric."""
-    names = [place.name for place in fabric.places]
+
+    def route(way: CarrierWay) -> Route:
+        source, target = (fabric.places[place].name for place in (way.source, way.target))
+        bus = fabric.carriers[way.carrier].bus
+        return Route(source, target, 0, way.bits / unit, (), multicast=bus)
+
+    names = [core_name(fabric, position) for position in range(len(fabric.cores))]
     memories = [
         Memory(
             place.name,
-            None if place.core is None else core_name(fabric, place.core),
+            None if place.core is None else names[place.core],
             place.bits // unit,
             place.bits // unit,
             1,
@@ -28,38 +34,17 @@ def machine_of(fabric: Fabric, unit: int = 8) -> Machine:
     ]
     cores = tuple(
         Core(
-            core_name(fabric, position),
-            tuple(m for m, p in zip(memories, fabric.places, strict=True) if p.core == position),
-            (
-                Engine(
-                    f"{core_name(fabric, position)}.array",
-                    core_name(fabric, position),
-                    "matrix",
-                    "table",
-                    _CLOCK,
-                    1.0,
-                    TableParameters(()),
-                ),
-            ),
+            name,
+            tuple(memory for memory in memories if memory.core == name),
+            (Engine(f"{name}.array", name, "matrix", "table", _CLOCK, 1.0, TableParameters(())),),
         )
-        for position in range(len(fabric.cores))
+        for name in names
     )
     links = tuple(
         Link(
             carrier.name,
             "bus" if carrier.bus else "link",
-            tuple(
-                Route(
-                    names[way.source],
-                    names[way.target],
-                    0,
-                    way.bits / unit,
-                    (),
-                    multicast=carrier.bus,
-                )
-                for way in fabric.ways
-                if way.carrier == number
-            ),
+            tuple(route(way) for way in fabric.ways if way.carrier == number),
         )
         for number, carrier in enumerate(fabric.carriers)
     )

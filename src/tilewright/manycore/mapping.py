@@ -128,7 +128,7 @@ def _entry(section: FileSection, cores: Sequence[int], left: list[str]) -> Mappi
         raise section.error("core_allocation_is_fixed", "has to be true or false")
     inter = _cuttings(section, "inter_core_tiling")
     intra = _cuttings(section, "intra_core_tiling")
-    left += [key for key in section.left() if key.rsplit(".", 1)[-1] not in _UNUSED]
+    left += section.left(_UNUSED)
     left += [section.key(key) for key in section.tree if key in _UNUSED]
     return MappingEntry(name, tuple(allowed), inter, intra, fixed, section.where)
 

@@ -1,19 +1,20 @@
 """The files of a plan on many cores: pages, pictures, the trace and the figures."""
 
 import json
-import shutil
-import tempfile
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tilewright.drafts import draft_in, writing
 from tilewright.errors import OutputError
 from tilewright.files import check_place
 from tilewright.manycore.core_cost import LOOPS
 from tilewright.manycore.page import page_data, page_text
 from tilewright.manycore.plan import CorePlan
 from tilewright.manycore.told import summary
+from tilewright.report.perfetto import named_tracks, trace_text
 from tilewright.runs.saved import CORES_FILE
 from tilewright.schedule.problem import Quantities
 
@@ -44,15 +45,12 @@ def check_target(folder: Path, *, force: bool = False) -> None:
 
 def write_plan(plan: CorePlan, folder: Path) -> None:
     """Write all files, or none."""
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".tilewright-", dir=folder) as place:
-            draft = Path(place)
+        with draft_in(folder) as draft:
             _write_all(plan, draft)
             for name in FILES:
-                shutil.move(draft / name, folder / name)
-    except OSError as error:
-        raise OutputError(f"cannot write '{folder}': {error.strerror or error}") from None
+                os.replace(draft / name, folder / name)
 
 
 def _write_all(plan: CorePlan, folder: Path) -> None:
@@ -73,13 +71,7 @@ def _write_all(plan: CorePlan, folder: Path) -> None:
 def trace(data: dict[str, Any]) -> str:
     """What the page shows for ui.perfetto.dev: a track per core and carrier; a cycle is a
     nanosecond."""
-    events: list[dict[str, Any]] = []
-    for number, name in enumerate(data["engines"]):
-        for kind, given in (
-            ("thread_name", {"name": name}),
-            ("thread_sort_index", {"sort_index": number}),
-        ):
-            events.append({"ph": "M", "name": kind, "pid": 0, "tid": number, "args": given})
+    events = list(named_tracks(data["engines"]))
     for engine, start, end, name, _, tensors in data["tasks"]:
         events.append(
             {
@@ -92,8 +84,7 @@ def trace(data: dict[str, Any]) -> str:
                 "args": {"start_cycle": start, "end_cycle": end, "tensors": tensors},
             }
         )
-    body = ",\n".join(map(json.JSONEncoder(separators=(",", ":")).encode, events))
-    return f'{{"displayTimeUnit":"ns","traceEvents":[\n{body}\n]}}\n'
+    return trace_text(events)
 
 
 def levels(plan: CorePlan) -> list[tuple[str, float, Quantities, Quantities]]:

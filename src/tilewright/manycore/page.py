@@ -1,6 +1,5 @@
 """The page of a plan on many cores: its data, put into the frame of all pages."""
 
-from importlib.resources import files
 from typing import Any
 
 from tilewright.manycore.plan import CorePlan
@@ -8,7 +7,7 @@ from tilewright.manycore.told import allocation, core_uses, headline, lines, mem
 from tilewright.program.program import Compute, Task
 from tilewright.report.html.layout import drawing_of
 from tilewright.report.html.network import BoxRole, Drawing, DrawnBox, DrawnEdge, EdgeWay
-from tilewright.report.html.page import filled_page, shared_parts
+from tilewright.report.html.page import package_page
 from tilewright.report.verified import mark
 from tilewright.units import noun
 
@@ -17,18 +16,9 @@ MOST_NAMED = 12  # tensors that a tip names
 
 def page_text(data: dict[str, Any], *, full: bool) -> str:
     """The page, with everything inside; not `full`: the schedule alone."""
-
-    def own(name: str) -> str:
-        return files("tilewright.manycore").joinpath(name).read_text(encoding="utf-8")
-
-    style, common = shared_parts()
-    return filled_page(
-        own("page.html"),
-        f"{data['title']}: Tilewright",
-        style + own("page.css"),
-        {**data, "full": full},
-        common + own("page.js"),
-    )
+    title, shown = f"{data['title']}: Tilewright", {**data, "full": full}
+    package, scripts = "tilewright.manycore", ("page.js",)
+    return package_page(package, "page.html", "page.css", scripts, title, shown)
 
 
 def _tensors(plan: CorePlan, number: int, task: Task) -> list[str]:

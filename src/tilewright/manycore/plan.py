@@ -133,7 +133,7 @@ def plan_cores(
             raise TilewrightError(f"{mapping}: no allocation can run: {fault}")
         tell("lowering and validating")
         try:
-            made = _first_lowered(fitting, numbered or graph, objective)
+            made = _first_lowered(fitting, numbered or graph)
         except VerificationError as error:  # a memory outside that does not hold the network
             raise VerificationError(f"{hardware}: {error}") from None
         if made is not None:
@@ -216,7 +216,7 @@ class _Trials:
             ).run(climb=self.climb)
             possible = found is not None and found.best.latency < IMPOSSIBLE
             results.append((choice, evaluator, found if possible else None))
-            worths.append(_worth(found, self.objective) if found and possible else (inf, inf))
+            worths.append(found.worth if found and possible else (inf, inf))
             if found is not None and found.interrupted:
                 if not any(each for _, _, each in results):
                     raise KeyboardInterrupt
@@ -247,17 +247,6 @@ def _costs(
         return None
 
 
-def _worth(found: FoundAllocation, objective: str) -> tuple[float, float]:
-    timed = found.best
-    if objective == "energy":
-        return timed.energy, timed.latency
-    if objective == "edp":
-        return timed.energy * timed.latency, timed.latency
-    if objective == "memory":
-        return min(float(p.memory) for p in found.front), timed.latency
-    return float(timed.latency), timed.energy
-
-
 def _unfit(evaluator: Evaluator, allowed: Allowed) -> str:
     """What cannot run: a layer on all its cores, or a tile in the first allocation allowed."""
     graph, fabric = evaluator.graph, evaluator.fabric
@@ -281,11 +270,11 @@ def _unfit(evaluator: Evaluator, allowed: Allowed) -> str:
 
 
 def _first_lowered(
-    fitting: Sequence[tuple[LayerCuts, Evaluator, FoundAllocation]], graph: Graph, objective: str
+    fitting: Sequence[tuple[LayerCuts, Evaluator, FoundAllocation]], graph: Graph
 ) -> tuple[LayerCuts, Evaluator, FoundAllocation, Lowered, float] | None:
     """The best of some ways to cut the layers for which addresses are found."""
     bounds = min((f.bounds for _, _, f in fitting), key=lambda bounds: bounds.cycles)  # of all
-    for choice, evaluator, found in sorted(fitting, key=lambda r: _worth(r[2], objective)):
+    for choice, evaluator, found in sorted(fitting, key=lambda r: r[2].worth):
         made = _lowered(evaluator, replace(found, bounds=bounds), graph)
         if made is not None:
             return choice, *made
@@ -299,19 +288,9 @@ def _lowered(
     found; None where they are with none."""
     core_of, rule = found.best.core_of, found.best.rule
     for share in SHARES:
-        again = evaluator
-        if share < 1.0:
-            again = Evaluator(
-                evaluator.graph,
-                evaluator.fabric,
-                evaluator.costs,
-                write_final=evaluator.write_final,
-                share=share,
-            )
+        again = evaluator if share == 1.0 else evaluator.varied(share=share)
         timed = again.timed(core_of, rule=rule)
-        writing = again
-        if not again.write_final:
-            writing = Evaluator(again.graph, again.fabric, again.costs, share=share)
+        writing = again if again.write_final else again.varied(share=share, writing=True)
         program = timed if writing is again else writing.timed(core_of, rule=rule)
         if not isinstance(timed, TimedAllocation) or not isinstance(program, TimedAllocation):
             break

@@ -210,18 +210,18 @@ def read_core(file: Path) -> tuple[CoreKind, tuple[str, ...]]:
         unknown = ", ".join(sorted(systolic - {*names}))
         raise array.error("systolic_dimensions", f"the array has no dimension {unknown}")
     memories = top.section("memories")
-    left = [key for key in (*array.left(),) if key.rsplit(".", 1)[-1] not in _KNOWN]
+    left = array.left(_KNOWN)
     levels: list[CoreMemory] = []
     for key in memories.tree:
         entry = memories.section(key)
         levels.append(_level(entry, key, frozenset(names)))
-        left += [k for k in entry.left() if k.rsplit(".", 1)[-1] not in _KNOWN]
+        left += entry.left(_KNOWN)
     flow = _dataflow(top, dimensions)
     core = CoreKind(name, tuple(dimensions), energy, tuple(levels), flow, systolic)
     for operand in ("I1", "O"):  # pools have no weights
         if not core.chain(operand):
             raise top.error("memories", f"no memory has operand {operand}")
-    left += [key for key in top.left() if key not in _KNOWN]
+    left += top.left(_KNOWN)
     return core, notes_of(file, left)
 
 

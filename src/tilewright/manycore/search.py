@@ -44,11 +44,12 @@ class FrontPoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FoundAllocation:
-    """The best allocation, timed; whether it was proven best, against how many; the bound of all;
-    and the front of latency, energy and memory among those looked at; whether it was interrupted
-    before all were."""
+    """The best allocation, timed; what it has of what is wanted least, and beside it latency (or
+    energy); whether it was proven best, against how many; the bound of all; and the front of
+    latency, energy and memory among those looked at; whether it was interrupted before all were."""
 
     best: TimedAllocation
+    worth: tuple[float, float]
     bounds: AllocationBounds
     exact: bool
     space: int
@@ -102,9 +103,10 @@ class AllocationSearch:
             interrupted = True
         if self.best is None:
             return None
-        evaluations, front = len(self.known), self._front()
+        second = self.best.energy if self.objective == "latency" else self.best.latency
+        worth, evaluations, front = (self.score, second), len(self.known), self._front()
         return FoundAllocation(
-            self.best, self.bounds, exact, space, evaluations, front, interrupted
+            self.best, worth, self.bounds, exact, space, evaluations, front, interrupted
         )
 
     def evaluate(

@@ -7,6 +7,7 @@ and held there until its last reader is done. Halo rows are pieces like any othe
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise, product
 from math import gcd, prod
 from typing import NamedTuple
@@ -46,7 +47,7 @@ class LayerCut:
         return self.parts * prod(count for _, count in self.intra)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: what is asked for often is kept
 class Tensor:
     """A tensor of the network in pieces: the cuts of each axis, and the number of its first
     piece."""
@@ -71,14 +72,22 @@ class Tensor:
             found.append(Interval(cut[at], cut[at + 1]))
         return Box(tuple(reversed(found)))
 
-    def pieces(self, box: Box, places: Sequence[Mapping[int, int]]) -> list[int]:
+    def spans(self, box: Box) -> list[range]:
+        """The pieces along each axis that make up a box whose sides are cuts."""
+        pairs = zip(self._places, box, strict=True)
+        return [range(at[interval.start], at[interval.stop]) for at, interval in pairs]
+
+    def pieces(self, box: Box) -> list[int]:
         """The pieces that make up a box whose sides are cuts."""
-        numbers = [self.first]
-        for at, interval, cut in zip(places, box, self.cuts, strict=True):
-            span = range(at[interval.start], at[interval.stop])
-            width = len(cut) - 1
-            numbers = [(n - self.first) * width + k + self.first for n in numbers for k in span]
-        return numbers
+        numbers = [0]
+        for span, count in zip(self.spans(box), self.counts, strict=True):
+            numbers = [number * count + k for number in numbers for k in span]
+        return [self.first + number for number in numbers]
+
+    @cached_property
+    def _places(self) -> list[dict[int, int]]:
+        """Where on each axis every cut is among them."""
+        return [{at: k for k, at in enumerate(cut)} for cut in self.cuts]
 
 
 class TileInfo(NamedTuple):
@@ -121,6 +130,11 @@ class TileGraph:
     use_last: Columns  # the last one,
     use_count: Columns  # and how many do
     rank: Columns  # a good order of all tiles, depth first
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Tensor]:
+        """The tensors by their names."""
+        return {tensor.name: tensor for tensor in self.tensors}
 
     @property
     def parts(self) -> int:
@@ -262,10 +276,6 @@ class _Linked:
     ) -> None:
         self.workload, self.tiles, self.tensors, self.unit = workload, tiles, tensors, unit
         self.by_name = {tensor.name: tensor for tensor in tensors}
-        self.places = {
-            tensor.name: [{at: k for k, at in enumerate(cut)} for cut in tensor.cuts]
-            for tensor in tensors
-        }
         self.sizes: list[int] = []
         self.owner: list[int] = []
         for number, tensor in enumerate(tensors):
@@ -278,7 +288,7 @@ class _Linked:
 
     def pieces(self, name: str, box: Box) -> list[int]:
         """The pieces of a region."""
-        return self.by_name[name].pieces(box, self.places[name])
+        return self.by_name[name].pieces(box)
 
     def graph(
         self, cuts: Sequence[LayerCut], part_layer: list[int], part_first: list[int]
@@ -357,9 +367,9 @@ class _Linked:
             before.append(sorted(needs))
         rank = np.full(len(reads), NONE, np.int64)
         count = 0
-        for last in range(len(reads)):
-            # Tiles of deep layers come late in the list; what they need is put before them.
-            stack = [self._wanted(last)]
+        # From the last layer's first tile to the first layer's last; what each needs is before it.
+        for wanted in sorted(range(len(reads)), key=lambda t: (-self.tiles[t].layer, t)):
+            stack = [wanted]
             while stack:
                 tile = stack[-1]
                 todo = [need for need in before[tile] if rank[need] == NONE]
@@ -371,13 +381,6 @@ class _Linked:
                     rank[tile] = count
                     count += 1
         return rank
-
-    def _wanted(self, index: int) -> int:
-        """The tiles from the last layer's first to the first layer's last."""
-        if not hasattr(self, "_order"):
-            layers = sorted(range(len(self.tiles)), key=lambda t: (-self.tiles[t].layer, t))
-            self._order = layers
-        return self._order[index]
 
 
 def _columns(rows: Sequence[Sequence[int]]) -> tuple[Columns, Columns]:

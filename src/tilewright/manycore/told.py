@@ -94,14 +94,7 @@ def memory_uses(plan: CorePlan) -> list[MemoryUse]:
 
 def _latency_with(evaluator: Evaluator, best: TimedAllocation, place: int) -> int | None:
     """The latency of the same allocation with more of one memory."""
-    again = Evaluator(
-        evaluator.graph,
-        evaluator.fabric,
-        evaluator.costs,
-        write_final=evaluator.write_final,
-        larger=(place, MORE),
-    )
-    timed = again.timed(best.core_of, rule=best.rule)
+    timed = evaluator.varied(larger=(place, MORE)).timed(best.core_of, rule=best.rule)
     return timed.latency if isinstance(timed, TimedAllocation) else None
 
 

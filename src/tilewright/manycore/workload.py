@@ -7,12 +7,13 @@ cost nothing of their own, and their small constants are part of the instruction
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 
 from tilewright.errors import ModelError
 from tilewright.geometry.access import Whole
 from tilewright.graph.graph import Graph
 from tilewright.graph.ops.spec import same_rules
-from tilewright.graph.ops.windows import window_parameters
+from tilewright.graph.ops.windows import WindowParameters, window_parameters
 from tilewright.tiling.group import TiledOp, typed_group
 
 BITS = {"weight": 8, "input": 8, "output": 8}
@@ -37,10 +38,7 @@ class LayerShape:
     @property
     def macs(self) -> int:
         """Operations of the loop nest."""
-        product = 1
-        for extent in self.extents:
-            product *= extent
-        return product
+        return prod(self.extents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,9 +195,7 @@ def _loops(main: TiledOp) -> tuple[dict[str, int], frozenset[str]]:
             {**axes, "D0": 0, "D1": 2, "D2": 3, "D6": 1},
             frozenset({"C", "FX", "FY", "D3", "D4", "D5"}),
         )
-    named: dict[str, int] = {}
-    for name, axis in zip(("K", "D", "H", "B"), range(rank - 1, -1, -1), strict=False):
-        named[name] = axis
+    named: dict[str, int] = dict(zip(("K", "D", "H", "B"), range(rank - 1, -1, -1), strict=False))
     if main.spec.engine.value == "matrix":
         return (
             {**named, "D0": max(0, rank - 2), "D2": rank - 1},
@@ -223,7 +219,7 @@ def tile_shape(layer: Layer, extents: tuple[int, ...]) -> LayerShape:
         per_group = max(1, main.op.result().shape[1] // groups)
         shared = max(1, out[1] // per_group) if groups > 1 else 1
         loops = (out[0], -(-out[1] // shared), shared, out[3], out[2], inner)
-        return _windowed(loops, window.kernel, window.strides, window.dilations, widths, True)
+        return _windowed(loops, window, window.kernel, widths, True)
     if main.spec.pool is not None and rank == 4:
         # Every channel by itself; a pool over all positions has the image as its window.
         window = window_parameters(main.op)
@@ -231,41 +227,23 @@ def tile_shape(layer: Layer, extents: tuple[int, ...]) -> LayerShape:
         if any(isinstance(rule, Whole) for rule in (main.access[0].inputs[0] or ())[2:]):
             kernel = main.op.shape(0)[2:]
         loops = (out[0], 1, out[1], out[3], out[2], 1)
-        return _windowed(loops, kernel, window.strides, window.dilations, widths, False)
+        return _windowed(loops, window, kernel, widths, False)
     if main.spec.engine.value == "matrix":
-        position = layer.weight[0] if layer.weight is not None else 1
-        inner = _contraction(main, position)
-        rows = 1
-        for extent in out[:-1]:
-            rows *= extent
-        return LayerShape((1, out[-1], 1, 1, rows, inner, 1, 1), (1, 1), (1, 1), *widths, True)
-    lead = 1
-    for extent in out[:-3]:
-        lead *= extent
+        inner = main.op.shape(0)[0 if main.op.int_of("transA", 0) else -1]  # products of a sum
+        loops = (1, out[-1], 1, 1, prod(out[:-1]), inner, 1, 1)
+        return LayerShape(loops, (1, 1), (1, 1), *widths, True)
     padded = (*(1,) * (3 - min(3, rank)), *out[-3:])
-    loops = (lead, padded[2], padded[0], 1, padded[1], 1, 1, 1)
+    loops = (prod(out[:-3]), padded[2], padded[0], 1, padded[1], 1, 1, 1)
     return LayerShape(loops, (1, 1), (1, 1), *widths, len(layer.data) > 1)
 
 
 def _windowed(
     loops: tuple[int, ...],
+    window: WindowParameters,
     kernel: tuple[int, ...],
-    strides: tuple[int, ...],
-    dilations: tuple[int, ...],
     widths: tuple[int, int, int],
     weights: bool,
 ) -> LayerShape:
+    (down, across), (far_down, far_across) = window.strides, window.dilations
     extents = (*loops, kernel[1], kernel[0])
-    return LayerShape(
-        extents,
-        (strides[1], strides[0]),
-        (dilations[1], dilations[0]),
-        *widths,
-        weights,
-    )
-
-
-def _contraction(main: TiledOp, weight: int) -> int:
-    """How many products are summed for one element."""
-    shape = main.op.shape(0)
-    return shape[0] if main.op.int_of("transA", 0) else shape[-1]
+    return LayerShape(extents, (across, down), (far_across, far_down), *widths, weights)

@@ -30,7 +30,6 @@ class _Block:
 class _Part:
     """One kernel of the pattern level as block rules see it."""
 
-    cluster: Cluster
     roles: frozenset[Role]
     convolution: bool = False
     depthwise: bool = False
@@ -122,7 +121,7 @@ def block_clusters(items: Items, clusters: Sequence[Cluster]) -> list[Cluster]:
 def _part(items: Items, cluster: Cluster) -> _Part:
     ledger = items.ledger
     members = dict.fromkeys(items.item_of[o] for o in cluster.operators)
-    part = _Part(cluster, frozenset(items.items[i].role for i in members))
+    part = _Part(frozenset(items.items[i].role for i in members))
     graph = ledger.graph
     nodes = [graph.nodes[n] for o in cluster.operators for n in ledger.operators[o].nodes]
     slid = [node for node in nodes if is_convolution(node)]

@@ -133,27 +133,17 @@ class _Tile:
                     self._give(op, value, spot)
 
     def _operator(self, op: GroupOperator) -> None:
-        index, pick = self.index, op.tiles.outputs
+        index, tiles = self.index, op.tiles
         work, number, price = self.parent.tables.work(op, index, self.core)
-        found = [self._found(op, operand) for operand in work.operands]
+        needed = [(op.inputs[k], tiles.inputs[k](index)) for k in work.operands]
+        found = [self.held.get(value) or self._brought(op, value, spot) for value, spot in needed]
         if op.moves and found and self._seen(op, found, work):
             return
-        reads = [
-            held.part(op.tiles.inputs[operand](index))
-            for operand, held in zip(work.operands, found, strict=True)
-        ]
-        writes = [self._result(op, op.outputs[k], pick[k](index)) for k in work.results]
+        reads = [held.part(spot) for held, (_, spot) in zip(found, needed, strict=True)]
+        writes = [self._result(op, op.outputs[k], tiles.outputs[k](index)) for k in work.results]
         self.rows.append(
             Row(COMPUTE, price, op.ops, self.turn, reads, writes, Title.OPERATOR, number)
         )
-
-    def _found(self, op: GroupOperator, operand: int) -> Held:
-        """An operand where it is: held by the tile, resident, or loaded."""
-        value = op.inputs[operand]
-        held = self.held.get(value)
-        if held is None:
-            held = self._brought(op, value, op.tiles.inputs[operand](self.index))
-        return held
 
     def _seen(self, op: GroupOperator, found: Sequence[Held], work: TileWork) -> bool:
         """Whether all results of data movement are other views of what is held: no work then. Who
@@ -208,7 +198,7 @@ class _Tile:
         return serves(view, region, usual, context.kind(name), computed=computed, given=given)
 
     def _brought(self, op: GroupOperator, value: int, spot: TileSpot) -> Held:
-        """A value that the tile does not have yet."""
+        """A value that the tile does not have yet: resident, or loaded."""
         parent, held = self.parent, None
         spots = self.values.get(value)
         if spots is not None:

@@ -160,7 +160,7 @@ class Outer(NamedTuple):
 class Entry:
     """A group of plans: its nodes, what they look like, and (on cores) how it is cut; `cut` is the
     one shared by all groups that look and are cut alike, `alike` its number. `outer` are the values
-    whose place the plan decides; `number` counts entries."""
+    whose place the plan decides, `passing` those that are no constants; `number` counts entries."""
 
     number: int
     plan: GroupPlan
@@ -169,3 +169,4 @@ class Entry:
     alike: int
     cut: GroupCut | None
     outer: tuple[Outer, ...]
+    passing: tuple[Outer, ...]

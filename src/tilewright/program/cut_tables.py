@@ -36,7 +36,7 @@ class GroupOperator:
         self.given = [numbers[name] for name in written]
         self.moves = tiled.spec.engine is Engine.MOVE
         self.works: dict[Index, TileWork] = {}
-        self.prices: dict[tuple[Index, int], tuple[int, Price]] = {}
+        self.priced: dict[tuple[Index, int], tuple[TileWork, int, Price]] = {}
 
 
 class CutTables:
@@ -73,16 +73,17 @@ class CutTables:
         """The work of a tile, its number on a core and what it costs there, found out once for all
         tiles that look the same."""
         kind = op.tiles.kind(index)
-        work = op.works.get(kind)
-        if work is None:
-            extents = op.tiles.extents(index)
-            make = partial(op.tiles.tile, index)
-            work = op.works[kind] = self.context.tile_works.tile(op.tiled, extents, make)
-        priced = op.prices.get((kind, core))
-        if priced is None:
+        known = op.priced.get((kind, core))
+        if known is None:
+            work = op.works.get(kind)
+            if work is None:
+                extents = op.tiles.extents(index)
+                make = partial(op.tiles.tile, index)
+                work = op.works[kind] = self.context.tile_works.tile(op.tiled, extents, make)
             whole = self.context.tile_works.whole(op.tiled)
-            priced = op.prices[kind, core] = self.context.tables.works.best(core, work.load, whole)
-        return work, *priced
+            number, price = self.context.tables.works.best(core, work.load, whole)
+            known = op.priced[kind, core] = (work, number, price)
+        return known
 
     def pack(self, op: GroupOperator, pack: Pack, core: int) -> PackedLoads:
         """Loads of weights and bias of an operator to a core."""

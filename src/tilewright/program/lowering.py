@@ -108,22 +108,21 @@ class Lowering:
         """Addresses and times of a plan, or the groups that there is no room for: what surely does
         not fit is not lowered any further."""
         if self._last is None or self._last[0] is not plan:  # whoever asks often asks again
-            self._last = plan, self.of(plan)._fitting(plan)[1]
+            lowering = self.of(plan)
+            self._last = plan, lowering._fastest(lowering._arranged(plan))[1]
         return self._last[1]
 
-    def _fitting(self, plan: Plan) -> tuple[Arranged, Timed | Refused]:
-        """A plan with tensors that lie together, or with all of them apart, whichever is faster:
-        those that lie together move less, and are held for longer."""
-        arranged = self._arranged(plan, joined=True)
-        found = self._timed(arranged)
-        if arranged.residents.joints:
-            apart = self._arranged(plan, joined=False)
-            other = self._timed(apart)
+    def _fastest(self, ways: Sequence[Arranged]) -> tuple[Arranged, Timed | Refused]:
+        """The way to arrange a plan that is faster: tensors that lie together move less, and are
+        held for longer."""
+        best, found = ways[0], self._timed(ways[0])
+        for other in ways[1:]:
+            rival = self._timed(other)
             if not isinstance(found, Timed) or (
-                isinstance(other, Timed) and other.makespan < found.makespan
+                isinstance(rival, Timed) and rival.makespan < found.makespan
             ):
-                return apart, other
-        return arranged, found
+                best, found = other, rival
+        return best, found
 
     def _timed(self, arranged: Arranged) -> Timed | Refused:
         sites = self._sites_with_room(arranged)
@@ -148,18 +147,17 @@ class Lowering:
 
     def linked(self, plan: Plan) -> Linked:
         """The columns of a plan, in program order, whether there is room or not."""
-        arranged = self._arranged(plan, joined=True)
-        if arranged.residents.joints:
-            arranged, _ = self._fitting(plan)
+        ways = self._arranged(plan)
+        arranged = ways[0] if len(ways) == 1 else self._fastest(ways)[0]
         sites = [
             (number, self._sites.get(key) or self._new_site(arranged, number, kept, key))
             for number, kept, key in arranged.keys
         ]
         return linked(self.shared, plan, arranged.main, sites)
 
-    def _arranged(self, plan: Plan, *, joined: bool) -> Arranged:
-        """The groups of a plan, and how its tensors are kept; where `joined`, those lie together
-        that can."""
+    def _arranged(self, plan: Plan) -> list[Arranged]:
+        """The groups of a plan, and how its tensors are kept: those together that can lie so, where
+        there are any; and each by itself."""
         same = self._same  # entries keep their groups: an identity stays what it is
         entries = [
             found
@@ -173,15 +171,13 @@ class Lowering:
             groups = [entry.plan for entry in entries if entry.cut is None]
             main = main_of(self.shared, groups, plan.shared, len(self._mains))
             self._mains[off, plan.shared] = main
-        residents = Residents(self, plan, entries, main, joined=joined)
-        known, keys, which = residents.kept, list[_Key](), main.number
-        for number, entry in enumerate(entries):
-            if entry.cut is not None or entry.plan.place is not Place.VIEW:
-                kept: tuple[tuple[int, Kept], ...] = ()
-                if known:
-                    kept = residents.of(number, entry)
-                keys.append((number, kept, (entry.number, which, kept)))
-        return Arranged(plan, entries, main, residents, keys)
+        apart = Residents(self, plan, entries, main)
+        together = apart.together(main.nodes)
+        return [
+            Arranged(plan, entries, main, residents, _keys(entries, main, residents))
+            for residents in (together, apart)
+            if residents is not None
+        ]
 
     def _sites_with_room(self, arranged: Arranged) -> list[tuple[int, Site]] | Refused:
         """The groups of a plan where it puts them, or those that need more bytes than resident
@@ -246,7 +242,7 @@ class Lowering:
         members = tuple(sorted([self.graph.index[name] for name in group.nodes]))
         signature = self.context.signatures.group(members)
         if group.place is not Place.CORES:
-            return Entry(number, group, members, signature, -1, None, ())
+            return Entry(number, group, members, signature, -1, None, (), ())
         cores = self.cores_of(group)
         key = (signature.key, group.splits, group.core_split, group.replicated, cores)
         known = self._cuts.get(key)
@@ -266,7 +262,8 @@ class Lowering:
                 if value in cut.given or value not in cut.inner
             ]
         )
-        return Entry(number, group, members, signature, alike, cut, outer)
+        passing = tuple([one for one in outer if one.name not in self.graph.constants])
+        return Entry(number, group, members, signature, alike, cut, outer, passing)
 
     def cores_of(self, group: GroupPlan) -> tuple[int, ...]:
         """The numbers of the cores that a group runs on."""
@@ -431,6 +428,16 @@ class Lowering:
                 for core, region in kept.regions.items()
             )
         return known
+
+
+def _keys(entries: Sequence[Entry], main: Main, residents: Residents) -> list[_Key]:
+    """Of every group that has tasks: its number, what it keeps, and the key of its site."""
+    keys: list[_Key] = []
+    for number, entry in enumerate(entries):
+        if entry.cut is not None or entry.plan.place is not Place.VIEW:
+            kept = residents.of(number, entry) if residents.kept else ()
+            keys.append((number, kept, (entry.number, main.number, kept)))
+    return keys
 
 
 def _joined(kept: dict[int, Kept]) -> dict[int, int]:

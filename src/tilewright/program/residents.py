@@ -1,6 +1,7 @@
 """The resident tensors of a plan: how each is kept, and the bytes of cores that they leave."""
 
 from collections.abc import Collection, Iterable, Sequence
+from copy import copy
 from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -23,15 +24,7 @@ if TYPE_CHECKING:
 class Residents:
     """The resident tensors of one plan: `kept` says how each is kept."""
 
-    def __init__(
-        self,
-        lowering: "Lowering",
-        plan: Plan,
-        entries: list[Entry],
-        main: Main,
-        *,
-        joined: bool,
-    ) -> None:
+    def __init__(self, lowering: "Lowering", plan: Plan, entries: list[Entry], main: Main) -> None:
         self.lowering, self.graph, self.entries = lowering, lowering.graph, entries
         self.groups = len(entries)
         self.kept: dict[str, Kept] = {}
@@ -46,7 +39,7 @@ class Residents:
         makers: dict[str, tuple[int, int]] = {}
         readers: dict[str, list[tuple[int, int]]] = {name: [] for name in plan.resident}
         for number, entry in enumerate(entries):
-            for value, name, written in entry.outer:
+            for value, name, written in entry.passing:
                 found = readers.get(name)
                 if found is None:
                     continue
@@ -69,12 +62,12 @@ class Residents:
             stored = name in main.read or name in outputs or name in reloaded
             again = reloaded.get(name, nothing)
             self.kept[name] = lowering.kept(makers[name], tuple(found), stored, again)
-        if joined:
-            self._join(main.nodes)
 
-    def _join(self, off: frozenset[str]) -> None:
-        """Let tensors lie together where operators, but for those `off` the cores, would only move
-        them."""
+    def together(self, off: frozenset[str]) -> "Residents | None":
+        """The same with tensors that lie together, where operators, but for those `off` the cores,
+        would only move them; None where there are none."""
+        if not self.kept:
+            return None
         joinings, kept, lowering = list[Joining](), self.kept, self.lowering
         found: dict[str, Kept] = {}
         for joining in lowering.joints.joinings:
@@ -88,16 +81,21 @@ class Residents:
                 name in kept and joining.node in kept[name].again for name in read
             ):
                 joinings.append(joining)
-        together = lowering.joints.together(joinings, kept, found)
-        for name, (joint, regions) in together.items():
-            self.joints.setdefault(joint, []).append(name)
+        joined = lowering.joints.together(joinings, kept, found)
+        if not joined:
+            return None
+        other = copy(self)
+        other.kept, other.joints, other._held = dict(kept), {}, {}
+        for name, (joint, regions) in joined.items():
+            other.joints.setdefault(joint, []).append(name)
             if name in kept:
                 way = replace(kept[name], regions=regions, joint=joint)
-                kept[name] = lowering.one_way(way)
+                other.kept[name] = lowering.one_way(way)
             else:
                 way = Kept(-1, False, frozenset(), regions, joint, placed=True)
                 home = self._home(self.graph.producer[name])
-                self._held.setdefault(home, {})[name] = lowering.one_way(way)
+                other._held.setdefault(home, {})[name] = lowering.one_way(way)
+        return other
 
     def _inner(self, node: str, names: Sequence[str]) -> dict[str, Kept]:
         """What tiles hold of those values that the group of a node computes."""
@@ -122,7 +120,7 @@ class Residents:
     def of(self, number: int, entry: Entry) -> tuple[tuple[int, Kept], ...]:
         """The values of a group that are resident, or lie where others are too."""
         kept = self.kept
-        found = tuple([(o.value, kept[o.name]) for o in entry.outer if o.name in kept])
+        found = tuple([(o.value, kept[o.name]) for o in entry.passing if o.name in kept])
         held = self._held.get(number)
         if held:
             names = entry.signature.names

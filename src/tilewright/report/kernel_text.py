@@ -15,6 +15,9 @@ from tilewright.kernel.target import CoreTarget
 from tilewright.report.kernel_facts import engine_cycles, proof_text, psum_flushes
 from tilewright.units import format_bytes
 
+FIGURES = ("measured us", "modelled us", "error", "interval us", "DMAs", "MB")
+HEADS = ("rung", "type", "pool", "image", *FIGURES, "binding", "fitted")  # of the ladder
+
 
 def kernel_lines(plan: KernelPlan) -> Iterator[str]:
     """The whole report of one nest."""
@@ -122,12 +125,8 @@ def search_lines(found: FoundNest) -> Iterator[str]:
 def ladder_table(rows: tuple[LadderRow, ...]) -> Table:
     """The ladder, measured beside modelled."""
     table = Table(title="The ladder", title_justify="left")
-    for name in ("rung", "type", "pool", "image"):
-        table.add_column(name)
-    for name in ("measured us", "modelled us", "error", "interval us", "DMAs", "MB"):
-        table.add_column(name, justify="right")
-    for name in ("binding", "fitted"):
-        table.add_column(name)
+    for name in HEADS:
+        table.add_column(name, justify="right" if name in FIGURES else "left")
     for row in rows:
         table.add_row(*ladder_cells(row))
     return table
@@ -164,11 +163,7 @@ def measured_text(row: LadderRow) -> str:
 
 def ladder_markdown(rows: tuple[LadderRow, ...]) -> str:
     """The ladder as a table of docs/ladder.md."""
-    heads = (
-        *("rung", "type", "pool", "image", "measured us", "modelled us", "error", "interval us"),
-        *("DMAs", "MB", "binding", "fitted"),
-    )
-    lines = [heads, tuple("---" for _ in heads), *(ladder_cells(row) for row in rows)]
+    lines = [HEADS, ("---",) * len(HEADS), *(ladder_cells(row) for row in rows)]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 

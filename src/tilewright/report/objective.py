@@ -3,11 +3,18 @@
 from typing import Any
 
 from tilewright.planning.result import Planned
-from tilewright.program.metrics import Objective, score
+from tilewright.program.metrics import Objective
 from tilewright.search.bounds.bounds import Bounds
+from tilewright.search.found import Trial
 from tilewright.units import format_bytes
 
 LAYERS = "layer by layer"  # the rival that ratios refer to
+
+
+def layer_by_layer(planned: Planned) -> Trial | None:
+    """The plan that ratios refer to, where a search looked at it."""
+    rivals = planned.found.rivals if planned.found is not None else ()
+    return next((rival for rival in rivals if rival.name == LAYERS), None)
 
 
 def bound_of(bounds: Bounds, objective: Objective) -> float | None:
@@ -26,8 +33,9 @@ def objective_json(planned: Planned) -> dict[str, Any] | None:
     found = planned.found
     if found is None:
         return None
-    own = score(found.best.metrics, found.objective)
-    layers = next((score(r.metrics, found.objective) for r in found.rivals if r.name == LAYERS), 0)
+    own = found.best.score(found.objective)
+    rival = layer_by_layer(planned)
+    layers = 0 if rival is None else rival.score(found.objective)
     bound = bound_of(planned.bounds, found.objective)
     return {
         "name": found.objective.value,

@@ -1,7 +1,7 @@
 """A schedule as a Chrome trace, for ui.perfetto.dev: one track per engine and link."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +32,15 @@ def trace_text(events: Iterable[dict[str, Any]]) -> str:
 
 def _tracks(machine: Machine, mark: str) -> list[dict[str, Any]]:
     """Names of the tracks, in the machine's order."""
-    events = [named_track("process_name", 0, name=f"{machine.name}: {machine.title}{mark}")]
-    for number, name in enumerate(engine_names(machine)):
-        events.append(named_track("thread_name", number, name=name))
-        events.append(named_track("thread_sort_index", number, sort_index=number))
-    return events
+    title = f"{machine.name}: {machine.title}{mark}"
+    return [named_track("process_name", 0, name=title), *named_tracks(engine_names(machine))]
+
+
+def named_tracks(names: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """Tracks of these names, in this order."""
+    for number, name in enumerate(names):
+        yield named_track("thread_name", number, name=name)
+        yield named_track("thread_sort_index", number, sort_index=number)
 
 
 def named_track(kind: str, track: int, **arguments: object) -> dict[str, Any]:

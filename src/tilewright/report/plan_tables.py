@@ -1,14 +1,13 @@
 """A planned network layer by layer and group by group: MACs, bytes, cycles, engine, share."""
 
-from dataclasses import dataclass, field
+from collections import Counter
 
 from tilewright.graph.ops import macs_of, planned_by_bytes
 from tilewright.model import BYTES_ALONE
 from tilewright.plan.plan import Place
 from tilewright.planning import Planned
 from tilewright.program.account import added_cycles, counted
-from tilewright.program.program import Compute, Transfer
-from tilewright.report.html.groups import group_sums
+from tilewright.report.html.groups import TaskSums, group_sums, task_sums
 from tilewright.report.verified import titled
 from tilewright.tables import Cell, Table
 
@@ -27,29 +26,18 @@ _WITHOUT_TASKS = {
 }
 
 
-@dataclass(slots=True)
-class _Layer:
-    """What the tasks of a node add up to."""
-
-    engines: dict[str, int] = field(default_factory=dict[str, int])
-    macs: int = 0
-    read: int = 0
-    written: int = 0
-    energy_pj: float = 0.0
-
-
 def layers_table(planned: Planned) -> Table:
     """One row per operator of the planned network. Cycles are those that engines are busy with it,
     and the share is of all engines' busy cycles; bytes are those of the main memory."""
-    layers = _layers(planned)
-    busy = sum(sum(layer.engines.values()) for layer in layers.values())
+    layers = task_sums(planned, lambda task: task.node)
+    busy = sum(layer.computing.total() for layer in layers.values())
     home = {name: n for n, group in enumerate(planned.plan.groups) for name in group.nodes}
     rows: list[tuple[Cell, ...]] = []
     for node in planned.graph.nodes:
-        layer = layers.get(node.name, _Layer())
-        cycles = sum(layer.engines.values())
+        layer = layers.get(node.name, TaskSums())
+        cycles = layer.computing.total()
         group = home[node.name]
-        engine = _busiest(layer.engines) or _WITHOUT_TASKS[planned.plan.groups[group].place]
+        engine = _busiest(layer.computing) or _WITHOUT_TASKS[planned.plan.groups[group].place]
         rows.append(
             (
                 node.name,
@@ -101,23 +89,5 @@ def groups_table(planned: Planned) -> Table:
     return Table(f"groups of {titled(planned)}", tuple(GROUPS.split()), tuple(rows))
 
 
-def _layers(planned: Planned) -> dict[str, _Layer]:
-    program, schedule = planned.placed.program, planned.placed.schedule
-    main = planned.machine.main_memory.name
-    inside = [buffer.memory == main for buffer in program.buffers]
-    found: dict[str, _Layer] = {}
-    times = (schedule.end - schedule.start).tolist()
-    for task, cycles in zip(program.tasks, times, strict=True):
-        layer = found.setdefault(task.node, _Layer())
-        layer.read += sum(view.bytes for view in task.reads if inside[view.buffer])
-        layer.written += sum(view.bytes for view in task.writes if inside[view.buffer])
-        layer.energy_pj += task.energy_pj
-        if not isinstance(task.work, Transfer):
-            layer.engines[task.engine] = layer.engines.get(task.engine, 0) + cycles
-        if isinstance(task.work, Compute):
-            layer.macs += task.work.workload.macs
-    return found
-
-
-def _busiest(engines: dict[str, int]) -> str:
+def _busiest(engines: Counter[str]) -> str:
     return max(engines, key=lambda name: engines[name], default="")

@@ -5,7 +5,7 @@ from typing import Any
 
 from tilewright.planning.result import Planned
 from tilewright.program.metrics import Objective
-from tilewright.report.objective import LAYERS, objective_json
+from tilewright.report.objective import layer_by_layer, objective_json
 from tilewright.search.grouping.patterns import pattern_row
 from tilewright.units import format_bytes, noun
 
@@ -15,7 +15,7 @@ def search_json(planned: Planned) -> dict[str, Any] | None:
     found = planned.found
     if found is None:
         return None
-    layers = next((r for r in found.rivals if r.name == LAYERS), None)
+    layers = layer_by_layer(planned)
     latency = max(1, planned.account.latency_cycles)
     return {
         "objective": objective_json(planned),
@@ -36,8 +36,7 @@ def search_json(planned: Planned) -> dict[str, Any] | None:
 
 def _helps(planned: Planned) -> bool:
     """Whether anything runs together or stays in the scratchpads in the plan that was found."""
-    found = planned.found
-    layers = next((r for r in found.rivals if r.name == LAYERS), None) if found else None
+    layers = layer_by_layer(planned)
     return layers is None or planned.plan != layers.plan
 
 

@@ -4,9 +4,9 @@ import json
 import logging
 import os
 import shutil
-import tempfile
 from pathlib import Path
 
+from tilewright.drafts import draft_in, writing
 from tilewright.errors import OutputError
 from tilewright.files import check_place
 from tilewright.plan.plan import plan_text
@@ -54,11 +54,11 @@ def write_run(
     """
     target = folder.absolute()
     reasons = _explanation(planned, explained, tell)
-    try:
+    with writing(folder):
         target.parent.mkdir(parents=True, exist_ok=True)
         near = target if target.exists() else target.parent  # on the same disk: moving is renaming
-        with tempfile.TemporaryDirectory(prefix=".tilewright-", dir=near) as place:
-            draft = Path(place) / "draft"
+        with draft_in(near) as place:
+            draft = place / "draft"
             draft.mkdir()
             summary = json.dumps(summary_json(planned), indent=2)
             (draft / "summary.json").write_text(summary + "\n", encoding="utf-8")
@@ -77,8 +77,6 @@ def write_run(
             write_report(planned, report, reasons, remedies=explained, plain=plain)
             save_run(planned, draft)
             _move(draft, target)
-    except OSError as error:
-        raise OutputError(f"cannot write '{folder}': {error.strerror or error}") from None
 
 
 def _explanation(planned: Planned, explained: bool, tell: Tell) -> Explanation | None:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilewright.errors import ModelError, OutputError, TilewrightError, VerificationError
+from tilewright.drafts import writing
+from tilewright.errors import ModelError, TilewrightError, VerificationError
 from tilewright.files import load_npz, save_arrays
 from tilewright.frontend.network_file import load_network, save_network
 from tilewright.graph.graph import Array, Graph
@@ -124,7 +125,7 @@ def recheck(planned: Planned, tell: Tell = silent) -> Rechecked:
 def save_run(planned: Planned, folder: Path) -> None:
     """Write the files that `check_run` needs beside those that are in the folder already."""
     inside = folder / FOLDER
-    try:
+    with writing(inside):
         inside.mkdir()
         store.save(planned.placed, inside / _PLACED)
         store.save(planned.machine, inside / _MACHINE)
@@ -152,8 +153,6 @@ def save_run(planned: Planned, folder: Path) -> None:
             "files": {},
         }
         _write_manifest(folder, about)
-    except OSError as error:
-        raise OutputError(f"cannot write '{inside}': {error.strerror or error}") from None
 
 
 def reseal(folder: Path) -> None:

@@ -4,7 +4,7 @@ The additive model knows no overlap between groups; it only proposes. Every plan
 is lowered, placed and simulated, and the simulator's cycles are the only ones reported.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from math import inf
@@ -19,19 +19,20 @@ from tilewright.program.lowering import Lowering
 from tilewright.program.metrics import Metrics, Objective, metrics_of, metrics_of_placed
 from tilewright.program.place import DoesNotFitError
 from tilewright.program.timed import Timed
+from tilewright.search.bounds.bounds import busy_cycles
 from tilewright.search.candidates.candidate import Candidates, NoPlanFitsError, NoTileFitsError
 from tilewright.search.candidates.layers import with_room
 from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.tiles import TILES, USABLE_SHARE
+from tilewright.search.climbs import Climbs
 from tilewright.search.effort import Effort
 from tilewright.search.found import Found, Trial
 from tilewright.search.grouping.dp import best_grouping, greedy_merge
 from tilewright.search.grouping.patterns import Pattern, PatternSpace
-from tilewright.search.improvement.boundaries import JOIN_SHARE, TIE, Joins
-from tilewright.search.improvement.cuts import Cuts, kinds_of_cores
+from tilewright.search.improvement.boundaries import TIE, Joins
+from tilewright.search.improvement.cuts import Cuts, kinds_of_cores, parts_of_cores
 from tilewright.search.improvement.improve import Improver, evaluations_of
 from tilewright.search.improvement.moves import Moves
-from tilewright.search.improvement.splice import better_spliced
 from tilewright.search.least_memory import LeastMemory
 from tilewright.search.objectives import search_all
 from tilewright.search.progress import Tell, silent
@@ -41,10 +42,6 @@ GROUPS_PER_UNIT = 10  # that the additive model may look at; beyond that, mergin
 SHARES = (USABLE_SHARE, 0.75, 0.6)  # of the scratchpads that sections are planned with
 REPAIRS = 6  # times that groups which do not fit are run one by one instead
 SLOWER = 1.5  # times that a change of a group may be estimated to take longer, to be simulated
-STRETCHES = 3  # of the plans that are simulated; the last is repeated as long as it pays
-PAYING = 0.005  # share by which a stretch has to lower the objective
-SECOND = 7  # plans of an effort for each of the second climb that it begins with
-SPLICES = 4  # plans of the second climb for each that has sections of both
 RIVALS = ("layer by layer", "greedy merge")
 STAGES = ["greedy merging", "groupings by estimate", "improvements"]
 
@@ -84,8 +81,7 @@ class Fusion:
         self.worst = inf  # score of what they found
         self.rivals: tuple[Trial, ...] = ()  # of the search for the fastest plan, if it ran
         self.done: list[str] = []
-        self.improver: Improver | None = None
-        self.start: Trial | None = None  # where its climb began
+        self.climbs: Climbs | None = None
         self.improving = (0, 0)  # plans simulated, of how many
         self.within: LeastMemory | None = None  # the search for little memory, if it began
         self.ended_in = ""  # what searches for all objectives had not looked at when they ended
@@ -116,7 +112,7 @@ class Fusion:
         """What moves make of a plan found elsewhere."""
         self.trials.append(start)
         self.improving = (0, evaluations)
-        self._improve(evaluations)
+        self._made_climbs().improve(evaluations, lambda: None)
         return self.best()
 
     def _left_out(self) -> str:
@@ -159,7 +155,8 @@ class Fusion:
             if step not in self.reached:
                 self.improving = (done, max(plans, evaluations_of(effort, self.tasks)))
                 evaluations = int(max(0, plans - done) * self.portion)
-                self._improve(evaluations, kinds=not self.reached)
+                self.climbs = self.climbs or self._made_climbs()
+                self.climbs.improve(evaluations, lambda: None if self.reached else self._on_fewer())
                 self._share()
                 self.worst = self.best().score(self.objective)
                 self.reached.append(step)
@@ -209,16 +206,21 @@ class Fusion:
         self.done.append(STAGES[1])
         self.tasks = self.best().metrics.tasks
 
-    def _by_kind(self) -> Trial | None:
-        """Where cores differ, what the smallest effort finds for those of one kind alone: of the
-        kind with the best proposal. Searches for other objectives are given what the one for the
+    def _on_fewer(self) -> Trial | None:
+        """What the smallest effort finds for some cores alone, unless their engines are busy for
+        longer than the best plan takes: for those of the kind with the best proposal where cores
+        differ, else for half of them. Searches for other objectives are given what the one for the
         fastest plan finds."""
         alone: list[Fusion] = []
         if self.patterns or self.objective is not Objective.LATENCY:
             return None
-        for names in kinds_of_cores(self.network):
-            other = self.like(machine=self.machine.with_cores(names))
-            with suppress(TilewrightError):  # these cores may not be able to run it all
+        for names in kinds_of_cores(self.network) or parts_of_cores(self.network)[:1]:
+            machine = self.machine.with_cores(names)
+            if not self._may_be_faster(machine):
+                continue
+            other = self.like(machine=machine)
+            other.progress = self._told(f"what {len(names)} cores alone could do")
+            with suppress(TilewrightError):
                 other._propose()
                 alone.append(other)
             self.simulated += other.simulated
@@ -229,12 +231,28 @@ class Fusion:
         before = chosen.simulated
         found = chosen.run(Effort.LOW)
         self.simulated += found.simulated - before
-        names = tuple(core.name for core in chosen.machine.cores)
-        plan = replace(moved_to_cores(found.best.plan, names), machine=self.machine.name)
+        names, plan = tuple(core.name for core in chosen.machine.cores), found.best.plan
+        anywhere = {name for group in plan.groups if not group.cores for name in group.nodes}
+        plan = replace(moved_to_cores(plan, names, anywhere), machine=self.machine.name)
         trial = self._tried(f"fused, on {', '.join(names)}", plan, found.best.groups)
         if found.interrupted:
             raise KeyboardInterrupt
         return trial
+
+    def _may_be_faster(self, machine: Machine) -> bool:
+        """Whether the best plan takes longer than the engines of a machine have to work."""
+        try:
+            return busy_cycles(self.graph, machine, self.network.dtype) < self.best().cycles
+        except TilewrightError:  # it cannot run it all
+            return False
+
+    def _told(self, what: str) -> Tell:
+        """Tells of a search within this one: what it is for, not how far it is."""
+
+        def tell(text: str, share: float | None = None, /) -> None:
+            self.progress(what)
+
+        return tell
 
     def _apart(self, groups: tuple[int, ...]) -> None:
         """The same groups with every unit of a section cut by itself, where that fits."""
@@ -307,73 +325,12 @@ class Fusion:
                 if self._tried(f"fused, through {memory.name}", plan, best.groups):
                     break
 
-    def _improve(self, evaluations: int, *, kinds: bool = False) -> None:
-        """Make moves on the best plan as the simulator likes them, so many or more: as long as the
-        last of them pay. The plan for cores of one `kind` alone gets as many if it is better then.
-        Boundaries are taken away last."""
-        again, self.start = self.start, self.start or self.best()
-        improver = self.improver = self.improver or self._made_improver()
-        improver.evaluate = self._counted(*self.improving)
-        stretch, left = max(1, evaluations // STRETCHES), evaluations
-        if again is not None and evaluations:
-            improver = self.improver = self._second(improver, again, evaluations // SECOND)
-            left -= evaluations // SECOND
-        self._climb(improver, self.best(), left - stretch)
-        if kinds and self._by_kind() is self.best():
-            self._climb(improver, self.best(), evaluations - stretch)
-        paying = evaluations > 0
-        while paying:
-            reached = self.best().score(self.objective)
-            self._climb(improver, self.best(), stretch)
-            paying = self.best().score(self.objective) <= (1 - PAYING) * reached
-        if not improver.moves.joins:
-            return
-        best, limit = self.best(), evaluations // JOIN_SHARE
+    def _made_climbs(self) -> Climbs:
+        """What improves the best plan."""
         joins = Joins(self.network, self.candidates.tiler)
-        told = improver.evaluate
-        for pair in joins.better(best.plan, best.metrics, told, self.objective, limit):
-            self.trials.append(Trial("fused, joined", pair[0], best.groups, pair[1]))
+        return Climbs(self, self._made_improver, joins, RIVALS)
 
-    def _counted(self, done: int, whole: int) -> Callable[[Plan], Metrics | None]:
-        """Evaluates plans of an improvement, and says how far it is."""
-
-        def evaluate(plan: Plan) -> Metrics | None:
-            nonlocal done
-            if done == whole:
-                self.progress("improving the best plan as long as it pays")
-            else:
-                done += 1
-                self.progress("improving the best plan", done / whole)
-            self.improving = (done, whole)
-            return self.evaluate(plan)
-
-        return evaluate
-
-    def _climb(self, improver: Improver, start: Trial, evaluations: int) -> None:
-        """Better plans than a trial's take its place."""
-        others = [trial for trial in self.trials if trial is not start or trial.name in RIVALS]
-        for better in improver.better(start.plan, start.metrics, evaluations):
-            trial = Trial("fused, improved", better.plan, start.groups, better.metrics)
-            self.trials = [*others, trial]
-
-    def _second(self, first: Improver, start: Trial, evaluations: int) -> Improver:
-        """A second climb from where the first began, with luck of its own. The better of both is
-        gone on from, with the sections of the other that it is better with."""
-        best, others = self.best(), [trial for trial in self.trials if trial.name in RIVALS]
-        second = self._made_improver(seed=len(self.reached))
-        second.evaluate, reached = first.evaluate, start
-        for better in second.better(start.plan, start.metrics, evaluations):
-            reached = Trial("fused, improved", better.plan, start.groups, better.metrics)
-        improver, ahead, behind = first, best, reached
-        if second.ahead(reached.metrics, best.metrics):
-            improver, ahead, behind = second, reached, best
-        pair, limit = (ahead.plan, ahead.metrics), evaluations // SPLICES
-        for plan, metrics in better_spliced(improver, pair, behind.plan, limit):
-            ahead = Trial("fused, improved", plan, start.groups, metrics)
-        self.trials = others if ahead in others else [*others, ahead]
-        return improver
-
-    def _made_improver(self, seed: int = 0) -> Improver:
+    def _made_improver(self, seed: int) -> Improver:
         """What makes moves, and learns which of them pay."""
         space, objective = self.space, self.objective
         cuts = Cuts(self.network, self.candidates.tiler, self.lowering.context.signatures)

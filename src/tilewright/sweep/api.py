@@ -2,13 +2,12 @@
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilewright.errors import OutputError
+from tilewright.drafts import draft_in, writing
 from tilewright.sweep.answers import Answers, answers_of
 from tilewright.sweep.engine import RETRIES, Conditions, PlanningEngine
 from tilewright.sweep.errors import EngineError, SpaceError, SweepStoreError
@@ -148,18 +147,14 @@ def write_answers(swept: Swept) -> None:
 
     folder = swept.folder
     document = answers_json(swept.space, swept.table, swept.answers)
-    try:
-        with tempfile.TemporaryDirectory(prefix=".tilewright-", dir=folder) as place:
-            draft = Path(place)
-            (draft / ANSWERS).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-            with Store(folder) as store:
-                text = page_text(swept.space, swept.table, swept.answers, store)
-            (draft / PAGE).write_text(text, encoding="utf-8")
-            plot_sweep(swept.space, swept.table, swept.answers, draft / PICTURE)
-            for name in (ANSWERS, PAGE, PICTURE):
-                os.replace(draft / name, folder / name)
-    except OSError as error:
-        raise OutputError(f"cannot write '{folder}': {error.strerror or error}") from None
+    with writing(folder), draft_in(folder) as draft:
+        (draft / ANSWERS).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        with Store(folder) as store:
+            text = page_text(swept.space, swept.table, swept.answers, store)
+        (draft / PAGE).write_text(text, encoding="utf-8")
+        plot_sweep(swept.space, swept.table, swept.answers, draft / PICTURE)
+        for name in (ANSWERS, PAGE, PICTURE):
+            os.replace(draft / name, folder / name)
 
 
 def _space(space: Space | Path | str | Mapping[str, Any] | None, folder: Path) -> Space:

@@ -2,7 +2,6 @@
 
 import csv
 import os
-import tempfile
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.drafts import draft_in, writing
 from tilewright.errors import OutputError
 from tilewright.sweep.point import METRICS
 from tilewright.sweep.table import Marks, SweepTable
@@ -32,16 +32,13 @@ def check_export(path: Path) -> None:
 def export(table: SweepTable, path: Path) -> None:
     """Write all rows, whole or not at all."""
     check_export(path)
-    try:
-        with tempfile.TemporaryDirectory(prefix=".tilewright-", dir=path.parent) as place:
-            draft = Path(place) / "table"
-            if path.suffix.lower() == ".csv":
-                _write_csv(table, draft)
-            else:
-                _write_parquet(table, draft)
-            os.replace(draft, path)
-    except OSError as error:
-        raise OutputError(f"cannot write '{path}': {error.strerror or error}") from None
+    with writing(path), draft_in(path.parent) as folder:
+        draft = folder / "table"
+        if path.suffix.lower() == ".csv":
+            _write_csv(table, draft)
+        else:
+            _write_parquet(table, draft)
+        os.replace(draft, path)
 
 
 def columns_of(table: SweepTable) -> Iterator[tuple[str, NDArray[Any], Marks]]:

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from tilewright.cost import CostModels, WorkKind, Workload
-from tilewright.cost.array import soft_maximum
+from tilewright.cost.array import ArrayModel, soft_maximum
 from tilewright.cost.base import CostError, matrix_product, views_of
 from tilewright.errors import TilewrightError
 from tilewright.machine import load_machine
@@ -57,6 +57,24 @@ def test_positions_are_seen_as_one_rectangle_or_two(models: CostModels, rows: in
     assert all(piece.positions <= rows for piece in found.pieces)
     assert all(model.cost(found).cycles <= model.cost(view).cycles for view in views_of(work))
     assert model.floor(work) <= model.cost(found).cycles
+
+
+@pytest.mark.parametrize("machine", ["npu-2.7", "npu-4.0", "three-core-bus", "mcu", "trn2"])
+def test_of_all_views_only_those_near_the_best_are_costed_one_by_one(machine: str) -> None:
+    models = CostModels(load_machine(machine))
+    model = models.model(models.machine.cores[0].engines[0])
+    assert isinstance(model, ArrayModel)
+    sizes = [(rows, made) for rows in (1, 17, 49, 196, 197, 3136) for made in (8, 100, 256)]
+    costed, views = 0, 0
+    for rows, made in sizes:
+        work = matrix_product(rows, 144, made, models.machine.dtype)
+        near, everything = model.views(work), views_of(work)
+        least = min(everything, key=lambda view: model.cost(view).cycles)
+        best = min(near, key=lambda view: model.cost(view).cycles)
+        assert best == model.seen(work)
+        assert model.cost(best).cycles <= model.cost(least).cycles
+        costed, views = costed + len(near), views + len(everything)
+    assert costed < views / 2
 
 
 def test_ragged_rows_cost_little_more_than_whole_blocks() -> None:

@@ -115,7 +115,7 @@ def test_box_hull_covers_and_within() -> None:
         (TransposedWindow(2, 2, 2, 1, 0, 8), (4, 8), Reach(Interval(2, 4), 0, 0)),
         (TransposedWindow(2, 3, 2, 1, 1, 8), (0, 4), Reach(Interval(0, 3), 1, 2)),
         (TransposedWindow(2, 1, 3, 1, 0, 8), (4, 6), Reach(Interval(1, 2), 1, -2)),
-        (Mirrored(2, 2, 2, 6), (0, 5), Reach(Interval(0, 3), 2, 0)),
+        (Mirrored(2, 2, 6), (0, 5), Reach(Interval(0, 3), 2, 0)),
         (Resampled(2, 2, 1, 1, 1, 6), (4, 8), Reach(Interval(1, 5), 1, 1)),
         (Resampled(2, 2, 1, 1, 1, 6), (0, 4), Reach(Interval(0, 3), 0, 1)),
         (Resampled(2, 2, 1, 0, 1, 6), (4, 8), Reach(Interval(2, 5), 0, 1)),
@@ -139,7 +139,7 @@ def test_window_in_padding_grows_to_a_real_row() -> None:
 
 
 def test_mirrored_padding_grows_to_its_source_rows() -> None:
-    rule = Mirrored(2, 3, 2, 6)
+    rule = Mirrored(2, 3, 6)
     assert rule.grow(Interval(0, 1), 11) == Interval(0, 7)
     assert rule.grow(Interval(10, 11), 11) == Interval(6, 11)
     assert rule.grow(Interval(4, 6), 11) == Interval(4, 6)

@@ -115,9 +115,9 @@ PASSES: tuple[Pass, ...] = (
 )
 
 
-def normalize(graph: Graph, passes: tuple[Pass, ...] = PASSES) -> Graph:
+def normalize(graph: Graph) -> Graph:
     """The graph after every pass, checked after each."""
-    for run in passes:
+    for run in PASSES:
         graph = run(graph)
         verify(graph)
     return graph

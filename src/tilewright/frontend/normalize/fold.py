@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tilewright.frontend.idioms.matching import Matcher
-from tilewright.graph.edit import Names, rebuilt, scaled
+from tilewright.graph.edit import Writer, scaled
 from tilewright.graph.graph import Array, Attribute, Constant, Graph, Node
 from tilewright.graph.types import FLOATS, TensorType
 
@@ -48,25 +48,21 @@ class _Host:
 
 def fold_channel_affine(graph: Graph) -> Graph:
     """Fold BatchNormalization and weights per channel into the node before them."""
-    matcher = Matcher(graph)
-    names = Names(graph)
-    constants: dict[str, Constant] = {}
+    matcher, writer = Matcher(graph), Writer(graph)
     folded: set[int] = set()
-    nodes: list[Node] = []
     for index, node in enumerate(graph.nodes):
         if index in folded:
             continue
         host = _host(matcher, index)
         chain = _chain(matcher, node.outputs[0]) if host is not None else None
         if host is None or chain is None:
-            nodes.append(node)
+            writer.nodes.append(node)
             continue
         affine, tail = chain
         folded.update(tail)
-        changed, more = _hosted(graph, node, host, affine, names)
-        constants |= more
-        nodes.append(replace(changed, outputs=(graph.nodes[tail[-1]].outputs[0],)))
-    return rebuilt(graph, nodes, constants) if folded else graph
+        changed = _hosted(writer, node, host, affine)
+        writer.nodes.append(replace(changed, outputs=(graph.nodes[tail[-1]].outputs[0],)))
+    return writer.finish() if folded else graph
 
 
 def _chain(matcher: Matcher, value: str) -> tuple[Affine, tuple[int, ...]] | None:
@@ -212,25 +208,23 @@ _HOSTS: Mapping[str, Callable[[Graph, Node], _Host | None]] = {
 }
 
 
-def _hosted(
-    graph: Graph, node: Node, host: _Host, affine: Affine, names: Names
-) -> tuple[Node, dict[str, Constant]]:
-    """The node with the map in its weights, and the new weights; unknown numbers stay unknown."""
+def _hosted(writer: Writer, node: Node, host: _Host, affine: Affine) -> Node:
+    """The node with the map in its weights; unknown numbers stay unknown."""
     inputs = [*node.inputs, *[""] * (host.bias + 1 - len(node.inputs))]
-    weight = graph.constants[inputs[host.weight]]
-    bias = graph.constants.get(inputs[host.bias])
+    weight = writer.graph.constants[inputs[host.weight]]
+    bias = writer.graph.constants.get(inputs[host.bias])
     old: Array | None = np.zeros(1) if bias is None else bias.data
-    made: dict[str, Constant] = {}
     if affine.scales:
         data = None
         if weight.data is not None and affine.known:
             data = scaled(weight.data, host.factor(affine.scale))
-        inputs[host.weight] = names.take(f"{node.name}/weight")
-        made[inputs[host.weight]] = Constant(weight.type, data)
+        name = writer.names.take(f"{node.name}/weight")
+        inputs[host.weight] = writer.constant(name, Constant(weight.type, data))
     shift = None
     if old is not None and weight.data is not None and affine.known:
         exact = host.bias_gain * old.reshape(-1).astype(np.float64) * affine.scale + affine.shift
         shift = exact.astype(weight.data.dtype)
-    inputs[host.bias] = names.take(f"{node.name}/bias")
-    made[inputs[host.bias]] = Constant(TensorType(weight.type.dtype, affine.shift.shape), shift)
-    return replace(node, inputs=tuple(inputs), attributes=host.attributes), made
+    kind = TensorType(weight.type.dtype, affine.shift.shape)
+    name = writer.names.take(f"{node.name}/bias")
+    inputs[host.bias] = writer.constant(name, Constant(kind, shift))
+    return replace(node, inputs=tuple(inputs), attributes=host.attributes)

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from tilewright.frontend.idioms.matching import Matcher
-from tilewright.graph.edit import Names, rebuilt
-from tilewright.graph.graph import Array, Attribute, Constant, Graph, Node, constant_of
+from tilewright.graph.edit import Writer
+from tilewright.graph.graph import Array, Attribute, Graph, Node, constant_of
 from tilewright.graph.ops.quantised import BINARY, PLANNED, PLANNED_UNARY, PREFIX, RUNTIME, UNARY
-from tilewright.graph.types import QUANTISED, TensorType
+from tilewright.graph.types import QUANTISED
 
 BOUNDS = ("Relu", "Clip")
 # Operators that give on elements as they are: on integers they are the same, where the scale and
@@ -63,31 +63,26 @@ def fold_quantisation(graph: Graph) -> Graph:
     return _Fold(graph).run()
 
 
-class _Fold:
-    """One walk over a graph; new constants and types are collected."""
+class _Fold(Writer):
+    """One walk over a graph."""
 
     def __init__(self, graph: Graph) -> None:
-        self.graph, self.matcher, self.names = graph, Matcher(graph), Names(graph)
-        self.constants: dict[str, Constant] = {}
-        self.types: dict[str, TensorType] = {}
+        super().__init__(graph)
+        self.matcher = Matcher(graph)
         self.gone: set[int] = set()
 
     def run(self) -> Graph:
-        """The graph with what could be folded."""
-        nodes: list[Node] = []
+        """The graph with what could be folded, without dequantisations that nothing reads then."""
         for index, node in enumerate(self.graph.nodes):
             if index in self.gone:
                 continue
             made = self._folded(index, node) if self.matcher.sound[index] else None
-            nodes += [node] if made is None else made
-        if len(nodes) == len(self.graph.nodes):
+            self.nodes += [node] if made is None else made
+        if len(self.nodes) == len(self.graph.nodes):
             return self.graph
-        return rebuilt(self.graph, self._alive(nodes), self.constants, self.types)
-
-    def _alive(self, nodes: list[Node]) -> list[Node]:
-        """Without dequantisations that nothing reads any more."""
-        read = set(self.graph.outputs) | {name for node in nodes for name in node.reads}
-        return [n for n in nodes if n.kind != "DequantizeLinear" or n.outputs[0] in read]
+        read = set(self.graph.outputs) | {name for node in self.nodes for name in node.reads}
+        self.nodes = [n for n in self.nodes if n.kind != "DequantizeLinear" or n.outputs[0] in read]
+        return self.finish()
 
     def _folded(self, index: int, node: Node) -> list[Node] | None:
         rule = _RULES.get(node.kind)
@@ -143,13 +138,11 @@ class _Fold:
 
     def zero(self, label: str, dtype: str) -> str:
         """A zero point of zero."""
-        return self.constant(f"{label}/zero", np.zeros((), np.dtype(dtype)))
+        return self.numbers(f"{label}/zero", np.zeros((), np.dtype(dtype)))
 
-    def constant(self, label: str, array: Array) -> str:
-        """A new constant."""
-        name = self.names.take(label)
-        self.constants[name] = constant_of(array)
-        return name
+    def numbers(self, label: str, array: Array) -> str:
+        """A new constant that holds an array."""
+        return self.constant(self.names.take(label), constant_of(array))
 
     def number(self, name: str) -> Array:
         """The numbers of an old or new constant."""
@@ -199,7 +192,7 @@ class _Fold:
         self.types[inner] = self.graph.types[target.value]
         name = self.matcher.node(target.bounds).name
         edges = [
-            self.constant(f"{name}/{label}", np.asarray(edge, kind))
+            self.numbers(f"{name}/{label}", np.asarray(edge, kind))
             for label, edge in (("low", low), ("high", high))
         ]
         clip = Node(name, "Clip", (inner, *edges), (target.value,))
@@ -237,9 +230,7 @@ class _Fold:
                 return None
             if exact and np.allclose(step, scales, rtol=1e-5, atol=0.0):
                 flat = known.type.shape == (channels,)
-                return (
-                    found.value if flat else self.constant(f"{node}/bias", known.data.reshape(-1))
-                )
+                return found.value if flat else self.numbers(f"{node}/bias", known.data.reshape(-1))
             zero = self.number(found.step.zero).reshape(-1).astype(np.float64)
             real = (known.data.reshape(-1).astype(np.float64) - zero) * step
         else:
@@ -250,7 +241,7 @@ class _Fold:
         steps = np.rint(real / scales)
         if np.abs(steps).max(initial=0.0) > np.iinfo(np.int32).max:
             return None
-        return self.constant(f"{node}/bias", steps.astype(np.int32))
+        return self.numbers(f"{node}/bias", steps.astype(np.int32))
 
 
 Rule = Callable[[_Fold, Node, _Target], Node | None]

@@ -10,9 +10,9 @@ from math import isfinite
 import numpy as np
 
 from tilewright.frontend.idioms.matching import Matcher
-from tilewright.graph.edit import Names, rebuilt, reshaped, scaled
+from tilewright.graph.edit import Writer, reshaped, scaled
 from tilewright.graph.graph import Constant, Graph, Node
-from tilewright.graph.types import FLOATS, TensorType
+from tilewright.graph.types import FLOATS
 
 # Factors that leave operands within their type; those of half precision may not grow.
 GENTLE = {"float16": (2.0**-10, 1.0)}
@@ -36,38 +36,33 @@ def move_scales(graph: Graph) -> Graph:
 
 
 def _moved_once(graph: Graph) -> Graph:
-    matcher, names = Matcher(graph), Names(graph)
-    constants: dict[str, Constant] = {}
-    types: dict[str, TensorType] = {}
+    matcher, writer = Matcher(graph), Writer(graph)
     gone: set[int] = set()
-    nodes: list[Node] = []
     for index, node in enumerate(graph.nodes):
         if index in gone:
             continue
         move = _move(matcher, index)
         if move is None:
-            nodes.append(node)
+            writer.nodes.append(node)
             continue
         gone.add(move.scale)
         scale, inputs = graph.nodes[move.scale], list(node.inputs)
         operand = inputs[move.operand]
         kind = graph.types[operand]
         if operand in graph.constants:
-            inputs[move.operand] = names.take(f"{node.name}/weight")
-            constants[inputs[move.operand]] = _folded(graph, scale, operand, move.number)
+            name = writer.names.take(f"{node.name}/weight")
+            writer.constant(name, _folded(graph, scale, operand, move.number))
         else:
             number = move.number
             if len(graph.types[number].shape) > len(kind.shape):
-                number = names.take(f"{scale.name}/scale")
-                constants[number] = reshaped(graph.constants[move.number], ())
-            inputs[move.operand] = names.take(f"{scale.name}/scaled")
-            types[inputs[move.operand]] = kind
-            outputs = (inputs[move.operand],)
-            nodes.append(replace(scale, inputs=(operand, number), outputs=outputs))
-        nodes.append(replace(node, inputs=tuple(inputs), outputs=scale.outputs))
-    if not gone:
-        return graph
-    return rebuilt(graph, nodes, constants, types)
+                number = writer.names.take(f"{scale.name}/scale")
+                writer.constant(number, reshaped(graph.constants[move.number], ()))
+            name = writer.names.take(f"{scale.name}/scaled")
+            writer.types[name] = kind
+            writer.nodes.append(replace(scale, inputs=(operand, number), outputs=(name,)))
+        inputs[move.operand] = name
+        writer.nodes.append(replace(node, inputs=tuple(inputs), outputs=scale.outputs))
+    return writer.finish() if gone else graph
 
 
 def _move(matcher: Matcher, index: int) -> _Move | None:

@@ -28,7 +28,11 @@ class AtenCall:
     arguments: Mapping[str, Any]
     results: tuple[str | None, ...]
     operator: str
-    listed: bool = False  # the results are one list, not several results
+
+    @property
+    def source(self) -> str:
+        """The name of its first argument, a tensor."""
+        return next(iter(self.arguments.values())).name
 
 
 @dataclass(slots=True)

@@ -105,11 +105,10 @@ class Recorder:
         if writes_part(op, args):
             raise ModelError(f"'{operator}' writes into a part of a tensor ({name}_)")
         plain = {key: self._plain(value) for key, value in arguments.items()}
-        listed = isinstance(result, list)
         given = list(result) if isinstance(result, list | tuple) else [result]
-        self._call(name, plain, given, operator, listed)
+        self._call(name, plain, given, operator)
 
-    def _call(self, name: str, plain: dict, given: list, operator: str, listed: bool) -> None:
+    def _call(self, name: str, plain: dict, given: list, operator: str) -> None:
         names: list[str | None] = []
         for tensor in given:
             if not isinstance(tensor, torch.Tensor):
@@ -122,12 +121,12 @@ class Recorder:
                 raise ModelError(f"a result of '{operator}' ({name}): {error}") from None
             self._bind(tensor, made)
             names.append(made)
-        self.captured.calls.append(AtenCall(name, plain, tuple(names), operator, listed))
+        self.captured.calls.append(AtenCall(name, plain, tuple(names), operator))
 
     def identity(self, tensor: torch.Tensor, operator: str) -> None:
         """An operator that gives its input back: dropout in inference."""
         plain = {"self": Ref(self.name_of(tensor))}
-        self._call("dropout", plain, [tensor], operator, False)
+        self._call("dropout", plain, [tensor], operator)
 
     def _plain(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor):

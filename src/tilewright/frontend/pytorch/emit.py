@@ -1,7 +1,6 @@
 """An emitter of nodes: translations of ATen calls write into it."""
 
 from collections.abc import Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from tilewright.errors import ModelError
 from tilewright.frontend.pytorch.calls import AtenCall, Captured, Ref
 from tilewright.graph.edit import Names
 from tilewright.graph.graph import Array, Attribute, Constant, Graph, Node, constant_of
-from tilewright.graph.types import FLOATS, TensorType
+from tilewright.graph.types import FLOATS, ONNX_NUMBERS, TensorType
 
 OPSET = 20
 _WIDTH = {"bool": 0, "uint8": 1, "int8": 1, "int16": 2, "int32": 3, "int64": 4}
@@ -71,6 +70,17 @@ class Emitter:
         made = result if result is not None else self.fresh(f"{self._operator}/{kind.lower()}")
         self.several(kind, inputs, [(made, TensorType(dtype, tuple(shape)))], domain, **attributes)
         return made
+
+    def result(self, call: AtenCall) -> TensorType:
+        """Type of the first result of a call."""
+        return self.type(call.results[0] or "")
+
+    def made(
+        self, call: AtenCall, kind: str, inputs: Sequence[str], **attributes: Attribute
+    ) -> None:
+        """A node that makes the first result of a call."""
+        results = [(call.results[0] or "", self.result(call))]
+        self.several(kind, inputs, results, "", **attributes)
 
     def several(
         self,
@@ -133,7 +143,7 @@ class Emitter:
         kind = self.type(value)
         if kind.dtype == dtype and result is None:
             return value
-        code = ONNX_CODES[dtype]
+        code = ONNX_NUMBERS[dtype]
         return self.op("Cast", (value,), kind.shape, dtype, result=result, to=code)
 
     def reshape(self, value: str, shape: Sequence[int], result: str | None = None) -> str:
@@ -224,26 +234,3 @@ def promoted(*dtypes: str) -> str:
     if not known:
         raise ModelError(f"element types {', '.join(dtypes)} cannot be combined")
     return max(known, key=lambda d: _WIDTH[d])
-
-
-def elements(shape: Sequence[int]) -> int:
-    """Number of elements of a shape."""
-    return prod(shape)
-
-
-# Codes of element types in ONNX's Cast: a part of the standard, not of the onnx package.
-ONNX_CODES = {
-    "float32": 1,
-    "uint8": 2,
-    "int8": 3,
-    "uint16": 4,
-    "int16": 5,
-    "int32": 6,
-    "int64": 7,
-    "bool": 9,
-    "float16": 10,
-    "float64": 11,
-    "uint32": 12,
-    "uint64": 13,
-    "bfloat16": 16,
-}

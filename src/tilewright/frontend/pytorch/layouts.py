@@ -12,22 +12,18 @@ from tilewright.frontend.pytorch.products import Translation
 _PADDING = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
 
-def _source(c: AtenCall) -> str:
-    return next(iter(c.arguments.values())).name
-
-
 def _reshape(e: Emitter, c: AtenCall) -> None:
     """view, reshape, flatten, squeeze, unsqueeze: the shape is known already."""
-    kind = e.type(c.results[0] or "")
-    if e.type(_source(c)).dtype != kind.dtype:  # a view of the bits as another type
+    kind = e.result(c)
+    if e.type(c.source).dtype != kind.dtype:  # a view of the bits as another type
         e.whole(c)
         return
-    e.reshape(_source(c), kind.shape, c.results[0])
+    e.reshape(c.source, kind.shape, c.results[0])
 
 
 def _transpose(e: Emitter, c: AtenCall) -> None:
     """Two axes exchanged (transpose, t), or all of them put in order (permute)."""
-    x, a = _source(c), c.arguments
+    x, a = c.source, c.arguments
     rank = len(e.type(x).shape)
     order = list(range(rank))
     if "dims" in a:
@@ -42,52 +38,52 @@ def _transpose(e: Emitter, c: AtenCall) -> None:
 
 def _copy(e: Emitter, c: AtenCall) -> None:
     """contiguous, clone, dropout in inference; a cast where the type changes."""
-    x, kind = _source(c), e.type(c.results[0] or "")
+    x, kind = c.source, e.result(c)
     if e.type(x).dtype != kind.dtype:
         e.cast(x, kind.dtype, c.results[0])
         return
     name = "Dropout" if c.target == "dropout" else "Identity"
-    e.op(name, (x,), kind.shape, kind.dtype, result=c.results[0])
+    e.made(c, name, (x,))
 
 
 def _alias(e: Emitter, c: AtenCall) -> None:
     """Nothing at all: another name."""
-    e.same(c.results[0], _source(c))
+    e.same(c.results[0], c.source)
 
 
 def _expand(e: Emitter, c: AtenCall) -> None:
-    x, kind = _source(c), e.type(c.results[0] or "")
-    e.op("Expand", (x, e.ints(kind.shape)), kind.shape, kind.dtype, result=c.results[0])
+    x, kind = c.source, e.result(c)
+    e.made(c, "Expand", (x, e.ints(kind.shape)))
 
 
 def _repeat(e: Emitter, c: AtenCall) -> None:
-    x, kind = _source(c), e.type(c.results[0] or "")
+    x = c.source
     times = [int(n) for n in c.arguments["repeats"]]
     missing = len(times) - len(e.type(x).shape)
     if missing:
         x = e.reshape(x, (*[1] * missing, *e.type(x).shape))
-    e.op("Tile", (x, e.ints(times)), kind.shape, kind.dtype, result=c.results[0])
+    e.made(c, "Tile", (x, e.ints(times)))
 
 
 def _cat(e: Emitter, c: AtenCall) -> None:
-    kind, a = e.type(c.results[0] or ""), c.arguments
+    kind, a = e.result(c), c.arguments
     names = [ref.name for ref in a["tensors"]]
     kept = [e.cast(n, kind.dtype) for n in names if e.type(n).size or len(names) == 1]
     axis = int(a.get("dim", 0)) % len(kind.shape)
-    e.op("Concat", kept, kind.shape, kind.dtype, result=c.results[0], axis=axis)
+    e.made(c, "Concat", kept, axis=axis)
 
 
 def _stack(e: Emitter, c: AtenCall) -> None:
-    kind, a = e.type(c.results[0] or ""), c.arguments
+    kind, a = e.result(c), c.arguments
     axis = int(a.get("dim", 0)) % len(kind.shape)
     single = (*kind.shape[:axis], 1, *kind.shape[axis + 1 :])
     parts = [e.reshape(e.cast(ref.name, kind.dtype), single) for ref in a["tensors"]]
-    e.op("Concat", parts, kind.shape, kind.dtype, result=c.results[0], axis=axis)
+    e.made(c, "Concat", parts, axis=axis)
 
 
 def _split(e: Emitter, c: AtenCall) -> None:
     """split, split_with_sizes, chunk: the sizes are known already."""
-    x = _source(c)
+    x = c.source
     rank = len(e.type(x).shape)
     axis = int(c.arguments.get("dim", 0)) % rank
     results = [(name, e.type(name)) for name in c.results if name is not None]
@@ -96,7 +92,7 @@ def _split(e: Emitter, c: AtenCall) -> None:
 
 
 def _unbind(e: Emitter, c: AtenCall) -> None:
-    x = _source(c)
+    x = c.source
     axis = int(c.arguments.get("dim", 0)) % len(e.type(x).shape)
     for position, name in enumerate(c.results):
         if name is not None:
@@ -104,7 +100,7 @@ def _unbind(e: Emitter, c: AtenCall) -> None:
 
 
 def _select(e: Emitter, c: AtenCall) -> None:
-    x, a = _source(c), c.arguments
+    x, a = c.source, c.arguments
     shape = e.type(x).shape
     axis = int(a["dim"]) % len(shape)
     _taken(e, x, axis, int(a["index"]) % shape[axis], c.results[0])
@@ -118,7 +114,7 @@ def _taken(e: Emitter, x: str, axis: int, position: int, result: str | None) -> 
 
 
 def _slice(e: Emitter, c: AtenCall) -> None:
-    x, a = _source(c), c.arguments
+    x, a = c.source, c.arguments
     shape = e.type(x).shape
     axis, step = int(a.get("dim", 0)) % len(shape), int(a.get("step", 1) or 1)
     extent = shape[axis]
@@ -130,7 +126,7 @@ def _slice(e: Emitter, c: AtenCall) -> None:
         stop = extent if a.get("end") is None else int(a["end"])
     start = max(0, start + extent if start < 0 else start)
     stop = min(extent, stop + extent if stop < 0 else stop)
-    kind = e.type(c.results[0] or "")
+    kind = e.result(c)
     _sliced(e, x, axis, (start, stop, step), kind.shape, c.results[0])
 
 
@@ -148,7 +144,7 @@ def _sliced(
 
 def _roll(e: Emitter, c: AtenCall) -> None:
     """Each axis parted and joined the other way round."""
-    x, a = _source(c), c.arguments
+    x, a = c.source, c.arguments
     axes = [int(d) for d in a["dims"]]
     if not axes:
         e.whole(c)
@@ -168,27 +164,20 @@ def _roll(e: Emitter, c: AtenCall) -> None:
             _sliced(e, value, axis, (0, cut, 1), low),
         ]
         value = e.op("Concat", parts, kind.shape, kind.dtype, axis=axis)
-    e.op("Identity", (value,), kind.shape, kind.dtype, result=c.results[0])
+    e.made(c, "Identity", (value,))
 
 
 def _embedding(e: Emitter, c: AtenCall) -> None:
-    a, kind = c.arguments, e.type(c.results[0] or "")
-    inputs = (a["weight"].name, a["indices"].name)
-    e.op("Gather", inputs, kind.shape, kind.dtype, result=c.results[0], axis=0)
-
-
-def _index_select(e: Emitter, c: AtenCall) -> None:
-    a, kind = c.arguments, e.type(c.results[0] or "")
-    axis = int(a["dim"]) % len(e.type(_source(c)).shape)
-    inputs = (_source(c), a["index"].name)
-    e.op("Gather", inputs, kind.shape, kind.dtype, result=c.results[0], axis=axis)
+    a = c.arguments
+    e.made(c, "Gather", (a["weight"].name, a["indices"].name), axis=0)
 
 
 def _gather(e: Emitter, c: AtenCall) -> None:
-    a, kind = c.arguments, e.type(c.results[0] or "")
-    axis = int(a["dim"]) % max(1, len(e.type(_source(c)).shape))
-    inputs = (_source(c), a["index"].name)
-    e.op("GatherElements", inputs, kind.shape, kind.dtype, result=c.results[0], axis=axis)
+    """Positions of an axis (index_select), or one for every element (gather)."""
+    a = c.arguments
+    axis = int(a["dim"]) % max(1, len(e.type(c.source).shape))
+    name = "GatherElements" if c.target == "gather" else "Gather"
+    e.made(c, name, (c.source, a["index"].name), axis=axis)
 
 
 def _index(e: Emitter, c: AtenCall) -> None:
@@ -199,17 +188,16 @@ def _index(e: Emitter, c: AtenCall) -> None:
         e.whole(c)
         return
     axis, ref = given[0]
-    kind = e.type(c.results[0] or "")
-    e.op("Gather", (_source(c), ref.name), kind.shape, kind.dtype, result=c.results[0], axis=axis)
+    e.made(c, "Gather", (c.source, ref.name), axis=axis)
 
 
 def _pad(e: Emitter, c: AtenCall) -> None:
-    x, a = _source(c), c.arguments
+    x, a = c.source, c.arguments
     given = [int(p) for p in a.get("pad", a.get("padding", ()))]
     mode = str(a.get("mode", "constant"))
     if "reflection" in c.target or "replication" in c.target:
         mode = "reflect" if "reflection" in c.target else "replicate"
-    rank, kind = len(e.type(x).shape), e.type(c.results[0] or "")
+    rank, kind = len(e.type(x).shape), e.result(c)
     before, after = [0] * rank, [0] * rank
     for position in range(len(given) // 2):
         axis = rank - 1 - position
@@ -217,27 +205,20 @@ def _pad(e: Emitter, c: AtenCall) -> None:
     inputs = [x, e.ints([*before, *after])]
     if mode == "constant":
         inputs.append(e.number(a.get("value") or 0.0, kind.dtype))
-    e.op("Pad", inputs, kind.shape, kind.dtype, result=c.results[0], mode=_PADDING[mode])
+    e.made(c, "Pad", inputs, mode=_PADDING[mode])
 
 
 def _pixel_shuffle(e: Emitter, c: AtenCall) -> None:
-    x, kind = _source(c), e.type(c.results[0] or "")
-    shape = e.type(x).shape
-    if len(shape) != 4:
+    if len(e.type(c.source).shape) != 4:
         e.whole(c)
         return
-    up = c.target == "pixel_shuffle"
-    factor = int(c.arguments["upscale_factor" if up else "downscale_factor"])
-    name = "DepthToSpace" if up else "SpaceToDepth"
-    if not up:  # torch and ONNX order the new channels differently
-        e.whole(c)
-        return
-    e.op(name, (x,), kind.shape, kind.dtype, result=c.results[0], blocksize=factor, mode="CRD")
+    factor = int(c.arguments["upscale_factor"])
+    e.made(c, "DepthToSpace", (c.source,), blocksize=factor, mode="CRD")
 
 
 def _upsample(e: Emitter, c: AtenCall) -> None:
     """Nearest and linear resizing to a size that is known already."""
-    x, kind, a = _source(c), e.type(c.results[0] or ""), c.arguments
+    x, kind, a = c.source, e.result(c), c.arguments
     modes = {"nearest": "nearest", "bilinear": "linear", "linear": "linear", "trilinear": "linear"}
     mode = next((modes[m] for m in modes if f"upsample_{m}" in c.target), "")
     if not mode or "exact" in c.target:
@@ -254,12 +235,12 @@ def _upsample(e: Emitter, c: AtenCall) -> None:
         inputs = (x, "", e.constant(scales, f"{c.operator}/scales"))
     else:
         inputs = (x, "", "", e.ints(kind.shape))
-    e.op("Resize", inputs, kind.shape, kind.dtype, result=c.results[0], **extra)
+    e.made(c, "Resize", inputs, **extra)
 
 
 def _filled(e: Emitter, c: AtenCall) -> None:
     """A tensor of one number, as large as another one."""
-    a, kind = c.arguments, e.type(c.results[0] or "")
+    a, kind = c.arguments, e.result(c)
     value = a.get("fill_value", 1 if "ones" in c.target else 0)
     if isinstance(value, Ref) or kind.dtype == "bfloat16":
         e.whole(c)
@@ -290,7 +271,7 @@ TRANSLATIONS: Mapping[str, Translation] = {
     "narrow": _slice,
     "roll": _roll,
     "embedding": _embedding,
-    "index_select": _index_select,
+    "index_select": _gather,
     "index": _index,
     "gather": _gather,
     **dict.fromkeys(
@@ -300,7 +281,6 @@ TRANSLATIONS: Mapping[str, Translation] = {
     ),
     **dict.fromkeys("zeros_like ones_like full_like new_zeros new_ones new_full".split(), _filled),
     "pixel_shuffle": _pixel_shuffle,
-    "pixel_unshuffle": _pixel_shuffle,
     **dict.fromkeys(
         "upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_bilinear2d "
         "upsample_linear1d upsample_trilinear3d".split(),

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from math import inf
-from typing import Any
 
 import numpy as np
 
@@ -60,14 +59,10 @@ _UNARY = {
 }
 
 
-def _first(c: AtenCall) -> Any:
-    return next(iter(c.arguments.values()))
-
-
 def _binary(e: Emitter, c: AtenCall) -> None:
     """Two operands, tensors or numbers, in the result's element type."""
     a = c.arguments
-    kind = e.type(c.results[0] or "")
+    kind = e.result(c)
     left, right = a["self"], a.get("other", a.get("exponent"))
     if (c.target == "div" and a.get("rounding_mode")) or kind.dtype == "bool":
         e.whole(c)
@@ -77,17 +72,17 @@ def _binary(e: Emitter, c: AtenCall) -> None:
     if alpha != 1:
         shape = e.type(second).shape
         second = e.op("Mul", (second, e.number(alpha, kind.dtype)), shape, kind.dtype)
-    e.op(_BINARY[c.target], (first, second), kind.shape, kind.dtype, result=c.results[0])
+    e.made(c, _BINARY[c.target], (first, second))
 
 
 def _rsub(e: Emitter, c: AtenCall) -> None:
     """other - self, the operands exchanged."""
-    kind, a = e.type(c.results[0] or ""), c.arguments
+    kind, a = e.result(c), c.arguments
     if a.get("alpha", 1) != 1:
         e.whole(c)
         return
     operands = (e.operand(a["other"], kind.dtype), e.operand(a["self"], kind.dtype))
-    e.op("Sub", operands, kind.shape, kind.dtype, result=c.results[0])
+    e.made(c, "Sub", operands)
 
 
 def _compare(e: Emitter, c: AtenCall) -> None:
@@ -98,7 +93,7 @@ def _compare(e: Emitter, c: AtenCall) -> None:
         kinds.append("float32")
     common = promoted(*kinds)
     operands = (e.operand(left, common), e.operand(right, common))
-    shape = e.type(c.results[0] or "").shape
+    shape = e.result(c).shape
     if c.target == "ne":
         e.op("Not", (e.op("Equal", operands, shape, "bool"),), shape, "bool", result=c.results[0])
         return
@@ -106,7 +101,7 @@ def _compare(e: Emitter, c: AtenCall) -> None:
 
 
 def _logical(e: Emitter, c: AtenCall) -> None:
-    kind = e.type(c.results[0] or "")
+    kind = e.result(c)
     if kind.dtype != "bool":
         e.whole(c)
         return
@@ -115,23 +110,23 @@ def _logical(e: Emitter, c: AtenCall) -> None:
 
 
 def _not(e: Emitter, c: AtenCall) -> None:
-    kind = e.type(c.results[0] or "")
+    kind = e.result(c)
     if kind.dtype != "bool":
         e.whole(c)
         return
-    e.op("Not", (e.operand(_first(c), "bool"),), kind.shape, "bool", result=c.results[0])
+    e.op("Not", (e.operand(Ref(c.source), "bool"),), kind.shape, "bool", result=c.results[0])
 
 
 def _unary(e: Emitter, c: AtenCall) -> None:
-    kind, x = e.type(c.results[0] or ""), _first(c).name
+    kind, x = e.result(c), c.source
     dtype = e.type(x).dtype if kind.dtype == "bool" else kind.dtype
     operand = e.cast(x, dtype)
-    e.op(_UNARY[c.target], (operand,), kind.shape, kind.dtype, result=c.results[0])
+    e.made(c, _UNARY[c.target], (operand,))
 
 
 def _clip(e: Emitter, c: AtenCall) -> None:
     """relu6, hardtanh, clamp with numbers."""
-    a, x = c.arguments, _first(c).name
+    a, x = c.arguments, c.source
     low, high = {
         "relu6": (0.0, 6.0),
         "hardtanh": (a.get("min_val"), a.get("max_val")),
@@ -141,42 +136,32 @@ def _clip(e: Emitter, c: AtenCall) -> None:
     if isinstance(low, Ref) or isinstance(high, Ref):
         e.whole(c)
         return
-    kind = e.type(c.results[0] or "")
+    kind = e.result(c)
     bounds = [e.number(v, kind.dtype) if v is not None else "" for v in (low, high)]
     operand = e.cast(x, kind.dtype)
     inputs = [operand, *(bounds if bounds[1] else bounds[:1])]
-    e.op("Clip", inputs, kind.shape, kind.dtype, result=c.results[0])
+    e.made(c, "Clip", inputs)
 
 
 def _gelu(e: Emitter, c: AtenCall) -> None:
-    kind = e.type(c.results[0] or "")
     how = str(c.arguments.get("approximate", "none"))
-    e.op("Gelu", (_first(c).name,), kind.shape, kind.dtype, result=c.results[0], approximate=how)
+    e.made(c, "Gelu", (c.source,), approximate=how)
 
 
 def _silu(e: Emitter, c: AtenCall) -> None:
     """x sigmoid(x), as exporters write it."""
-    kind, x = e.type(c.results[0] or ""), _first(c).name
+    kind, x = e.result(c), c.source
     gate = e.op("Sigmoid", (x,), kind.shape, kind.dtype)
-    e.op("Mul", (x, gate), kind.shape, kind.dtype, result=c.results[0])
+    e.made(c, "Mul", (x, gate))
 
 
 def _hard_sigmoid(e: Emitter, c: AtenCall) -> None:
-    kind = e.type(c.results[0] or "")
-    e.op(
-        "HardSigmoid",
-        (_first(c).name,),
-        kind.shape,
-        kind.dtype,
-        result=c.results[0],
-        alpha=1 / 6,
-        beta=0.5,
-    )
+    e.made(c, "HardSigmoid", (c.source,), alpha=1 / 6, beta=0.5)
 
 
 def _sloped(e: Emitter, c: AtenCall) -> None:
     """leaky_relu, elu: an activation with one number."""
-    kind, a = e.type(c.results[0] or ""), c.arguments
+    a = c.arguments
     name, slope = (
         ("LeakyRelu", a.get("negative_slope", 0.01))
         if c.target == "leaky_relu"
@@ -185,51 +170,43 @@ def _sloped(e: Emitter, c: AtenCall) -> None:
     if a.get("scale", 1) != 1 or a.get("input_scale", 1) != 1:
         e.whole(c)
         return
-    e.op(
-        name,
-        (_first(c).name,),
-        kind.shape,
-        kind.dtype,
-        result=c.results[0],
-        alpha=float(slope),
-    )
+    e.made(c, name, (c.source,), alpha=float(slope))
 
 
 def _prelu(e: Emitter, c: AtenCall) -> None:
     """A slope for each channel, shaped to be broadcast."""
-    kind, a = e.type(c.results[0] or ""), c.arguments
+    kind, a = e.result(c), c.arguments
     slope = a["weight"].name
     if len(e.type(slope).shape) == 1 and len(kind.shape) > 2:
         slope = e.reshape(
             slope,
             (-1 if not e.type(slope).size else e.type(slope).size, *[1] * (len(kind.shape) - 2)),
         )
-    e.op("PRelu", (_first(c).name, slope), kind.shape, kind.dtype, result=c.results[0])
+    e.made(c, "PRelu", (c.source, slope))
 
 
 def _softplus(e: Emitter, c: AtenCall) -> None:
-    kind = e.type(c.results[0] or "")
     if c.arguments.get("beta", 1) != 1:
         e.whole(c)
         return
-    e.op("Softplus", (_first(c).name,), kind.shape, kind.dtype, result=c.results[0])
+    e.made(c, "Softplus", (c.source,))
 
 
 def _rsqrt(e: Emitter, c: AtenCall) -> None:
-    kind = e.type(c.results[0] or "")
-    root = e.op("Sqrt", (e.cast(_first(c).name, kind.dtype),), kind.shape, kind.dtype)
-    e.op("Reciprocal", (root,), kind.shape, kind.dtype, result=c.results[0])
+    kind = e.result(c)
+    root = e.op("Sqrt", (e.cast(c.source, kind.dtype),), kind.shape, kind.dtype)
+    e.made(c, "Reciprocal", (root,))
 
 
 def _softmax(e: Emitter, c: AtenCall) -> None:
-    kind, a = e.type(c.results[0] or ""), c.arguments
+    kind, a = e.result(c), c.arguments
     name = "LogSoftmax" if "log" in c.target else "Softmax"
-    x = e.cast(_first(c).name, kind.dtype)
-    e.op(name, (x,), kind.shape, kind.dtype, result=c.results[0], axis=int(a["dim"]))
+    x = e.cast(c.source, kind.dtype)
+    e.made(c, name, (x,), axis=int(a["dim"]))
 
 
 def _where(e: Emitter, c: AtenCall) -> None:
-    kind, a = e.type(c.results[0] or ""), c.arguments
+    kind, a = e.result(c), c.arguments
     if "self" not in a or "other" not in a:
         e.whole(c)
         return
@@ -237,22 +214,21 @@ def _where(e: Emitter, c: AtenCall) -> None:
         e.operand(a["condition"], "bool"),
         *(e.operand(a[key], kind.dtype) for key in ("self", "other")),
     ]
-    e.op("Where", operands, kind.shape, kind.dtype, result=c.results[0])
+    e.made(c, "Where", operands)
 
 
 def _masked_fill(e: Emitter, c: AtenCall) -> None:
     """The value where the mask is true. Infinities stay: torch's softmax knows them too."""
-    kind, a = e.type(c.results[0] or ""), c.arguments
+    kind, a = e.result(c), c.arguments
     value = a["value"]
     if isinstance(value, float) and value == -inf and kind.dtype == "float32":
         value = float(np.finfo(np.float32).min)
     operands = (a["mask"].name, e.operand(value, kind.dtype), a["self"].name)
-    e.op("Where", operands, kind.shape, kind.dtype, result=c.results[0])
+    e.made(c, "Where", operands)
 
 
 def _square(e: Emitter, c: AtenCall) -> None:
-    kind, x = e.type(c.results[0] or ""), _first(c).name
-    e.op("Mul", (x, x), kind.shape, kind.dtype, result=c.results[0])
+    e.made(c, "Mul", (c.source, c.source))
 
 
 TRANSLATIONS: Mapping[str, Translation] = {

@@ -1,13 +1,13 @@
 """Translations of convolutions, linear layers, matrix products and attention."""
 
 from collections.abc import Callable, Mapping, Sequence
-from math import sqrt
+from math import prod, sqrt
 from typing import Any
 
 import numpy as np
 
 from tilewright.frontend.pytorch.calls import AtenCall, Ref
-from tilewright.frontend.pytorch.emit import Emitter, elements
+from tilewright.frontend.pytorch.emit import Emitter
 
 Translation = Callable[[Emitter, AtenCall], None]
 
@@ -38,8 +38,7 @@ def _conv(e: Emitter, c: AtenCall) -> None:
     if transposed:
         attributes["output_padding"] = per_axis(a.get("output_padding", 0), rank)
     inputs = [x, weight] + ([bias.name] if isinstance(bias, Ref) else [])
-    kind, name = e.type(c.results[0] or ""), "ConvTranspose" if transposed else "Conv"
-    e.op(name, inputs, kind.shape, kind.dtype, result=c.results[0], **attributes)
+    e.made(c, "ConvTranspose" if transposed else "Conv", inputs, **attributes)
 
 
 def _named_padding(padding: str, attributes: Mapping[str, Any]) -> tuple[int, ...]:
@@ -54,17 +53,10 @@ def _named_padding(padding: str, attributes: Mapping[str, Any]) -> tuple[int, ..
 def _linear(e: Emitter, c: AtenCall) -> None:
     a = c.arguments
     x, weight, bias = a["input"].name, a["weight"].name, a["bias"]
-    kind = e.type(c.results[0] or "")
+    kind = e.result(c)
     extra = [bias.name] if isinstance(bias, Ref) else []
     if len(e.type(x).shape) == 2 and len(e.type(weight).shape) == 2:
-        e.op(
-            "Gemm",
-            [x, weight, *extra],
-            kind.shape,
-            kind.dtype,
-            result=c.results[0],
-            transB=1,
-        )
+        e.made(c, "Gemm", [x, weight, *extra], transB=1)
         return
     product = e.op(
         "MatMul",
@@ -74,25 +66,17 @@ def _linear(e: Emitter, c: AtenCall) -> None:
         result=None if extra else c.results[0],
     )
     if extra:
-        e.op("Add", (product, *extra), kind.shape, kind.dtype, result=c.results[0])
+        e.made(c, "Add", (product, *extra))
 
 
 def _addmm(e: Emitter, c: AtenCall) -> None:
     """beta bias + alpha a b, also of a batch (baddbmm)."""
     a = c.arguments
     left, right = (a["mat1"], a["mat2"]) if "mat1" in a else (a["batch1"], a["batch2"])
-    kind = e.type(c.results[0] or "")
+    kind = e.result(c)
     alpha, beta = float(a.get("alpha", 1)), float(a.get("beta", 1))
     if len(kind.shape) == 2:
-        e.op(
-            "Gemm",
-            (left.name, right.name, a["self"].name),
-            kind.shape,
-            kind.dtype,
-            result=c.results[0],
-            alpha=alpha,
-            beta=beta,
-        )
+        e.made(c, "Gemm", (left.name, right.name, a["self"].name), alpha=alpha, beta=beta)
         return
     product = e.op("MatMul", (left.name, right.name), kind.shape, kind.dtype)
     if alpha != 1.0:
@@ -104,14 +88,13 @@ def _addmm(e: Emitter, c: AtenCall) -> None:
     if beta != 1.0:
         shape = e.type(bias).shape
         bias = e.op("Mul", (bias, e.number(beta, kind.dtype)), shape, kind.dtype)
-    e.op("Add", (product, bias), kind.shape, kind.dtype, result=c.results[0])
+    e.made(c, "Add", (product, bias))
 
 
 def _matmul(e: Emitter, c: AtenCall) -> None:
     """matmul, mm, bmm, mv, dot."""
     names = [value.name for value in c.arguments.values() if isinstance(value, Ref)]
-    kind = e.type(c.results[0] or "")
-    e.op("MatMul", names[:2], kind.shape, kind.dtype, result=c.results[0])
+    e.made(c, "MatMul", names[:2])
 
 
 def _einsum(e: Emitter, c: AtenCall) -> None:
@@ -133,7 +116,7 @@ def _einsum(e: Emitter, c: AtenCall) -> None:
     if set(rows + columns) - set(result):
         e.whole(c)
         return
-    dtype = e.type(c.results[0] or "").dtype
+    dtype = e.result(c).dtype
 
     def arranged(value: str, term: str, order: list[str], shape: Sequence[int]) -> str:
         turned = [term.index(x) for x in order]
@@ -142,7 +125,7 @@ def _einsum(e: Emitter, c: AtenCall) -> None:
         return value if e.type(value).shape == tuple(shape) else e.reshape(value, shape)
 
     def count(axes: list[str]) -> int:
-        return elements([extent[x] for x in axes])
+        return prod(extent[x] for x in axes)
 
     outer = [extent[x] for x in batch]
     a = arranged(operands[0], left, batch + rows + inner, [*outer, count(rows), count(inner)])

@@ -17,13 +17,9 @@ _REDUCE = {
 }
 
 
-def _source(c: AtenCall) -> str:
-    return next(iter(c.arguments.values())).name
-
-
 def _scale_and_shift(e: Emitter, c: AtenCall) -> list[str]:
     """Weight and bias of a norm, one number for each channel; where absent, ones and zeros."""
-    kind = e.type(c.results[0] or "")
+    kind = e.result(c)
     dtype = kind.dtype if kind.dtype != "bfloat16" else "float32"
     given = (c.arguments.get("weight"), 1.0), (c.arguments.get("bias"), 0.0)
     return [
@@ -33,27 +29,19 @@ def _scale_and_shift(e: Emitter, c: AtenCall) -> list[str]:
 
 
 def _batch_norm(e: Emitter, c: AtenCall) -> None:
-    a, x = c.arguments, _source(c)
-    kind = e.type(c.results[0] or "")
+    a, x = c.arguments, c.source
     mean, variance = a.get("running_mean"), a.get("running_var")
     if a.get("training") or not isinstance(mean, Ref) or not isinstance(variance, Ref):
         e.whole(c)
         return
     parts = [*_scale_and_shift(e, c), mean.name, variance.name]
     epsilon = float(a.get("eps", a.get("epsilon", 1e-5)))
-    e.op(
-        "BatchNormalization",
-        (x, *parts),
-        kind.shape,
-        kind.dtype,
-        result=c.results[0],
-        epsilon=epsilon,
-    )
+    e.made(c, "BatchNormalization", (x, *parts), epsilon=epsilon)
 
 
 def _layer_norm(e: Emitter, c: AtenCall) -> None:
-    a, x = c.arguments, _source(c)
-    kind, normalised = e.type(c.results[0] or ""), list(a["normalized_shape"])
+    a, x = c.arguments, c.source
+    kind, normalised = e.result(c), list(a["normalized_shape"])
     weight = a.get("weight")
     scale = weight.name if isinstance(weight, Ref) else ""
     if not scale:
@@ -61,21 +49,13 @@ def _layer_norm(e: Emitter, c: AtenCall) -> None:
     inputs = [x, scale]
     if isinstance(a.get("bias"), Ref):
         inputs.append(a["bias"].name)
-    e.op(
-        "LayerNormalization",
-        inputs,
-        kind.shape,
-        kind.dtype,
-        result=c.results[0],
-        axis=-len(normalised),
-        epsilon=float(a["eps"]),
-    )
+    e.made(c, "LayerNormalization", inputs, axis=-len(normalised), epsilon=float(a["eps"]))
 
 
 def _group_norm(e: Emitter, c: AtenCall) -> None:
     """Reshape, InstanceNormalization, Reshape, Mul, Add: as exporters write it."""
-    a, x = c.arguments, _source(c)
-    kind = e.type(c.results[0] or "")
+    a, x = c.arguments, c.source
+    kind = e.result(c)
     groups = int(a["num_groups"] if "num_groups" in a else a["group"])
     shape, dtype = kind.shape, kind.dtype
     ones, zeros = e.filled(1.0, (groups,), dtype), e.filled(0.0, (groups,), dtype)
@@ -106,25 +86,17 @@ def _shaped(e: Emitter, parameter: str, shape: tuple[int, ...]) -> str:
 
 
 def _instance_norm(e: Emitter, c: AtenCall) -> None:
-    a, x = c.arguments, _source(c)
-    kind = e.type(c.results[0] or "")
+    a, x = c.arguments, c.source
     if not a.get("use_input_stats", True):
         e.whole(c)
         return
-    e.op(
-        "InstanceNormalization",
-        (x, *_scale_and_shift(e, c)),
-        kind.shape,
-        kind.dtype,
-        result=c.results[0],
-        epsilon=float(a["eps"]),
-    )
+    e.made(c, "InstanceNormalization", (x, *_scale_and_shift(e, c)), epsilon=float(a["eps"]))
 
 
 def _rms_norm(e: Emitter, c: AtenCall) -> None:
     """x / sqrt(mean(x^2) + epsilon) * weight, written out."""
-    a, x = c.arguments, _source(c)
-    kind, axes = e.type(c.results[0] or ""), len(a["normalized_shape"])
+    a, x = c.arguments, c.source
+    kind, axes = e.result(c), len(a["normalized_shape"])
     epsilon = a.get("eps")
     number = 2.0**-23 if epsilon is None else float(epsilon)
     over = list(range(-axes, 0))
@@ -137,13 +109,12 @@ def _rms_norm(e: Emitter, c: AtenCall) -> None:
     named = None if isinstance(weight, Ref) else c.results[0]
     value = e.op("Div", (x, root), kind.shape, kind.dtype, result=named)
     if isinstance(weight, Ref):
-        e.op("Mul", (value, weight.name), kind.shape, kind.dtype, result=c.results[0])
+        e.made(c, "Mul", (value, weight.name))
 
 
 def _pool(e: Emitter, c: AtenCall) -> None:
     """max_pool, avg_pool of one to three axes."""
-    a, x = c.arguments, _source(c)
-    kind = e.type(c.results[0] or "")
+    a, x = c.arguments, c.source
     rank = len(a["kernel_size"]) if not isinstance(a["kernel_size"], int) else 1
     rank = max(rank, int(next((d for d in c.target if d.isdigit()), "1")))
     kernel = per_axis(a["kernel_size"], rank)
@@ -159,15 +130,15 @@ def _pool(e: Emitter, c: AtenCall) -> None:
         return
     if c.target.startswith("avg"):
         attributes["count_include_pad"] = int(bool(a.get("count_include_pad", True)))
-        e.op("AveragePool", (x,), kind.shape, kind.dtype, result=c.results[0], **attributes)
+        e.made(c, "AveragePool", (x,), **attributes)
         return
     attributes["dilations"] = per_axis(a.get("dilation", 1), rank)
-    e.op("MaxPool", (x,), kind.shape, kind.dtype, result=c.results[0], **attributes)
+    e.made(c, "MaxPool", (x,), **attributes)
 
 
 def _adaptive_pool(e: Emitter, c: AtenCall) -> None:
     """Pools to a given size: global, or with equal windows where the sizes divide."""
-    x, kind = _source(c), e.type(c.results[0] or "")
+    x, kind = c.source, e.result(c)
     shape = e.type(x).shape
     rank = int(next(d for d in c.target if d.isdigit()))
     leading = len(shape) - rank
@@ -177,23 +148,15 @@ def _adaptive_pool(e: Emitter, c: AtenCall) -> None:
         e.whole(c)
         return
     if set(after) == {1}:
-        e.op(f"Global{name}Pool", (x,), kind.shape, kind.dtype, result=c.results[0])
+        e.made(c, f"Global{name}Pool", (x,))
         return
     window = tuple(b // s for b, s in zip(before, after, strict=True))
-    e.op(
-        f"{name}Pool",
-        (x,),
-        kind.shape,
-        kind.dtype,
-        result=c.results[0],
-        kernel_shape=window,
-        strides=window,
-    )
+    e.made(c, f"{name}Pool", (x,), kernel_shape=window, strides=window)
 
 
 def _reduce(e: Emitter, c: AtenCall) -> None:
-    a, x = c.arguments, _source(c)
-    kind, shape = e.type(c.results[0] or ""), e.type(x).shape
+    a, x = c.arguments, c.source
+    kind, shape = e.result(c), e.type(x).shape
     given: Sequence[int] | int | None = a.get("dim")
     axes = list(range(len(shape))) if given is None or given == [] else given
     over = [int(d) % max(1, len(shape)) for d in ([axes] if isinstance(axes, int) else axes)]
@@ -202,27 +165,19 @@ def _reduce(e: Emitter, c: AtenCall) -> None:
     spatial = len(shape) > 3 and sorted(over) == list(range(2, len(shape)))
     value = e.cast(x, kind.dtype)
     if c.target == "mean" and keep and spatial:
-        e.op("GlobalAveragePool", (value,), kind.shape, kind.dtype, result=c.results[0])
+        e.made(c, "GlobalAveragePool", (value,))
         return
-    e.op(
-        _REDUCE[c.target],
-        (value, e.ints(over)) if over else (value,),
-        kind.shape,
-        kind.dtype,
-        result=c.results[0],
-        keepdims=int(keep),
-    )
+    e.made(c, _REDUCE[c.target], (value, e.ints(over)) if over else (value,), keepdims=int(keep))
 
 
 def _arg(e: Emitter, c: AtenCall) -> None:
-    a, x = c.arguments, _source(c)
-    kind = e.type(c.results[0] or "")
+    a, x = c.arguments, c.source
     if a.get("dim") is None:
         e.whole(c)
         return
     name = "ArgMax" if c.target == "argmax" else "ArgMin"
     axis, keep = int(a["dim"]), int(bool(a.get("keepdim")))
-    e.op(name, (x,), kind.shape, kind.dtype, result=c.results[0], axis=axis, keepdims=keep)
+    e.made(c, name, (x,), axis=axis, keepdims=keep)
 
 
 TRANSLATIONS: Mapping[str, Translation] = {

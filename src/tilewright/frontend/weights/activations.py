@@ -36,36 +36,14 @@ FACTORS: Mapping[str, tuple[int, int]] = {
 }
 # Results are the first input's elements, each in its place.
 CARRIERS = frozenset(
-    {
-        "Cast",
-        "DequantizeLinear",
-        "Dropout",
-        "Expand",
-        "Flatten",
-        "Identity",
-        "QuantizeLinear",
-        "Reshape",
-        "Resize",
-        "Squeeze",
-        "Tile",
-        "Transpose",
-        "Unsqueeze",
-    }
+    (
+        "Cast DequantizeLinear Dropout Expand Flatten Identity QuantizeLinear Reshape Resize "
+        "Squeeze Tile Transpose Unsqueeze"
+    ).split()
 )
 # Results are some of the first input's elements: no longer side by side with the others.
 PICKERS = frozenset(
-    {
-        "CumSum",
-        "DepthToSpace",
-        "Gather",
-        "GatherElements",
-        "GatherND",
-        "Pad",
-        "Slice",
-        "SpaceToDepth",
-        "Split",
-        "TopK",
-    }
+    "CumSum DepthToSpace Gather GatherElements GatherND Pad Slice SpaceToDepth Split TopK".split()
 )
 NORMS = frozenset(spec.kind for spec in SPECS.values() if spec.family == "normalisation")
 

@@ -4,9 +4,9 @@ import numpy as np
 
 from tilewright.frontend.builder import Builder
 from tilewright.graph.graph import Graph
+from tilewright.graph.types import ONNX_NUMBERS
 
 LOWEST = float(np.finfo(np.float32).min)
-BOOL = 9  # as Cast names element types
 
 
 def vit_b16(height: int, width: int) -> Graph:
@@ -62,7 +62,7 @@ def bert_base(length: int) -> Graph:
         x = b.layer_norm(x, 1e-12, "norm")
     with b.scope("mask"):
         axes = b.constant("axes", np.asarray([1, 2], np.int64))
-        seen = b.op("Cast", b.op("Unsqueeze", mask, axes), to=BOOL)
+        seen = b.op("Cast", b.op("Unsqueeze", mask, axes), to=ONNX_NUMBERS["bool"])
         zero = b.constant("zero", np.asarray(0.0, np.float32))
         lowest = b.constant("lowest", np.asarray(LOWEST, np.float32))
         added = b.op("Where", seen, zero, lowest)

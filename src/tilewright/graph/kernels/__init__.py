@@ -10,13 +10,21 @@ import numpy as np
 
 from tilewright.errors import ModelError
 from tilewright.graph.graph import Array, Attribute
-from tilewright.graph.kernels import elementwise, layout, matmul, reduction, resample, windows
+from tilewright.graph.kernels import (
+    convolution,
+    elementwise,
+    layout,
+    matmul,
+    pooling,
+    reduction,
+    resample,
+)
 from tilewright.graph.kernels.call import Call, Kernel
 from tilewright.graph.kernels.qlinear import qlinear_kernels
 
 _FLOAT: Mapping[str, Kernel] = {
     kind: kernel
-    for family in (windows, elementwise, matmul, reduction, layout, resample)
+    for family in (convolution, pooling, elementwise, matmul, reduction, layout, resample)
     for kind, kernel in family.KERNELS.items()
 }
 KERNELS: Mapping[str, Kernel] = {**_FLOAT, **qlinear_kernels(_FLOAT)}

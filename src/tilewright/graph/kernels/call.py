@@ -7,6 +7,7 @@ import numpy as np
 
 from tilewright.errors import ModelError
 from tilewright.graph.graph import Array, Attribute, Attributes
+from tilewright.graph.types import ONNX_NUMBERS
 
 _HALF = frozenset({"float16", "bfloat16"})
 
@@ -47,6 +48,15 @@ class Call(Attributes):
 
 Result = Array | tuple[Array, ...]
 Kernel = Callable[[Call], Result]
+
+
+def dtype_of_number(number: int) -> np.dtype:
+    """The element type of an attribute such as Cast's `to`."""
+    name = next((name for name, known in ONNX_NUMBERS.items() if known == number), str(number))
+    try:
+        return np.dtype(name)
+    except TypeError:  # bfloat16 and narrower are there only once some package registered them
+        raise ModelError(f"numpy has no element type {name}") from None
 
 
 def wide(array: Array) -> Array:

@@ -6,19 +6,19 @@ import numpy as np
 
 from tilewright.graph.graph import Array
 from tilewright.graph.kernels.blocks import blocks, lengths, product
-from tilewright.graph.kernels.call import Call
+from tilewright.graph.kernels.call import Call, Kernel, widened
 from tilewright.graph.kernels.geometry import LEADING, Windows, window_of
 from tilewright.graph.kernels.quantised import along, exact_float, saturated, without_zero
 
 _CACHED_BYTES = 1 << 18  # of a depthwise result that is added to tap after tap
 
 
-def conv(call: Call) -> Array:
+def _conv(call: Call) -> Array:
     """Conv."""
     return _convolve(call, call.array(0), call.array(1), call.optional(2))
 
 
-def conv_integer(call: Call) -> Array:
+def _conv_integer(call: Call) -> Array:
     """ConvInteger: exact sums, in int32."""
     sums = _quantised_sums(
         call, call.array(0), call.array(1), call.optional(2), call.optional(3), None
@@ -26,7 +26,7 @@ def conv_integer(call: Call) -> Array:
     return sums.astype(np.int64).astype(np.int32)
 
 
-def qlinear_conv(call: Call) -> Array:
+def _qlinear_conv(call: Call) -> Array:
     """QLinearConv: exact sums, scaled in float32, rounded and saturated."""
     x, weight, zero = call.array(0), call.array(3), call.array(7)
     sums = _quantised_sums(call, x, weight, call.array(2), call.array(5), call.optional(8))
@@ -139,7 +139,7 @@ def _transposed_window(call: Call, extents: tuple[int, ...], kernel: tuple[int, 
     return Windows(kernel, strides, dilations, before, after, result)
 
 
-def conv_transpose(call: Call) -> Array:
+def _conv_transpose(call: Call) -> Array:
     """ConvTranspose: one product gives every tap of every position, which are then added up."""
     x, weight, bias = call.array(0), call.array(1), call.optional(2)
     groups, extents = call.int_of("group", 1), x.shape[LEADING:]
@@ -176,3 +176,11 @@ def conv_transpose(call: Call) -> Array:
     kept = tuple(slice(b, b + r) for b, r in zip(window.before, window.result, strict=True))
     cropped = result.reshape(batch, groups * filters, *canvas)[(slice(None), slice(None), *kept)]
     return cropped if bias is None else cropped + along(bias, x.ndim, 1)
+
+
+KERNELS: dict[str, Kernel] = {
+    "Conv": widened(_conv),
+    "ConvInteger": _conv_integer,
+    "QLinearConv": _qlinear_conv,
+    "ConvTranspose": widened(_conv_transpose),
+}

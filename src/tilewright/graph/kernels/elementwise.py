@@ -7,8 +7,7 @@ from math import pi, sqrt
 import numpy as np
 
 from tilewright.graph.graph import Array
-from tilewright.graph.kernels.call import Call, Kernel, widened
-from tilewright.graph.kernels.dtypes import dtype_of_number
+from tilewright.graph.kernels.call import Call, Kernel, dtype_of_number, widened
 from tilewright.graph.kernels.erf import erf
 from tilewright.graph.kernels.quantised import dequantize, quantize
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.graph.graph import Array
-from tilewright.graph.kernels.call import Call
+from tilewright.graph.kernels.call import Call, Kernel, widened
 from tilewright.graph.kernels.geometry import LEADING, Windows, window_of
 
 Combine = Callable[..., Array]
@@ -50,7 +50,7 @@ def _lowest(dtype: np.dtype[Any]) -> float:
     return int(np.iinfo(dtype).min) if dtype.kind in "iu" else -np.inf
 
 
-def max_pool(call: Call) -> Array | tuple[Array, Array]:
+def _max_pool(call: Call) -> Array | tuple[Array, Array]:
     """MaxPool, with the places of the largest where they are wanted."""
     x = call.array()
     window = pool_window(call, x.shape)
@@ -97,7 +97,7 @@ def _positions(part: slice, before: int) -> Array:
     return np.arange(int(part.start), int(part.stop), int(part.step)) - before
 
 
-def average_pool(call: Call) -> Array:
+def _average_pool(call: Call) -> Array:
     """AveragePool."""
     x = call.array()
     window = pool_window(call, x.shape)
@@ -112,7 +112,7 @@ def average_pool(call: Call) -> Array:
     return total
 
 
-def lp_pool(call: Call) -> Array:
+def _lp_pool(call: Call) -> Array:
     """LpPool."""
     x, power = call.array(), call.int_of("p", 2)
     window = pool_window(call, x.shape)
@@ -131,25 +131,25 @@ def _spatial(x: Array) -> tuple[int, ...]:
     return tuple(range(LEADING, x.ndim))
 
 
-def global_average_pool(call: Call) -> Array:
+def _global_average_pool(call: Call) -> Array:
     """GlobalAveragePool."""
     x = call.array()
     return x.mean(axis=_spatial(x), keepdims=True)
 
 
-def global_max_pool(call: Call) -> Array:
+def _global_max_pool(call: Call) -> Array:
     """GlobalMaxPool."""
     x = call.array()
     return x.max(axis=_spatial(x), keepdims=True)
 
 
-def global_lp_pool(call: Call) -> Array:
+def _global_lp_pool(call: Call) -> Array:
     """GlobalLpPool."""
     x, power = call.array(), call.int_of("p", 2)
     return _root(_power(x, power).sum(axis=_spatial(x), keepdims=True), power)
 
 
-def response_norm(call: Call) -> Array:
+def _response_norm(call: Call) -> Array:
     """LRN: each channel divided by a power of the squares around it."""
     x, size = call.array(), call.int_of("size", 1)
     before, channels = (size - 1) // 2, x.shape[1]
@@ -160,3 +160,14 @@ def response_norm(call: Call) -> Array:
         total += squares[:, tap : tap + channels]
     scale = call.float_of("bias", 1.0) + call.float_of("alpha", 0.0001) / size * total
     return x / scale ** call.float_of("beta", 0.75)
+
+
+KERNELS: dict[str, Kernel] = {
+    "MaxPool": _max_pool,
+    "AveragePool": widened(_average_pool),
+    "LpPool": widened(_lp_pool),
+    "GlobalAveragePool": widened(_global_average_pool),
+    "GlobalMaxPool": _global_max_pool,
+    "GlobalLpPool": widened(_global_lp_pool),
+    "LRN": widened(_response_norm),
+}

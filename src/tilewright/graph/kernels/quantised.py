@@ -3,8 +3,7 @@
 import numpy as np
 
 from tilewright.graph.graph import Array
-from tilewright.graph.kernels.call import Call, wide
-from tilewright.graph.kernels.dtypes import dtype_of_number
+from tilewright.graph.kernels.call import Call, dtype_of_number, wide
 
 _NARROW = {"int4": (-8, 7), "uint4": (0, 15), "int2": (-2, 1), "uint2": (0, 3)}
 _EXACT_SUM = 1 << 24  # float32 adds whole numbers below it without rounding

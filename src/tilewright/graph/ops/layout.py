@@ -214,7 +214,7 @@ def _pad_access(op: Op, output: int) -> Access | None:
         elif mode == "constant":
             rules.append(Window(axis, 1, 1, 1, before, shape[axis]))
         else:
-            rules.append(Mirrored(axis, before, after, shape[axis]))
+            rules.append(Mirrored(axis, before, shape[axis]))
     if only_padding(tuple(rules), result):
         return None
     return Access(result, tuple(grain), (tuple(rules), *[None] * (len(op.inputs) - 1)))

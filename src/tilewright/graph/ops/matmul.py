@@ -53,7 +53,7 @@ def _matmul_macs(op: Op, box: Box, left: int = 0) -> int:
     return box.size * op.shape(left)[-1]
 
 
-def gemm_access(op: Op, output: int) -> Access | None:
+def _gemm_access(op: Op, output: int) -> Access | None:
     """Rows of the first matrix, columns of the second; either may be stored transposed."""
     a, b, result = op.shape(0), op.shape(1), op.result().shape
     a_rules: tuple[AxisRule, ...] = (Same(0), Whole(a[1]))
@@ -66,7 +66,7 @@ def gemm_access(op: Op, output: int) -> Access | None:
     return Access(result, free(result), (a_rules, b_rules, *bias))
 
 
-def gemm_macs(op: Op, box: Box) -> int:
+def _gemm_macs(op: Op, box: Box) -> int:
     """The reduction, for every element."""
     return box.size * op.shape(0)[0 if op.int_of("transA", 0) else 1]
 
@@ -89,5 +89,5 @@ SPECS = (
     _product(
         "QLinearMatMul", _AXES, partial(_matmul_access, right=3, of_right=(4, 5)), _matmul_macs
     ),
-    _product("Gemm", "rows, columns", gemm_access, gemm_macs, adds_up=True),
+    _product("Gemm", "rows, columns", _gemm_access, _gemm_macs, adds_up=True),
 )

@@ -13,7 +13,7 @@ from tilewright.geometry.access import Access, AxisRule, Same
 from tilewright.geometry.box import Box
 from tilewright.graph.ops.elementwise import SPECS as ELEMENTWISE
 from tilewright.graph.ops.layout import SPECS as LAYOUT
-from tilewright.graph.ops.matmul import gemm_access, gemm_macs
+from tilewright.graph.ops.matmul import SPECS as MATMUL
 from tilewright.graph.ops.reduction import SPECS as REDUCTION
 from tilewright.graph.ops.spec import (
     Engine,
@@ -39,6 +39,7 @@ _FLOAT = {spec.kind: spec for spec in (*ELEMENTWISE, *LAYOUT, *REDUCTION, *WINDO
 # Float kinds with one input, or two: each input with its scale and zero point, then the result's.
 UNARY = ("Sigmoid", "LeakyRelu", "Softmax", "AveragePool", "GlobalAveragePool")
 BINARY = ("Add", "Mul")
+_GEMM = next(spec for spec in MATMUL if spec.kind == "Gemm")
 _GEMM_DATA = (0, 3)
 PLANNED_UNARY = ("Gelu", "HardSigmoid", "HardSwish", "Mish", "Swish", "Tanh")
 
@@ -78,7 +79,10 @@ def _parameter(op: Op, index: int, channel: AxisRule | None = None) -> Rules | N
     return None
 
 
-def _access(op: Op, output: int, inner: OpSpec, positions: Positions) -> Access | None:
+def _access(
+    op: Op, output: int, inner: OpSpec, positions: Positions, columns: tuple[int, ...] = ()
+) -> Access | None:
+    """As the float operator inside; `columns` are parameters that may be one per column."""
     data = positions(op)
     if op.int_of("channels_last", 0) or not all(op.has(k) for k in data):
         return None
@@ -92,7 +96,8 @@ def _access(op: Op, output: int, inner: OpSpec, positions: Positions) -> Access 
         if index in data:
             rules.append(plain.inputs[data.index(index)])
             continue
-        found = _parameter(op, index) if op.has(index) else None
+        channel = Same(1) if index in columns else None
+        found = _parameter(op, index, channel) if op.has(index) else None
         if op.has(index) and found is None:
             return None
         rules.append(found)
@@ -139,30 +144,13 @@ def _concat_tile(op: Op, tile: Tile) -> tuple[Step, ...]:
     return (Step(op.kind, {"axis": axis}, tuple(inputs)),)
 
 
-def _gemm(op: Op) -> Op:
-    """The float product inside, without its bias."""
-    return _plain(op, "Gemm", _GEMM_DATA)
-
-
-def _gemm_access(op: Op, output: int) -> Access | None:
-    plain = gemm_access(_gemm(op), output)
-    if plain is None:
-        return None
-    rules: list[Rules | None] = []
-    for index in range(len(op.inputs)):
-        if index in _GEMM_DATA or not op.has(index):
-            rules.append(plain.inputs[_GEMM_DATA.index(index)] if op.has(index) else None)
-            continue
-        # Scales and zero points of the second matrix, and the bias, may be per column.
-        found = _parameter(op, index, Same(1) if index in (4, 5, 6) else None)
-        if found is None:
-            return None
-        rules.append(found)
-    return Access(plain.shape, plain.grain, tuple(rules))
+def _matrices(op: Op) -> tuple[int, ...]:
+    """Inputs of a product that are data; its bias is a parameter like scales and zero points."""
+    return _GEMM_DATA
 
 
 def _gemm_macs(op: Op, box: Box) -> int:
-    return gemm_macs(_gemm(op), box)
+    return _GEMM.macs(_plain(op, "Gemm", _GEMM_DATA), box)
 
 
 SPECS = (
@@ -178,13 +166,13 @@ SPECS = (
         domains=(RUNTIME,),
         parts=None,
     ),
-    OpSpec(
-        "QGemm",
-        "matrix product",
-        Engine.MATRIX,
-        "rows, columns",
-        _gemm_access,
+    replace(
+        _GEMM,
+        kind="QGemm",
+        # Scales and zero points of the second matrix, and the bias, may be per column.
+        access=partial(_access, inner=_GEMM, positions=_matrices, columns=(4, 5, 6)),
         macs=_gemm_macs,
         domains=(RUNTIME,),
+        adds_up=False,
     ),
 )

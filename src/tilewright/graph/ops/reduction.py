@@ -2,6 +2,7 @@
 
 from tilewright.geometry.access import Access, AxisRule, Same, Whole
 from tilewright.graph.ops.spec import (
+    AccessFunction,
     Engine,
     Op,
     OpSpec,
@@ -115,40 +116,27 @@ def _axis_access(op: Op, output: int) -> Access | None:
     return Access(result, grain, (same_rules(len(result)), *[None] * (len(op.inputs) - 1)))
 
 
+def _reduction(kind: str, axes: str, access: AccessFunction, rate: str = "") -> OpSpec:
+    return OpSpec(kind, "reduction", Engine.VECTOR, axes, access, rate=rate)
+
+
+def _normalisation(kind: str, axes: str, access: AccessFunction) -> OpSpec:
+    return OpSpec(kind, "normalisation", Engine.VECTOR, axes, access)
+
+
 _OTHERS = "all but its own axis"
 SPECS = (
-    OpSpec("Softmax", "reduction", Engine.VECTOR, _OTHERS, _softmax_access, rate="softmax"),
-    OpSpec("LogSoftmax", "reduction", Engine.VECTOR, _OTHERS, _softmax_access, rate="softmax"),
-    OpSpec("Hardmax", "reduction", Engine.VECTOR, _OTHERS, _softmax_access, rate="softmax"),
-    OpSpec("LpNormalization", "reduction", Engine.VECTOR, _OTHERS, _axis_access, rate="norm"),
-    OpSpec("CumSum", "reduction", Engine.VECTOR, _OTHERS, _axis_access),
     *(
-        OpSpec(kind, "reduction", Engine.VECTOR, "axes that stay", _reduce_access)
-        for kind in REDUCE
+        _reduction(kind, _OTHERS, _softmax_access, "softmax")
+        for kind in ("Softmax", "LogSoftmax", "Hardmax")
     ),
-    OpSpec("ArgMax", "reduction", Engine.VECTOR, "axes that stay", _arg_access),
-    OpSpec("ArgMin", "reduction", Engine.VECTOR, "axes that stay", _arg_access),
-    OpSpec(
-        "LayerNormalization",
-        "normalisation",
-        Engine.VECTOR,
-        "axes before its own",
-        _layer_norm_access,
-    ),
-    OpSpec(
-        "RMSNormalization",
-        "normalisation",
-        Engine.VECTOR,
-        "axes before its own",
-        _layer_norm_access,
-    ),
-    OpSpec("BatchNormalization", "normalisation", Engine.VECTOR, "all", _batch_norm_access),
-    OpSpec(
-        "InstanceNormalization",
-        "normalisation",
-        Engine.VECTOR,
-        "batch, channels",
-        _instance_norm_access,
-    ),
-    OpSpec("GroupNormalization", "normalisation", Engine.VECTOR, "batch", _group_norm_access),
+    _reduction("LpNormalization", _OTHERS, _axis_access, "norm"),
+    _reduction("CumSum", _OTHERS, _axis_access),
+    *(_reduction(kind, "axes that stay", _reduce_access) for kind in REDUCE),
+    *(_reduction(kind, "axes that stay", _arg_access) for kind in ("ArgMax", "ArgMin")),
+    _normalisation("LayerNormalization", "axes before its own", _layer_norm_access),
+    _normalisation("RMSNormalization", "axes before its own", _layer_norm_access),
+    _normalisation("BatchNormalization", "all", _batch_norm_access),
+    _normalisation("InstanceNormalization", "batch, channels", _instance_norm_access),
+    _normalisation("GroupNormalization", "batch", _group_norm_access),
 )

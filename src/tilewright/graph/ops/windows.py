@@ -1,5 +1,6 @@
 """Sliding windows: convolutions, transposed convolutions, pooling, local response norm."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -7,7 +8,6 @@ from math import prod
 from tilewright.geometry.access import (
     Access,
     AxisRule,
-    Reach,
     Same,
     Scaled,
     TransposedWindow,
@@ -16,6 +16,7 @@ from tilewright.geometry.access import (
     only_padding,
 )
 from tilewright.geometry.box import Box
+from tilewright.graph.graph import Attribute
 from tilewright.graph.ops.spec import (
     Engine,
     Filter,
@@ -59,18 +60,14 @@ def window_parameters(op: Op, weight: int | None = None) -> WindowParameters:
     if mode == "VALID":
         before = after = (0,) * rank
     elif mode in ("SAME_UPPER", "SAME_LOWER"):
-        totals = [
-            max(
-                0,
-                (result[a + 2] - 1) * strides[a]
-                + (kernel[a] - 1) * dilations[a]
-                + 1
-                - shape[a + 2],
-            )
-            for a in range(rank)
-        ]
-        small, large = tuple(t // 2 for t in totals), tuple(t - t // 2 for t in totals)
-        before, after = (small, large) if mode == "SAME_UPPER" else (large, small)
+        spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+        before, after = _halves(
+            [
+                max(0, (result[a + 2] - 1) * strides[a] + spans[a] - shape[a + 2])
+                for a in range(rank)
+            ],
+            mode,
+        )
     if not op.int_of("ceil_mode", 0):
         # Over a single result nobody strides: as far as the input goes is as good as further.
         rooms = (
@@ -84,23 +81,19 @@ def window_parameters(op: Op, weight: int | None = None) -> WindowParameters:
     return WindowParameters(kernel, strides, dilations, before, after)
 
 
+def _halves(totals: list[int], mode: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Automatic padding before and after: of an odd amount the larger part goes behind, or (by any
+    mode but SAME_UPPER) before."""
+    small, large = tuple(t // 2 for t in totals), tuple(t - t // 2 for t in totals)
+    return (small, large) if mode == "SAME_UPPER" else (large, small)
+
+
 def _spatial_rules(
     op: Op, window: WindowParameters, rule: type[Window | TransposedWindow] = Window
 ) -> tuple[AxisRule, ...]:
-    extents = op.shape(0)[FIRST_SPATIAL:]
-    return tuple(
-        rule(FIRST_SPATIAL + a, k, s, d, p, extent)
-        for a, (k, s, d, p, extent) in enumerate(
-            zip(
-                window.kernel,
-                window.strides,
-                window.dilations,
-                window.before,
-                extents,
-                strict=True,
-            )
-        )
-    )
+    facts = (window.kernel, window.strides, window.dilations, window.before)
+    axes = zip(*facts, op.shape(0)[FIRST_SPATIAL:], strict=True)
+    return tuple(rule(FIRST_SPATIAL + a, *axis) for a, axis in enumerate(axes))
 
 
 def _per_channel(op: Op, index: int) -> tuple[AxisRule, ...]:
@@ -151,24 +144,25 @@ def _conv_access(op: Op, output: int, data: int = 0, weight: int = 1) -> Access 
     return Access(result, tuple(grain), tuple(rules))
 
 
-def _tile_pads(reaches: tuple[Reach, ...]) -> tuple[int, ...]:
-    spatial = reaches[FIRST_SPATIAL:]
-    return tuple(r.before for r in spatial) + tuple(r.after for r in spatial)
+def _with_window(op: Op, tile: Tile, changed: Mapping[str, Attribute]) -> tuple[Step, ...]:
+    """The operator with its padding, and what else is another in the tile, as attributes."""
+    resolved = ("auto_pad", "output_shape", "output_padding")
+    attributes = {name: value for name, value in op.attributes.items() if name not in resolved}
+    (step,) = same_operator(op, tile)
+    return (Step(op.kind, {**attributes, **changed}, step.inputs, step.outputs),)
 
 
 def _conv_tile(op: Op, tile: Tile, data: int = 0, weight: int = 1) -> tuple[Step, ...]:
     reaches = tile.inputs[data]
     assert reaches is not None
-    window = window_parameters(op, weight)
-    attributes = dict(op.attributes)
-    attributes.pop("auto_pad", None)
-    attributes["kernel_shape"] = window.kernel
-    attributes["pads"] = _tile_pads(reaches)
-    groups = op.int_of("group", 1)
+    spatial, groups = reaches[FIRST_SPATIAL:], op.int_of("group", 1)
+    changed: dict[str, Attribute] = {
+        "kernel_shape": window_parameters(op, weight).kernel,
+        "pads": (*(r.before for r in spatial), *(r.after for r in spatial)),
+    }
     if groups > 1:
-        attributes["group"] = tile.output[1].length * groups // op.result().shape[1]
-    (step,) = same_operator(op, tile)
-    return (Step(op.kind, attributes, step.inputs, step.outputs),)
+        changed["group"] = tile.output[1].length * groups // op.result().shape[1]
+    return _with_window(op, tile, changed)
 
 
 def _conv_macs(op: Op, box: Box, weight: int = 1) -> int:
@@ -211,37 +205,30 @@ def transposed_parameters(op: Op) -> WindowParameters | None:
     before, after = pads[:rank], pads[rank:]
     if op.ints_of("output_shape") is not None or op.str_of("auto_pad", "NOTSET") != "NOTSET":
         mode = op.str_of("auto_pad", "NOTSET")
+        spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
         totals = [
-            strides[a] * (shape[a + 2] - 1)
-            + extra[a]
-            + (kernel[a] - 1) * dilations[a]
-            + 1
-            - result[a + 2]
+            strides[a] * (shape[a + 2] - 1) + extra[a] + spans[a] - result[a + 2]
             for a in range(rank)
         ]
         if min(totals) < 0:
             return None
-        small, large = tuple(t // 2 for t in totals), tuple(t - t // 2 for t in totals)
-        before, after = (small, large) if mode == "SAME_UPPER" else (large, small)
+        before, after = _halves(totals, mode)
     return WindowParameters(kernel, strides, dilations, before, after)
 
 
 def _transposed_tile(op: Op, tile: Tile) -> tuple[Step, ...]:
     reaches = tile.inputs[0]
     assert reaches is not None
-    attributes = dict(op.attributes)
-    for name in ("auto_pad", "output_shape", "output_padding"):
-        attributes.pop(name, None)
-    attributes["kernel_shape"] = op.ints_of("kernel_shape") or op.shape(1)[FIRST_SPATIAL:]
     spatial = reaches[FIRST_SPATIAL:]
-    attributes["pads"] = tuple(r.before for r in spatial) + tuple(max(0, r.after) for r in spatial)
+    changed: dict[str, Attribute] = {
+        "kernel_shape": op.ints_of("kernel_shape") or op.shape(1)[FIRST_SPATIAL:],
+        "pads": (*(r.before for r in spatial), *(max(0, r.after) for r in spatial)),
+    }
     if any(r.after < 0 for r in spatial):
-        attributes["output_padding"] = tuple(max(0, -r.after) for r in spatial)
-    groups = op.int_of("group", 1)
-    if groups > 1:
-        attributes["group"] = tile.output[1].length // op.shape(1)[1]
-    (step,) = same_operator(op, tile)
-    return (Step(op.kind, attributes, step.inputs, step.outputs),)
+        changed["output_padding"] = tuple(max(0, -r.after) for r in spatial)
+    if op.int_of("group", 1) > 1:
+        changed["group"] = tile.output[1].length // op.shape(1)[1]
+    return _with_window(op, tile, changed)
 
 
 def _transposed_macs(op: Op, box: Box) -> int:
@@ -266,14 +253,10 @@ def _pool_tile(op: Op, tile: Tile) -> tuple[Step, ...]:
     assert reaches is not None
     window = window_parameters(op)
     spatial = reaches[FIRST_SPATIAL:]
-    attributes = dict(op.attributes)
-    attributes.pop("auto_pad", None)
-    attributes["kernel_shape"] = window.kernel
     # Rows that only ceil mode adds beyond the layer's padding stay ceil mode's in the tile.
-    after = tuple(min(r.after, p) for r, p in zip(spatial, window.after, strict=True))
-    attributes["pads"] = tuple(r.before for r in spatial) + after
-    (step,) = same_operator(op, tile)
-    return (Step(op.kind, attributes, step.inputs, step.outputs),)
+    after = (min(r.after, p) for r, p in zip(spatial, window.after, strict=True))
+    pads = (*(r.before for r in spatial), *after)
+    return _with_window(op, tile, {"kernel_shape": window.kernel, "pads": pads})
 
 
 def _global_access(op: Op, output: int) -> Access | None:

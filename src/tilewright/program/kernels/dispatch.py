@@ -72,7 +72,7 @@ def by_urgency(
     mirrored, backwards = _mirrored(line), _backwards(waits)
     best = Dispatch(order, order, urgency, _NEVER)
     for turn in range(3):  # one call: three would be compiled three times
-        found = _dispatched(line, copies, rates, waits, urgency)
+        found = _dispatched(line, copies, rates, hardware.core_of, waits, urgency)
         if turn != 1 and found.makespan < best.makespan:
             best = found
         urgency = _reversed(found.end)
@@ -186,7 +186,7 @@ def _backwards(waits: Needs) -> Needs:
 
 @njit(inner=True)
 def _dispatched(
-    line: Line, copies: Copies, rates: Rates, waits: Needs, urgency: Quantities
+    line: Line, copies: Copies, rates: Rates, core_of: Ids, waits: Needs, urgency: Quantities
 ) -> Dispatch:
     """The event loop of the simulator, for tasks whose links are not chosen yet."""
     tasks, engines, pools = line.engine.size, rates.pool.size, rates.pool_units_per_cycle.size
@@ -199,6 +199,9 @@ def _dispatched(
         if lane_of[task] < 0:
             behind[task] = head[engine[task]]
             head[engine[task]] = task
+    idle_links = 0
+    for where in range(engines):
+        idle_links += core_of[where] < 0
     lanes = most.size  # heaps of tasks that wait for a link, the most urgent first
     base = np.zeros(lanes + 1, np.int64)
     for lane in lane_of:
@@ -212,6 +215,7 @@ def _dispatched(
     running = np.zeros(lanes, np.int64)
     since = np.zeros(engines, np.int64)  # when an engine became free; -1: it is not
     able = np.zeros(engines, np.bool_)
+    startable = 0  # engines that are free and able
     done = np.zeros(tasks, np.bool_)
     cursor = wait_start[1:].copy()
     waiter = np.full(tasks, -1, np.int32)  # the first of those waiting on a task
@@ -244,6 +248,9 @@ def _dispatched(
             since[on[task]] = now
             if lane_of[task] >= 0:
                 running[lane_of[task]] -= 1
+                idle_links += 1
+            elif able[on[task]]:
+                startable += 1
             follower = waiter[task]
             while follower >= 0:
                 check[check_count] = follower
@@ -268,12 +275,14 @@ def _dispatched(
                     waiter[needs[entry]] = task
                 elif lane < 0:
                     able[engine[task]] = True
+                    startable += since[engine[task]] >= 0
                 else:
                     push(key, queued, base[lane], waiting[lane], -urgency[task], task)
                     waiting[lane] += 1
             task = -1
-            for where in range(engines):
+            for where in range(engines if startable > 0 else 0):
                 if able[where] and since[where] >= 0:
+                    startable -= 1
                     task = head[where]
                     able[where] = False
                     head[where] = behind[task]
@@ -283,7 +292,7 @@ def _dispatched(
                     break
             if task < 0:
                 best, best_way, lane = -1, -1, -1
-                for other in range(lanes):
+                for other in range(lanes if idle_links > 0 else 0):
                     if waiting[other] == 0 or running[other] >= most[other]:
                         continue
                     first = base[other]
@@ -310,6 +319,7 @@ def _dispatched(
                 pop(key, queued, base[lane], waiting[lane])
                 waiting[lane] -= 1
                 running[lane] += 1
+                idle_links -= 1
                 copy = copy_of[task]
                 if copy >= 0:
                     choice[task] = way

@@ -28,10 +28,9 @@ class DuplicateCopies:
         roomy = _roomy(context, made)
         kept: list[Row] = []
         for row in made.rows:
-            if renamed:
-                row.reads = [
-                    (renamed.get(slot, slot), at, layout) for slot, at, layout in row.reads
-                ]
+            for place, (slot, at, layout) in enumerate(row.reads if renamed else ()):
+                if slot in renamed:
+                    row.reads[place] = (renamed[slot], at, layout)
             if row.kind == COPY and context.home[row.source] < 0:
                 mine = turns.setdefault(row.target, [])
                 if not mine or mine[-1] != row.turn:

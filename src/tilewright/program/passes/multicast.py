@@ -25,7 +25,7 @@ class Multicast:
         cores = len(context.machine.cores)
         first: dict[Access, int] = {}
         rows: list[Row | None] = list(made.rows)
-        targets = [{row.target} for row in made.rows]
+        targets: dict[int, set[int]] = {}  # of copies that others joined
         for number, row in enumerate(made.rows):
             if row.kind != COPY or (row.title is not Title.PASS and context.home[row.source] >= 0):
                 continue
@@ -38,10 +38,11 @@ class Multicast:
             # Joining with another turn would hold the region for too long.
             late = row.turn - earlier.turn >= cores
             unlike = row.writes[0][2] != earlier.writes[0][2]
-            if late or unlike or row.target in targets[known]:
+            there = targets.get(known) or {earlier.target}
+            if late or unlike or row.target in there:
                 first[row.reads[0]] = number
                 continue
             earlier.writes = [*earlier.writes, *row.writes]
-            targets[known].add(row.target)
+            targets[known] = there | {row.target}
             rows[number] = None
         made.rows[:] = [row for row in rows if row is not None]

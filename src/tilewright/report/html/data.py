@@ -13,7 +13,7 @@ from tilewright.report.html.layout import drawing_of
 from tilewright.report.html.network import network_of
 from tilewright.report.html.story import story_of
 from tilewright.report.html.terms import TERMS
-from tilewright.report.objective import LAYERS
+from tilewright.report.objective import layer_by_layer
 from tilewright.report.plan_tables import groups_table, layers_table
 from tilewright.report.searched import search_line
 from tilewright.report.verified import mark, verified_line
@@ -54,9 +54,7 @@ def _table(table: Table) -> dict[str, Any]:
 
 def _head(planned: Planned) -> dict[str, Any]:
     account, machine = planned.account, planned.machine
-    rivals = planned.found.rivals if planned.found is not None else ()
-    baseline = next((rival for rival in rivals if rival.name == LAYERS), None)
-    verified = planned.verified
+    baseline = layer_by_layer(planned)
     return {
         "model": planned.plan.model,
         "machine": machine.name,
@@ -69,7 +67,7 @@ def _head(planned: Planned) -> dict[str, Any]:
         "energy_pj": account.energy_pj,
         "energy_estimate": machine.energy.estimate,
         "legalised": [[s.node, s.limit, s.outcome, s.what] for s in planned.legalisation],
-        "verified": verified is not None,
+        "verified": planned.verified is not None,
         "failed": planned.failure is not None,
         "mark": mark(planned.failure),
         "warnings": list(planned.warnings),

@@ -1,21 +1,24 @@
 """One row per group: its work, time, traffic and memory. Traffic adds up to the account's."""
 
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from tilewright.planning import Planned
 from tilewright.program.account import added_cycles, counted
-from tilewright.program.program import Compute, Transfer
+from tilewright.program.program import Compute, Task, Transfer
 from tilewright.search.explanation.explain import group_facts
 from tilewright.tiling.grid import Halo
 
 _IMAGE_AXES = "NCHW"
 CLASSES = ("matrix", "vector", "copy")
+K = TypeVar("K")
 
 
 @dataclass(slots=True)
-class GroupSums:
-    """What the tasks of a group add up to."""
+class TaskSums:
+    """What the tasks of a group, or of a node, add up to."""
 
     tasks: int = 0
     tiles: set[int] = field(default_factory=set[int])
@@ -29,7 +32,13 @@ class GroupSums:
     read_activations: int = 0
     written: int = 0
     rank: int = 0
-    engines: dict[str, int] = field(default_factory=dict[str, int])  # busy cycles of each
+    engines: Counter[str] = field(default_factory=Counter[str])  # busy cycles of each
+    computing: Counter[str] = field(default_factory=Counter[str])  # the same without copies
+
+    @property
+    def read(self) -> int:
+        """Bytes read from the main memory."""
+        return self.read_weights + self.read_activations
 
 
 def group_rows(planned: Planned) -> list[dict[str, Any]]:
@@ -88,7 +97,7 @@ def group_parts(planned: Planned) -> list[dict[str, Any]]:
             {
                 "nodes": list(group.nodes),
                 "cycles": adds,
-                "read_bytes": total.read_weights + total.read_activations,
+                "read_bytes": total.read,
                 "written_bytes": total.written,
                 "energy_pj": counted(planned.machine, total.energy_pj),
                 "resident": [
@@ -106,16 +115,29 @@ def _axis(axis: int, rank: int) -> str:
     return _IMAGE_AXES[axis] if rank == len(_IMAGE_AXES) > axis else f"axis {axis}"
 
 
-def group_sums(planned: Planned) -> list[GroupSums]:
+def group_sums(planned: Planned) -> list[TaskSums]:
+    """The sums of every group."""
+    placed, kinds = planned.placed, {e.name: e.kind for e in planned.machine.engines}
+    found = task_sums(planned, lambda task: task.group)
+    sums = [found.get(number, TaskSums()) for number in range(len(planned.plan.groups))]
+    starts, ends = placed.schedule.start.tolist(), placed.schedule.end.tolist()
+    for task, start, end in zip(placed.program.tasks, starts, ends, strict=True):
+        total = sums[task.group]
+        inside = end - max(start, total.active or 0)
+        total.busy[kinds.get(task.engine, "copy")] += max(0, inside)
+    return sums
+
+
+def task_sums(planned: Planned, owner: Callable[[Task], K]) -> dict[K, TaskSums]:
+    """The sums of tasks by what they belong to; `busy` is left out."""
     placed, machine = planned.placed, planned.machine
     program = placed.program
-    kinds = {engine.name: engine.kind for engine in machine.engines}
     main = {i for i, b in enumerate(program.buffers) if b.memory == machine.main_memory.name}
     constant = {view.buffer for _, view in program.constants}
-    sums = [GroupSums() for _ in planned.plan.groups]
+    sums: dict[K, TaskSums] = {}
     starts, ends = placed.schedule.start.tolist(), placed.schedule.end.tolist()
     for task, start, end in zip(program.tasks, starts, ends, strict=True):
-        total = sums[task.group]
+        total = sums.setdefault(owner(task), TaskSums())
         total.tasks += 1
         total.tiles.add(task.tile)
         total.start = start if total.start is None else min(total.start, start)
@@ -129,15 +151,12 @@ def group_sums(planned: Planned) -> list[GroupSums]:
         total.written += sum(view.bytes for view in task.writes if view.buffer in main)
         if not isinstance(task.work, Transfer):
             total.active = start if total.active is None else min(total.active, start)
+            total.computing[task.engine] += end - start
             for view in task.writes:
                 total.rank = len(view.shape)
         if isinstance(task.work, Compute):
             total.macs += task.work.workload.macs
-        total.engines[task.engine] = total.engines.get(task.engine, 0) + end - start
-    for task, start, end in zip(program.tasks, starts, ends, strict=True):
-        total = sums[task.group]
-        inside = end - max(start, total.active or 0)
-        total.busy[kinds.get(task.engine, "copy")] += max(0, inside)
+        total.engines[task.engine] += end - start
     return sums
 
 

@@ -79,11 +79,15 @@ def filled_page(
     )
 
 
-def shared_parts() -> tuple[str, str]:
-    """Style and scripts that other pages of Tilewright begin with."""
-    return resource("report.css"), resource("common.js")
+def package_page(
+    package: str, body: str, sheet: str, scripts: Sequence[str], title: str, data: dict[str, Any]
+) -> str:
+    """A page whose body, sheet and scripts are files of a package, behind those that all share."""
+    style = resource("report.css") + resource(sheet, package)
+    script = "\n".join([resource("common.js"), *(resource(name, package) for name in scripts)])
+    return filled_page(resource(body, package), title, style, data, script)
 
 
-def resource(name: str) -> str:
-    """A file of the house style."""
-    return files("tilewright.report.html").joinpath(name).read_text(encoding="utf-8")
+def resource(name: str, package: str = "tilewright.report.html") -> str:
+    """A file of a package, or of the house style."""
+    return files(package).joinpath(name).read_text(encoding="utf-8")

@@ -1,6 +1,5 @@
 """The page of a partition: one file, its data inside, in the style of report.html."""
 
-from importlib.resources import files
 from typing import Any
 
 from tilewright.graph.ops.roles import Role
@@ -8,24 +7,20 @@ from tilewright.partition.mapping import Mapped
 from tilewright.partition.partition import Partition
 from tilewright.report.html.layout import drawing_of
 from tilewright.report.html.network import BoxRole, Drawing, DrawnBox, DrawnEdge, EdgeWay
-from tilewright.report.html.page import filled_page, shared_parts
+from tilewright.report.html.page import package_page
 from tilewright.report.partition.figures import partition_json
 
+SCRIPTS = ("partition/base.js", "html/graph.js", "partition/charts.js")
 _VIEWS = frozenset({Role.VIEW, Role.COPY, Role.TURN, Role.MOVE})
 
 
 def page_text(partition: Partition, mapped: Mapped | None) -> str:
     """The whole page."""
-    style, common = shared_parts()
     on = f" on {mapped.machine}" if mapped is not None else ""
-    own = (("partition", "base.js"), ("html", "graph.js"), ("partition", "charts.js"))
-    return filled_page(
-        _resource("partition", "page.html"),
-        f"{partition.name}{on}, kernels: Tilewright",
-        style + _resource("partition", "partition.css"),
-        page_data(partition, mapped),
-        "\n".join([common, *(_resource(*each) for each in own)]),
-    )
+    title = f"{partition.name}{on}, kernels: Tilewright"
+    body, sheet = "partition/page.html", "partition/partition.css"
+    data = page_data(partition, mapped)
+    return package_page("tilewright.report", body, sheet, SCRIPTS, title, data)
 
 
 def page_data(partition: Partition, mapped: Mapped | None) -> dict[str, Any]:
@@ -74,7 +69,3 @@ def _network(partition: Partition) -> Drawing:
         for a, b, name in pairs
     )
     return Drawing(tuple(boxes), edges)
-
-
-def _resource(package: str, name: str) -> str:
-    return files(f"tilewright.report.{package}").joinpath(name).read_text(encoding="utf-8")

@@ -73,6 +73,11 @@ def bounds_of(graph: Graph, machine: Machine, dtype: str) -> Bounds:
     return _Bounder(graph, machine, dtype).bounds()
 
 
+def busy_cycles(graph: Graph, machine: Machine, dtype: str) -> int:
+    """The bound of engines alone, which takes a fraction of the time of all."""
+    return int(_Bounder(graph, machine, dtype).busy()["compute"] * (1 - _PRECISION))
+
+
 class _Bounder:
     """Works out all bounds of one network on one machine."""
 
@@ -94,16 +99,12 @@ class _Bounder:
 
     def bounds(self) -> Bounds:
         """All of them, and the largest."""
-        self._prices()
+        busy = self.busy()
         compulsory = self._compulsory()
         traffic = self._transfer(sum(compulsory.values()))
-        compute = self._shared(np.ones((1, len(self.graph.nodes)), dtype=np.bool_))
-        alone = self.prices.sum(axis=1) if len(self.graph.nodes) else np.zeros(2)
         suffix, prefix, chain = self._moments()
         parts = {
-            "matrix": (self._whole_run(float(alone[0])), ""),
-            "vector": (self._whole_run(float(alone[1])), ""),
-            "compute": (self._whole_run(float(compute[0])), ""),
+            **{name: (cycles, "") for name, cycles in busy.items()},
             "traffic": (traffic, ""),
             "suffix": suffix,
             "prefix": prefix,
@@ -119,6 +120,14 @@ class _Bounder:
             compulsory_bytes=sum(compulsory.values()),
             energy_pj=self._energy(compulsory),
         )
+
+    def busy(self) -> dict[str, float]:
+        """The bounds of engines: one kind alone, and all work shared at best."""
+        self._prices()
+        compute = self._shared(np.ones((1, len(self.graph.nodes)), dtype=np.bool_))
+        alone = self.prices.sum(axis=1) if len(self.graph.nodes) else np.zeros(2)
+        cycles = {"matrix": alone[0], "vector": alone[1], "compute": compute[0]}
+        return {name: self._whole_run(float(work)) for name, work in cycles.items()}
 
     def _least_latency(self, *, loads: bool) -> int:
         """Cycles of any copy out of the main memory, or into it, before its first byte moves."""

@@ -3,13 +3,16 @@ Nothing is decided here: whether a plan fits and what it costs, the simulator sa
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain, islice, product
 from math import inf
 
 from tilewright.plan.order import order_of
 from tilewright.plan.plan import GroupPlan, Place, Plan
+from tilewright.search.improvement.branches import abreast, dealt
 from tilewright.search.improvement.cuts import Cuts, Divided, cutting_of
 from tilewright.search.improvement.shape import Kind, Shape, Site
+from tilewright.search.improvement.tensors import dropped, keeping, kept, reloaded
 from tilewright.tiling.group import exports
 
 RANKS = 2  # ways of each kind that neighbours are divided in
@@ -31,11 +34,12 @@ class Changes:
             Kind.SHIFT: self._shifted,
             Kind.RECUT: self._recut,
             Kind.ALIGN: self._aligned,
+            Kind.ABREAST: self._abreast,
             Kind.PLACE: self._placed,
             Kind.ORDER: self._reordered,
-            Kind.KEEP: self._kept,
-            Kind.DROP: self._dropped,
-            Kind.RELOAD: self._reloaded,
+            Kind.KEEP: partial(kept, self.graph),
+            Kind.DROP: dropped,
+            Kind.RELOAD: partial(reloaded, self.graph),
         }
 
     def plans(self, shape: Shape, site: Site) -> Iterator[Plan]:
@@ -158,7 +162,6 @@ class Changes:
             plan = self._with_joined(shape, places, cutting)
             if plan is not None:
                 yield plan
-        yield from self._side_by_side(shape, site.places)
 
     def _inside(self, shape: Shape, numbers: Sequence[int]) -> set[str]:
         """Tensors that only pass between some groups."""
@@ -167,19 +170,52 @@ class Changes:
         made = {name for node in members for name in self.graph.nodes[node].writes}
         return made.difference(outside)
 
-    def _side_by_side(self, shape: Shape, places: tuple[tuple[int, ...], ...]) -> Iterator[Plan]:
-        """Two groups that do not wait for each other side by side, on half of the cores each."""
+    def _abreast(self, shape: Shape, site: Site) -> Iterator[Plan]:
+        """Branches side by side, each on cores of its own: in as many lots of cores as there can
+        be, or in two; groups cut in the best way for their cores, or for fewer of these where that
+        is expected to be faster; what passes between them kept, or not."""
         names = [core.name for core in self.network.machine.cores]
-        half = len(names) // 2
-        if half == 0 or len(places[0]) != 2 or shape.related(*places[0]):
-            return
-        groups = list(shape.plan.groups)
-        for place in places:
-            for number, cores in zip(place, (names[:half], names[half:]), strict=True):
-                if groups[number].place is not Place.CORES:
-                    return
-                groups[number] = replace(groups[number], cores=tuple(cores))
-        yield replace(shape.plan, groups=tuple(groups))
+        works = self._works(shape, site.places)
+        rows = [sum(works[number] for number in branch) for branch in site.places]
+        order = abreast(site.places, works)
+        for count, fewer in product(dict.fromkeys((min(len(rows), len(names)), 2)), (False, True)):
+            groups = list(shape.plan.groups)
+            for branch, lot in zip(site.places, dealt(rows, names, count), strict=True):
+                for number in branch:
+                    groups[number] = self._on(shape, number, lot, fewer)
+            places = dict(zip(sorted(order), order, strict=True))
+            plan = self._ordered(shape.plan, [groups[places.get(n, n)] for n in range(len(groups))])
+            if plan is not None:
+                made, nodes = Shape(self.graph, plan), {shape.members[number] for number in order}
+                here = [number for number, row in enumerate(made.members) if row in nodes]
+                found = dict.fromkeys((keeping(plan, self._around(made, here)), plan))
+                yield from (changed for changed in found if changed != shape.plan)
+
+    def _works(self, shape: Shape, places: Sequence[Sequence[int]]) -> dict[int, float]:
+        """What groups are expected to take, of all cores that they run on together."""
+        works: dict[int, float] = {}
+        for number in chain.from_iterable(places):
+            group = shape.plan.groups[number]
+            cores = len(group.cores) or len(self.network.machine.cores)
+            used = 1 if group.core_split is None else cores
+            cycles = self._cycles(shape, number, group) if group.place is Place.CORES else inf
+            works[number] = used * cycles if cycles < inf else 0.0
+        return works
+
+    def _on(self, shape: Shape, number: int, lot: tuple[str, ...], fewer: bool) -> GroupPlan:
+        """A group on some cores, or on the first of them."""
+        group = shape.plan.groups[number]
+        if group.place is not Place.CORES:
+            return group
+        members, staying = shape.members[number], self._staying(shape, number)
+        beside = self._beside(shape, (number,))
+        found: list[GroupPlan] = []
+        size = len(lot)
+        while size:
+            found += self.cuts.ways(members, staying, beside, lot[:size])[:1]
+            size = size // 2 if fewer else 0
+        best = min(found, key=lambda way: self._cycles(shape, number, way), default=group)
+        return replace(best, nodes=group.nodes)
 
     def _shifted(self, shape: Shape, site: Site) -> Iterator[Plan]:
         """The last operators of a group go over to one that reads from it, or the first of that
@@ -363,7 +399,7 @@ class Changes:
             plan = replace(shape.plan, groups=tuple(changed))
             around = self._around(Shape(self.graph, plan), numbers)
             if around:
-                yield _keeping(plan, around)
+                yield keeping(plan, around)
             yield plan
 
     def _around(self, shape: Shape, numbers: Sequence[int]) -> list[str]:
@@ -372,64 +408,8 @@ class Changes:
         names = dict.fromkeys(name for node in nodes for name in (*node.reads, *node.writes))
         return [name for name in names if self.keepable(shape, name)]
 
-    def _kept(self, shape: Shape, site: Site) -> Iterator[Plan]:
-        plan = _keeping(shape.plan, site.names)
-        yield plan
-        makers = [number for (number,) in site.places]
-        readers = [
-            number
-            for name in site.names
-            for number in sorted({shape.home[r] for r in self.graph.consumers.get(name, ())})
-        ]
-        for numbers in (readers, makers, (*makers, *readers)):
-            finer = self._finer(plan, numbers)
-            if finer != plan:
-                yield finer
-
-    def _finer(self, plan: Plan, numbers: Sequence[int]) -> Plan:
-        """The plan with groups cut twice as finely."""
-        groups = list(plan.groups)
-        for number in dict.fromkeys(numbers):
-            splits = groups[number].splits
-            if groups[number].place is Place.CORES and splits:
-                last = replace(splits[-1], parts=2 * splits[-1].parts)
-                groups[number] = replace(groups[number], splits=(*splits[:-1], last))
-        return replace(plan, groups=tuple(groups))
-
-    def _dropped(self, shape: Shape, site: Site) -> Iterator[Plan]:
-        plan, gone = shape.plan, set(site.names)
-        resident = tuple(name for name in plan.resident if name not in gone)
-        reloaded = tuple(row for row in plan.reloaded if row[0] not in gone)
-        yield replace(plan, resident=resident, reloaded=reloaded)
-
-    def _reloaded(self, shape: Shape, site: Site) -> Iterator[Plan]:
-        """Tensors read again from the main memory by the last group, by all but the first, or by
-        one in between."""
-        readers = [
-            sorted({shape.home[node] for node in self.graph.consumers.get(name, ())})
-            for name in site.names
-        ]
-        most = max(map(len, readers), default=0)
-        single = (slice(place, place + 1) for place in range(1, most - 1))
-        for chosen in (slice(-1, None), slice(1, None), *single):
-            rows = dict(shape.plan.reloaded)
-            for name, groups in zip(site.names, readers, strict=True):
-                later = set(groups[chosen]) if len(groups) > 1 else set[int]()
-                nodes = self.graph.consumers.get(name, ())
-                rows[name] = self.network.names(n for n in nodes if shape.home[n] in later)
-            reloaded = tuple(row for row in rows.items() if row[1])
-            plan = replace(shape.plan, reloaded=reloaded)
-            if plan != shape.plan:
-                yield plan
-
 
 def _cores_of(groups: Sequence[GroupPlan]) -> tuple[str, ...]:
     """The cores that all of some groups run on that run on cores; none where they differ."""
     cores = {group.cores for group in groups if group.place is Place.CORES}
     return cores.pop() if len(cores) == 1 else ()
-
-
-def _keeping(plan: Plan, names: Sequence[str]) -> Plan:
-    """The plan with tensors kept for all who read them."""
-    reloaded = tuple(row for row in plan.reloaded if row[0] not in names)
-    return replace(plan, resident=tuple(dict.fromkeys((*plan.resident, *names))), reloaded=reloaded)

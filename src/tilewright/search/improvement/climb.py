@@ -90,7 +90,7 @@ class Climber(ABC, Generic[Plan, Value, Look, At]):
         self.pays: dict[Arm, _Pay] = {}
         self.tried: dict[Plan, Value | None] = {}
         self.seen: dict[Hashable, int] = {}  # plans of each place that were looked at
-        self.evaluations = 0
+        self.evaluations: int = 0
 
     @abstractmethod
     def look(self, plan: Plan) -> Look:

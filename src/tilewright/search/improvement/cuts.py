@@ -68,7 +68,8 @@ class Cuts:
         """Cuts of a group for some cores, those that fit first: the best for each axis that can be
         divided among the cores, then the second best, and so on. `kept` are tensors of the group
         that stay, `beside` bytes of others that do, on all cores together."""
-        return self._group(members, kept, cores).ways(beside)
+        found = self._group(members, kept, cores).ways(beside)
+        return [replace(way, cores=cores) for way in found]
 
     def elsewhere(
         self,
@@ -130,11 +131,19 @@ class Cuts:
         self, members: tuple[int, ...], kept: frozenset[str], cores: tuple[str, ...]
     ) -> "_Group":
         signature = self.signatures.group(members)
+        cores = self._like(cores)
         key = (signature.key, cores, tuple(name in kept for name in signature.names))
         if key not in self._known:
             here = frozenset(name for name in signature.names if name in kept)
             self._known[key] = _Group(self, self.tiler.on(cores), members, here)
         return self._known[key]
+
+    def _like(self, cores: tuple[str, ...]) -> tuple[str, ...]:
+        """Cores that stand for some where all are alike: the first ones, as many."""
+        names = tuple(core.name for core in self.network.machine.cores)
+        if len(self.kinds) > 1 or not cores:
+            return cores
+        return () if len(cores) == len(names) else names[: len(cores)]
 
     def alone(self, members: tuple[int, ...]) -> bool:
         """Whether nodes are one unit."""
@@ -188,7 +197,8 @@ class Cuts:
         for number, split in enumerate(own.splits):
             cores = self.tiler.on(own.cores).cores
             step, now = (cores if number == own.core_split else 1), split.parts
-            for parts in (now + 1, now - 1, now + 2 * step, now - 2 * step, now * 3 // 2):
+            others = (now + 1, now - 1, now + 2 * step, now - 2 * step, now * 3 // 2, now // 2)
+            for parts in others:
                 if parts >= 2:
                     yield _with(own, number, replace(split, parts=parts))
         some = parts_of_cores(self.network)

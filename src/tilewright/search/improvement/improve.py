@@ -17,7 +17,7 @@ from tilewright.program.timed import Timed
 from tilewright.search.candidates.sections import Sections
 from tilewright.search.candidates.tiles import TILES
 from tilewright.search.effort import Effort
-from tilewright.search.improvement.climb import Climber
+from tilewright.search.improvement.climb import Better, Climber
 from tilewright.search.improvement.moves import Moves
 from tilewright.search.improvement.shape import Kind, Shape, Site
 from tilewright.tiling.grid import tiles_of
@@ -34,6 +34,7 @@ EXPECTED = {  # gain of a move at its place, in percent, before anything is lear
     Kind.KEEP: 0.10,
     Kind.RECUT: 0.08,
     Kind.ALIGN: 0.20,
+    Kind.ABREAST: 0.10,
     Kind.PLACE: 0.06,
     Kind.PART: 0.005,
     Kind.SHIFT: 0.005,
@@ -120,6 +121,31 @@ class Improver(Climber[Plan, Metrics, Shape, Site]):
     def leeway(self, look: Shape) -> float:
         """As much as one of its groups takes on average, where they are few."""
         return max(super().leeway(look), 1 / len(look.plan.groups))
+
+    def abreast(
+        self, plan: Plan, value: Metrics, evaluations: int
+    ) -> Iterator[Better[Plan, Metrics]]:
+        """Better and better plans with the branches of more and more forks side by side, until all
+        forks were looked at or so many plans were evaluated."""
+        end = self.evaluations + evaluations
+        look, seen = self.look(plan), set[frozenset[int]]()
+        while self.evaluations < end:
+            sites = {self._nodes(look, site): site for site in self.moves.forks(look)}
+            nodes = next((nodes for nodes in sites if nodes not in seen), None)
+            if nodes is None:
+                return
+            seen.add(nodes)
+            for changed in self.plans(look, sites[nodes]):
+                self.evaluations += self.weight(changed)
+                found = self.tried[changed] = self.evaluate(changed)
+                if found is not None and self.ahead(found, value):
+                    plan, value = changed, found
+                    yield Better(plan, value, self.evaluations)
+            look = self.look(plan)
+
+    def _nodes(self, look: Shape, site: Site) -> frozenset[int]:
+        """The nodes of a place."""
+        return frozenset(n for place in site.places for k in place for n in look.members[k])
 
     def _losses(self, shape: Shape) -> list[float]:
         """By how much each group takes longer than the least its operators need, and a little."""

@@ -2,10 +2,11 @@
 look alike. A move decides nothing: whether a plan fits and what it costs, the simulator says."""
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from math import inf
 
 from tilewright.plan.plan import Place, Plan
+from tilewright.search.improvement.branches import forks
 from tilewright.search.improvement.changes import Changes
 from tilewright.search.improvement.cuts import Cuts, cutting_of
 from tilewright.search.improvement.shape import Kind, Shape, Site
@@ -51,6 +52,9 @@ class Moves:
                 yield self._site(shape, kind, apart)
             for place in places:
                 yield self._site(shape, kind, (place,))
+        for site in self.forks(shape):
+            if around is None or not set(around).isdisjoint(chain.from_iterable(site.places)):
+                yield site
         named: dict[tuple[Kind, Hashable], list[str]] = {}
         for kind, name in self._tensors(shape):
             if around is not None and not self._touched(shape, name, around):
@@ -66,6 +70,11 @@ class Moves:
                 yield self._named(shape, kind, tuple(names))
             for name in names:
                 yield self._named(shape, kind, (name,))
+
+    def forks(self, shape: Shape) -> Iterator[Site]:
+        """Places of branches that can run side by side."""
+        if self.joins and len(self.network.machine.cores) > 1:
+            yield from (self._site(shape, Kind.ABREAST, fork) for fork in forks(shape))
 
     def _site(self, shape: Shape, kind: Kind, places: tuple[tuple[int, ...], ...]) -> Site:
         groups = shape.plan.groups

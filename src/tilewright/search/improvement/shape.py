@@ -17,6 +17,7 @@ class Kind(StrEnum):
     SHIFT = "shift"
     RECUT = "recut"
     ALIGN = "align"
+    ABREAST = "abreast"
     PLACE = "place"
     ORDER = "order"
     KEEP = "keep"
