@@ -4,8 +4,10 @@ from math import prod
 
 import pytest
 
+from support.builder import GraphBuilder
 from support.programs import lowered, relative_error
 from tilewright import api
+from tilewright.errors import TilewrightError
 from tilewright.program.account import account_of
 from tilewright.program.verify import verify_placed, verify_program
 from tilewright.search.bounds.bounds import bounds_of
@@ -53,3 +55,14 @@ def test_how_many_tiles_there_are_is_told_before_they_are_placed() -> None:
     parts = [[split.parts for split in group.splits] for group in planned.plan.groups]
     tiles = sum(prod(each) for each in parts)
     assert tiles > 100 and f"layer by layer: {tiles:,} tiles" in told
+
+
+def test_a_scratchpad_that_is_far_too_small_is_refused_before_tiles_are_built() -> None:
+    b = GraphBuilder()
+    y = b.input(1, 16, 256, 256)
+    for _ in range(2):
+        y = b.add("Conv", y, b.weight(16, 16, 3, 3), pads=[1, 1, 1, 1])
+    machine = {"extends": "mcu", "cores": {"core": {"memories": {"sram": {"usable": "512 B"}}}}}
+    for options in ({"layer_by_layer": True}, {"fast": True}):
+        with pytest.raises(TilewrightError, match=r"takes [\d,]+ tiles on machine, more than the"):
+            api.plan(b.graph(), machine, verify=False, **options)

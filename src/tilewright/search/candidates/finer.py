@@ -137,11 +137,14 @@ def parts_of(extent: int, step: int) -> list[int]:
     """Multiples of a step that an axis can be cut in, each with smaller tiles than the one before;
     more than one part."""
     found: list[int] = []
-    size, parts = extent + 1, 0
-    while (parts := parts + step) <= extent:
-        if -(-extent // parts) < size:
-            size = -(-extent // parts)
-            found.append(parts)
+    parts = step
+    while parts <= extent:
+        found.append(parts)
+        size = -(-extent // parts)
+        if size == 1:
+            break
+        fewest = -(-extent // (size - 1))  # that make tiles smaller than these
+        parts = -(-fewest // step) * step
     return [parts for parts in found if parts > 1]
 
 

@@ -1,7 +1,6 @@
 """Layer by layer: each operator alone, every activation through the main memory, the best tile
 and the best division among the cores for each."""
 
-from contextlib import suppress
 from math import prod
 
 from tilewright.errors import TilewrightError
@@ -15,7 +14,12 @@ from tilewright.search.candidates.network import Network
 from tilewright.search.progress import Tell, silent
 from tilewright.units import noun
 
+MOST_TILES = 1 << 18  # of a plan: so many of one convolution take 40 s of a processor to lower
 HALVINGS = 3  # of the gap between tiles that found addresses and those that did not
+
+
+class TooManyTilesError(TilewrightError):
+    """Scratchpads so small that nobody would wait for the plan."""
 
 
 def layer_by_layer(
@@ -38,7 +42,7 @@ def with_room(candidates: Candidates, lowering: Lowering, model: str, tell: Tell
     masks = tuple(1 << unit.number for unit in candidates.network.units)
     first = plan = candidates.plan(model, masks)
     tight: set[str] = set()
-    with suppress(TilewrightError):
+    try:
         while isinstance(found := _timed(lowering, plan, tell), Refused):
             tight.update(nodes := _nodes(plan, found))
             if not candidates.tightened(nodes):
@@ -48,12 +52,22 @@ def with_room(candidates: Candidates, lowering: Lowering, model: str, tell: Tell
             looser = _looser(candidates, lowering, plan, masks, tight)
             if looser is not None and looser[1].makespan < found.makespan:
                 plan, found = looser
+    except TooManyTilesError:
+        raise
+    except TilewrightError:  # told where the plan is lowered
+        return plan
     return plan
 
 
 def _timed(lowering: Lowering, plan: Plan, tell: Tell) -> Timed | Refused:
     tiles = sum(prod(split.parts for split in group.splits) for group in plan.groups)
     tell(f"layer by layer: {tiles:,} {noun(tiles, 'tile')}")
+    if tiles > MOST_TILES:
+        name = lowering.machine.name
+        raise TooManyTilesError(
+            f"layer by layer it takes {tiles:,} tiles on {name}, more than the {MOST_TILES:,} that "
+            "can be planned: its scratchpads are too small for this network"
+        )
     return lowering.timed(plan)
 
 
