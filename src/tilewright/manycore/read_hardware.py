@@ -58,7 +58,11 @@ def read_accelerator(file: Path) -> Accelerator:
     for key in listed.tree:
         number = whole(key)
         if number is None:
-            raise listed.error(key, "cores are numbered (0, 1, 2, ...)")
+            raise listed.error(
+                key,
+                "cores are numbered (0, 1, 2, ...); machine files of Tilewright are planned "
+                "without a mapping",
+            )
         cores[number] = _core_of(file, listed, key, read, notes)
     outside_id = _outside(file, top, listed, cores, read, notes)
     outside = cores.pop(outside_id)

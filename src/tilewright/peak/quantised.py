@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 
+from tilewright.graph.graph import Graph
 from tilewright.peak.kernels import MICROSOFT, RuntimeKernel
 from tilewright.peak.network import RuntimeNetwork
 
@@ -26,6 +27,30 @@ CHANNELS_LAST = frozenset(
         *("Slice", "Split", "Concat", "Resize"),
     }
 )
+# Are part of the kernel before them, if they stand before a QuantizeLinear.
+CLAMPS = frozenset({"Relu", "Clip"})
+
+
+def element_bytes(graph: Graph, name: str) -> float:
+    """Bytes of an element of what stands in memory for a value: real numbers between a
+    DequantizeLinear and a QuantizeLinear are bytes in a quantised kernel."""
+    maker = graph.producer.get(name)
+    if maker is not None and graph.nodes[maker].kind == "DequantizeLinear":
+        return min(_stored(graph, name), _stored(graph, graph.nodes[maker].inputs[0]))
+    least = _stored(graph, name)
+    while len(readers := graph.consumers.get(name, ())) == 1:
+        node = graph.nodes[readers[0]]
+        name = node.outputs[0]
+        if node.kind == "QuantizeLinear":
+            return min(least, _stored(graph, name))
+        if node.kind not in CLAMPS:
+            break
+    return least
+
+
+def _stored(graph: Graph, name: str) -> float:
+    kind = graph.types[name]
+    return kind.bytes / max(1, kind.size)
 
 
 def propagate(network: RuntimeNetwork) -> None:

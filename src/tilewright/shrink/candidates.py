@@ -11,6 +11,7 @@ from tilewright.graph.graph import Graph
 from tilewright.graph.ops.spec import Engine
 from tilewright.peak.buffers import SLOT, buffer_bytes
 from tilewright.peak.predict import predict_peak
+from tilewright.peak.quantised import element_bytes
 from tilewright.tiling.cutting import cut_ops
 from tilewright.tiling.grid import Cut, Split
 from tilewright.tiling.group import GroupTiles, TiledOp, exports, typed_group
@@ -22,8 +23,6 @@ ELEMENT_WORK = 10
 NODE_WORK = 200_000
 NEARLY = 16  # positions of a tile: one more or less is little
 HOPELESS = 3.0  # recomputing more than this share is never worth looking at
-
-_BETWEEN = frozenset({"Relu", "Clip"})  # what a quantised kernel takes in before it quantises
 
 LINE_PARTS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128)
 GRID_PARTS = (
@@ -72,22 +71,6 @@ class LiveTimeline:
             live += change[position]
             result.append(live)
         return tuple(result)
-
-    def element_bytes(self, name: str) -> float:
-        """Bytes of an element of what stands in memory for a value: real numbers between a
-        DequantizeLinear and a QuantizeLinear are bytes in a quantised kernel."""
-        graph, least = self.graph, _element_bytes(self.graph, name)
-        maker = graph.producer.get(name)
-        if maker is not None and graph.nodes[maker].kind == "DequantizeLinear":
-            return min(least, _element_bytes(graph, graph.nodes[maker].inputs[0]))
-        while len(readers := graph.consumers.get(name, ())) == 1:
-            node = graph.nodes[readers[0]]
-            name = node.outputs[0]
-            if node.kind == "QuantizeLinear":
-                return min(least, _element_bytes(graph, name))
-            if node.kind not in _BETWEEN:
-                break
-        return least
 
     def typed(self, index: int) -> TiledOp | None:
         """A node with its access relations, or None where it has to run whole."""
@@ -226,7 +209,7 @@ class TileProbe:
         return self.tiles * (nodes + sum(buffer_bytes(size) - size for size in sizes))
 
     def _bytes(self, name: str, cuts: tuple[Cut, ...]) -> float:
-        each = self.pattern.timeline.element_bytes(name)
+        each = element_bytes(self.pattern.timeline.graph, name)
         return prod(cut.intervals[0].length for cut in cuts) * each
 
     @cached_property
@@ -262,11 +245,6 @@ class Segment:
         """A cut of this run with its figures."""
         peak = max(self.base + probe.inner, self.floor) + probe.rounding
         return Choice(self.start, self.stop, probe.splits, peak, probe.extra_work)
-
-
-def _element_bytes(graph: Graph, name: str) -> float:
-    kind = graph.types[name]
-    return kind.bytes / max(1, kind.size)
 
 
 def _even_enough(extent: int, parts: int) -> bool:
