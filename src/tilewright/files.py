@@ -5,6 +5,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from numpy.lib.npyio import NpzFile
@@ -110,6 +111,9 @@ def _matching(arrays: Mapping[str, Array], label: str, graph: Graph) -> dict[str
         if name not in arrays:
             raise ModelError(f"{label} has no array for input '{name}'")
         kind = graph.types[name]
+        if not isinstance(cast(object, arrays[name]), np.ndarray | np.generic):
+            text = f"{label} holds a {type(arrays[name]).__name__}"
+            raise ModelError(f"input '{name}' is {kind}; {text}, not an array")
         if arrays[name].shape != kind.shape or str(arrays[name].dtype) != kind.dtype:
             raise ModelError(
                 f"input '{name}' is {kind}; {label} holds {arrays[name].dtype}"

@@ -185,8 +185,8 @@ def load_torch(
     """
     if not isinstance(module, str) and not _of_torch(module):
         raise ModelError(
-            f"a {type(module).__name__} is no model: give an .onnx file, a zoo name, an ONNX "
-            "ModelProto or a torch module"
+            f"an object of type {type(module).__name__} is no model: give an .onnx file, a zoo "
+            "name, an ONNX ModelProto or a torch module"
         )
     try:
         from tilewright.frontend.pytorch.network import find, network_of

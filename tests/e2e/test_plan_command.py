@@ -284,6 +284,18 @@ def test_an_edited_plan_is_no_fault_and_one_is_told_how_to_replay_it(
     succeeds(*command)
 
 
+def test_the_way_to_replay_names_no_machine_that_only_a_file_knows(
+    succeeds, tmp_path: Path
+) -> None:
+    machine, run = tmp_path / "mine.yaml", tmp_path / "run"
+    machine.write_text("extends: mcu\nname: mine\n")
+    command = ("plan", "four_convs@16x16", "--on", machine, "--layer-by-layer", "--out", run)
+    succeeds(*command)
+    with (run / "plan.yaml").open("a") as file:
+        file.write("# mine\n")
+    assert "--on MACHINE --plan" in succeeds("verify", run, "--json").err
+
+
 def test_a_comparison_is_of_the_plans_that_ran(succeeds, planned: Path, tmp_path: Path) -> None:
     edited = tmp_path / "edited"
     copytree(planned, edited)

@@ -8,9 +8,10 @@ import re
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -67,6 +68,29 @@ def test_a_model_is_taken_as_people_have_it(tmp_path: Path) -> None:
         assert len(tilewright.load(given).graph.nodes) == 4
     with pytest.raises(tilewright.TilewrightError, match="is no model"):
         tilewright.load(3.5)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "told"),
+    [
+        (lambda: tilewright.plan(net(), cast(Any, None)), "machine None: has to be a machine's"),
+        (lambda: tilewright.plan(net(), "."), "'.' is a folder"),
+        (lambda: tilewright.plan(net(), "mcu", patterns=cast(Any, 3)), "patterns 3: has to be"),
+        (lambda: tilewright.machine("npu-2.7").with_cores(cast(Any, 2)), "takes names of cluster0"),
+        (lambda: tilewright.shrink(net(), "50%", cast(Any, 3)), "output 3: has to be"),
+    ],
+)
+def test_arguments_of_another_kind_are_one_line(mistake: Callable[[], object], told: str) -> None:
+    with pytest.raises(tilewright.TilewrightError, match=re.escape(told)):
+        mistake()
+
+
+def test_inputs_that_are_no_arrays_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(serialize(net()))
+    name = tilewright.load(path).graph.inputs[0]
+    with pytest.raises(tilewright.TilewrightError, match="holds a str, not an array"):
+        tilewright.run(path, inputs=cast(Any, {name: "a"}))
 
 
 def test_a_proto_is_verified_against_itself(tmp_path: Path) -> None:

@@ -176,6 +176,16 @@ def test_padding_of_volumes_is_told_on_all_six_sides(succeeds: Command, tmp_path
     assert found == ["1 0 2 2 3 3", "0 1 2 2 3 3"]
 
 
+def test_what_a_machine_says_of_tiles_is_in_the_csv_too(succeeds: Command, tmp_path: Path) -> None:
+    table = tmp_path / "tiles.csv"
+    asked = ("tile", "four_convs", "--node", "conv1", "--split", "H=2", "--on", "npu-2.7")
+    tiles = succeeds(*asked, "--csv", table, "--json").json["tiles"]
+    rows = list(csv.DictReader(table.open()))
+    assert [row["bytes"] for row in rows] == [str(tile["bytes"]) for tile in tiles]
+    assert [row["fits"] for row in rows] == [str(tile["fits"]) for tile in tiles]
+    assert {row["limits_broken"] for row in rows} == {""}
+
+
 def test_the_installed_program_is_the_same() -> None:
     arguments = ["tile", "rn50_stem", "--node", "conv1", "--split", "H=4", "--json"]
     code = "from tilewright.cli import main; main()"

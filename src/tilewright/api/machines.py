@@ -62,7 +62,8 @@ def machine(name: MachineLike) -> Machine:
         return name
     if isinstance(name, Mapping):
         return machine_of({"name": "machine", **name}, "the machine")
-    return load_machine(name)
+    expected = "a machine's name, a .yaml file, a mapping, or a machine"
+    return load_machine(of_type(name, (str, Path), "machine", expected))
 
 
 def plan(
@@ -104,6 +105,8 @@ def plan(
     True
     """
     searched = chosen(Effort, effort, "effort")
+    if patterns is not None:
+        of_type(patterns, (str, Path, Sequence), "patterns", "a file of patterns, or patterns")
     wanted = Path(patterns) if isinstance(patterns, str | Path) else tuple(patterns or ())
     with interrupted_between(progress) as tell:
         found = plan_model(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewright.api.machines import MachineLike, machine, seed_of
+from tilewright.api.machines import MachineLike, machine, of_type, seed_of
 from tilewright.errors import ModelError, TilewrightError
 from tilewright.graph.graph import Array
 from tilewright.machine.dtypes import rate_class
@@ -124,7 +124,7 @@ def shrink(
     return shrink_model(
         load_model(model, shapes),
         read_budget(budget),
-        None if output is None else Path(output),
+        None if output is None else Path(of_type(output, (str, Path), "output", "a file to write")),
         measure=measure,
         seed=seed_of(seed),
         runs=runs,

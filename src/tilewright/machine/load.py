@@ -75,6 +75,8 @@ def _find(name: str) -> tuple[Path | Traversable, str]:
     if name in _shipped():
         return _shipped()[name], name
     path = Path(name)
+    if path.is_dir():
+        raise TilewrightError(f"'{name}' is a folder: give a machine's name, or a .yaml file")
     if path.suffix not in (".yaml", ".yml"):
         near = get_close_matches(name, list_machines(), 1)
         hint = f"did you mean '{near[0]}'? else " if near else ""

@@ -361,7 +361,11 @@ class Machine:
         return replace(self, cores=cores, shared=(main, *map(resized, others)))
 
     def with_cores(self, names: Collection[str]) -> "Machine":
-        """The same machine with some of its cores only, and what leads to them."""
+        """The same machine with some of its cores only, by name, and what leads to them."""
+        known = [core.name for core in self.cores]
+        if isinstance(names, int) or not names or not set(names) <= set(known):
+            text = f"with_cores takes names of {', '.join(known)}, not {names!r}"
+            raise TilewrightError(f"machine {self.name}: {text}")
         cores = tuple(core for core in self.cores if core.name in names)
         gone = {m.name for core in self.cores if core not in cores for m in core.memories}
         links = (

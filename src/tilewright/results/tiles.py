@@ -61,13 +61,19 @@ class Tiles(Shown):
         tiles = self.json["tiles"]
         ranks = {len(i["region"]) for tile in tiles for i in tile["inputs"]}
         sides = sides_of(5 if 5 in ranks else 4)
+        machine = ("bytes", "fits") if self.machine is not None else ()
         for tile in tiles:
             read = "; ".join(f"{i['name']} {_region(i['region'])}" for i in tile["inputs"])
             pads = [" ".join(str(i["pads"].get(s, 0)) for s in sides) for i in tile["inputs"]]
             row = (tile["node"], tile["op"], tile["index"], _region(tile["output"]), read)
-            rows.append((*row, "; ".join(pads)))
+            on = [tile[key] for key in machine]
+            if machine:  # those that a rewrite meets are no concern
+                broken = [c for c in tile["limits"] if not c["met"] and c["legalised"] is None]
+                on.append(", ".join(dict.fromkeys(c["limit"] for c in broken)))
+            rows.append((*row, "; ".join(pads), *on))
         columns = ("node", "operator", "tile", "output", "inputs", f"pads_{'_'.join(sides)}")
-        return Table("tiles", columns, tuple(rows))
+        more = (*machine, "limits_broken") if machine else ()
+        return Table("tiles", (*columns, *more), tuple(rows))
 
 
 def _region(region: list[list[int]]) -> str:

@@ -17,6 +17,7 @@ from tilewright.errors import ModelError, TilewrightError, VerificationError
 from tilewright.files import load_npz, save_arrays
 from tilewright.frontend.network_file import load_network, save_network
 from tilewright.graph.graph import Array, Graph
+from tilewright.machine.load import list_machines
 from tilewright.machine.machine import Machine
 from tilewright.model import load_model
 from tilewright.plan.plan import Plan, plan_text
@@ -239,7 +240,8 @@ def _unchanged(folder: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
     if edited is None:
         return about, ()
     model = about["zoo"] or "MODEL"
-    machine = store.load(Machine, folder / FOLDER / _MACHINE).name
+    name = store.load(Machine, folder / FOLDER / _MACHINE).name
+    machine = name if name in list_machines() else "MACHINE"
     return about, (
         f"'{edited}' was edited since; this is the run as it was made. Plan the edited one with: "
         f"tilewright plan {model} --on {machine} --plan {edited} --out NEW_DIR",

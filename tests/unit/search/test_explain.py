@@ -336,6 +336,18 @@ def test_a_group_that_nobody_reads_has_a_grid_in_words() -> None:
     assert grid_words(graph, group, 2) == "H 16 in 4 of 4 over 2 cores"
 
 
+def test_groups_on_some_cores_are_told_so_and_fewer_parts_than_cores_leave_some_idle() -> None:
+    graph = normalize(api.load("four_convs@16x16").graph)
+    group = GroupPlan(("conv4",), (Split(2, 2),), 0)
+    assert grid_words(graph, group, 8) == "H 16 in 2 of 8 over 2 cores"
+    one = replace(group, cores=("core6",))
+    assert grid_words(graph, one, 8) == "H 16 in 2 of 8 on core6"
+    two = replace(group, cores=("core0", "core1"))
+    assert grid_words(graph, two, 8) == "H 16 in 2 of 8 over 2 cores on core0, core1"
+    whole = replace(two, splits=(), core_split=None, replicated=True)
+    assert grid_words(graph, whole, 8) == "in one piece on core0, core1, on each"
+
+
 def test_what_the_rule_says_is_held_against_the_run_and_an_l2_is_no_main_memory() -> None:
     """Rows whose rule and whose simulated run disagree say so; saved copies are those of the memory
     that the tensor lies in."""

@@ -410,22 +410,29 @@ def grid_words(graph: Graph, group: GroupPlan, cores: int) -> str:
     if group.place is Place.MAIN:
         return "in the main memory"
     if not group.splits:
-        return "in one piece" + (" on every core" if group.replicated else "")
+        return "in one piece" + _cores_words(group)
     outputs = exports(graph, (graph.index[name] for name in group.nodes))
     last = graph.nodes[graph.index[group.nodes[-1]]].outputs[0]  # where nobody reads a result
     final = next((name for name, used in outputs.items() if not used), next(iter(outputs), last))
     shape = graph.types[final].shape
     axes = _AXES.get(len(shape), "")
     words: list[str] = []
+    cores = len(group.cores) or cores
     grid = {} if group.replicated else core_grid(group.splits, group.core_split, cores)
     for dim, split in enumerate(group.splits):
         axis = axes[split.axis] if split.axis < len(axes) else f"axis {split.axis}"
         each = -(-shape[split.axis] // split.parts)
         kept = ", halo kept" if split.halo.value == "cache" else ""
-        among = grid.get(dim, 1)
+        among = min(grid.get(dim, 1), split.parts)
         over = f" over {among} cores" if among > 1 else ""
         words.append(f"{axis} {shape[split.axis]} in {split.parts} of {each}{over}{kept}")
-    return " x ".join(words) + (" on every core" if group.replicated else "")
+    return " x ".join(words) + _cores_words(group)
+
+
+def _cores_words(group: GroupPlan) -> str:
+    """Which cores a group runs on, where it is not plain that they are all of them."""
+    named = f" on {', '.join(group.cores)}" if group.cores else ""
+    return named + (", on each" if named else " on every core") * group.replicated
 
 
 def _halo_share(graph: Graph, group: GroupPlan) -> float:
