@@ -33,7 +33,7 @@ from tilewright.plan.plan import GroupPlan, Place, Plan
 from tilewright.planning import prepared
 from tilewright.program.lowering import Lowering
 from tilewright.program.metrics import Metrics, metrics_of
-from tilewright.program.timed import Short
+from tilewright.program.timed import Refused
 from tilewright.search.candidates.layers import layer_by_layer
 from tilewright.search.fusion import Fusion
 
@@ -49,10 +49,10 @@ FROM_FILES = ("efficientnet_b0", "sd15_unet")
 LARGE = ("sd15_down_block", "sd15_unet")  # no search here: layer by layer alone
 
 
-def evaluated(lowering: Lowering, plan: Plan) -> Metrics | Short:
+def evaluated(lowering: Lowering, plan: Plan) -> Metrics | Refused:
     """The figures of a plan, or what is short."""
     found = lowering.timed(plan)
-    if isinstance(found, Short):
+    if isinstance(found, Refused):
         return found
     return metrics_of(found)
 
