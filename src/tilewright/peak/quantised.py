@@ -31,7 +31,7 @@ CHANNELS_LAST = frozenset(
 CLAMPS = frozenset({"Relu", "Clip"})
 
 
-def element_bytes(graph: Graph, name: str) -> float:
+def held_bytes(graph: Graph, name: str) -> float:
     """Bytes of an element of what stands in memory for a value: real numbers between a
     DequantizeLinear and a QuantizeLinear are bytes in a quantised kernel."""
     maker = graph.producer.get(name)

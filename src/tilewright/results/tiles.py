@@ -61,19 +61,21 @@ class Tiles(Shown):
         tiles = self.json["tiles"]
         ranks = {len(i["region"]) for tile in tiles for i in tile["inputs"]}
         sides = sides_of(5 if 5 in ranks else 4)
-        machine = ("bytes", "fits") if self.machine is not None else ()
+        machine = ("bytes", "fits", "limits_broken") if self.machine is not None else ()
         for tile in tiles:
             read = "; ".join(f"{i['name']} {_region(i['region'])}" for i in tile["inputs"])
             pads = [" ".join(str(i["pads"].get(s, 0)) for s in sides) for i in tile["inputs"]]
             row = (tile["node"], tile["op"], tile["index"], _region(tile["output"]), read)
-            on = [tile[key] for key in machine]
-            if machine:  # those that a rewrite meets are no concern
-                broken = [c for c in tile["limits"] if not c["met"] and c["legalised"] is None]
-                on.append(", ".join(dict.fromkeys(c["limit"] for c in broken)))
+            on = (tile["bytes"], tile["fits"], _broken(tile["limits"])) if machine else ()
             rows.append((*row, "; ".join(pads), *on))
         columns = ("node", "operator", "tile", "output", "inputs", f"pads_{'_'.join(sides)}")
-        more = (*machine, "limits_broken") if machine else ()
-        return Table("tiles", (*columns, *more), tuple(rows))
+        return Table("tiles", (*columns, *machine), tuple(rows))
+
+
+def _broken(limits: list[dict[str, Any]]) -> str:
+    """Limits that a tile breaks and that no rewrite meets."""
+    broken = (c["limit"] for c in limits if not c["met"] and c["legalised"] is None)
+    return ", ".join(dict.fromkeys(broken))
 
 
 def _region(region: list[list[int]]) -> str:

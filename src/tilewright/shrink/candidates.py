@@ -11,7 +11,7 @@ from tilewright.graph.graph import Graph
 from tilewright.graph.ops.spec import Engine
 from tilewright.peak.buffers import SLOT, buffer_bytes
 from tilewright.peak.predict import predict_peak
-from tilewright.peak.quantised import element_bytes
+from tilewright.peak.quantised import held_bytes
 from tilewright.tiling.cutting import cut_ops
 from tilewright.tiling.grid import Cut, Split
 from tilewright.tiling.group import GroupTiles, TiledOp, exports, typed_group
@@ -209,7 +209,7 @@ class TileProbe:
         return self.tiles * (nodes + sum(buffer_bytes(size) - size for size in sizes))
 
     def _bytes(self, name: str, cuts: tuple[Cut, ...]) -> float:
-        each = element_bytes(self.pattern.timeline.graph, name)
+        each = held_bytes(self.pattern.timeline.graph, name)
         return prod(cut.intervals[0].length for cut in cuts) * each
 
     @cached_property

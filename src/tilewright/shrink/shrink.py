@@ -7,9 +7,9 @@ from math import ceil
 from tilewright.errors import BudgetError
 from tilewright.graph.graph import Graph
 from tilewright.graph.ops import macs_of
+from tilewright.peak.dequantised import beside_readers
 from tilewright.peak.predict import Prediction, predict_peak
 from tilewright.shrink.choose import Chooser, Selection, silent
-from tilewright.shrink.dequantised import beside_readers
 from tilewright.shrink.layouts import best_layouts, read_plain
 from tilewright.tiling.cutting import cut_group
 from tilewright.tiling.group import GroupTiles

@@ -431,8 +431,9 @@ def grid_words(graph: Graph, group: GroupPlan, cores: int) -> str:
 
 def _cores_words(group: GroupPlan) -> str:
     """Which cores a group runs on, where it is not plain that they are all of them."""
-    named = f" on {', '.join(group.cores)}" if group.cores else ""
-    return named + (", on each" if named else " on every core") * group.replicated
+    if not group.cores:
+        return " on every core" if group.replicated else ""
+    return f" on {', '.join(group.cores)}" + (", on each" if group.replicated else "")
 
 
 def _halo_share(graph: Graph, group: GroupPlan) -> float:

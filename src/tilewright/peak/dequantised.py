@@ -5,8 +5,6 @@ from dataclasses import replace
 from tilewright.graph.edit import Names
 from tilewright.graph.graph import Graph, Node
 
-KIND = "DequantizeLinear"
-
 
 def beside_readers(graph: Graph) -> Graph:
     """The network with every DequantizeLinear right before the one operator that reads it, as the
@@ -17,7 +15,7 @@ def beside_readers(graph: Graph) -> Graph:
     moved = {
         node.outputs[0]: node
         for node in graph.nodes
-        if node.kind == KIND and not node.domain and node.outputs[0] not in fixed
+        if node.kind == "DequantizeLinear" and not node.domain and node.outputs[0] not in fixed
     }
     if not moved:
         return graph
