@@ -4,12 +4,11 @@ do not help are left alone."""
 from dataclasses import replace
 from math import inf
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from support.programs import Lowered, relative_error
+from support.unlike import unlike_cores
 from tilewright.frontend.builder import Builder
 from tilewright.frontend.weights import seeded
 from tilewright.graph.graph import Graph
@@ -57,38 +56,6 @@ def small_cores(count: int, folder: Path) -> Machine:
         f"extends: {MACHINES / '2-second-core.yaml'}\ntitle: c{count}\n"
         f"cores: {{core: {{count: {count}, memories: {{sram: {{capacity: 64 KiB}}}}}}}}\n"
     )
-    return load_machine(str(path))
-
-
-def core(kib: int, channels: int, count: int = 1) -> dict[str, Any]:
-    """Cores whose arrays take so many channels in and out at once."""
-    modes = {"plain": {"unroll": {"out_channels": channels, "in_channels": channels}}}
-    array = {"modes": modes, "rates": {"int8": {"conv": {"overhead": 50}}}}
-    simd = {"rates": {"mac": {"per_element": 1}, "default": {"per_element": 0.25}}}
-    engines = {
-        "array": {"kind": "matrix", "model": "array", "parameters": array},
-        "simd": {"kind": "vector", "model": "vector", "parameters": simd},
-    }
-    several = {"count": count} if count > 1 else {}
-    return {**several, "memories": {"sram": {"capacity": f"{kib} KiB"}}, "engines": engines}
-
-
-def unlike_cores(folder: Path) -> Machine:
-    """A large core and two small ones, a quarter as fast each."""
-    to_all = {"to": "*.sram", "latency": "50 ns", "bandwidth": "8 GB/s"}
-    routes = {"dram": {"from": "dram", "both_ways": True, **to_all}}
-    routes["cores"] = {"from": "*.sram", **to_all}
-    document: dict[str, Any] = {
-        "title": "unlike",
-        "clock": "500 MHz",
-        "dtype": "int8",
-        "source": "example",
-        "cores": {"large": core(128, 16), "small": core(64, 8, 2)},
-        "memories": {"dram": {"capacity": "1 GiB", "bandwidth": "8 GB/s"}},
-        "links": {"dma": {"kind": "dma", "count": 2, "routes": routes}},
-    }
-    path = folder / "unlike.yaml"
-    path.write_text(yaml.safe_dump(document))
     return load_machine(str(path))
 
 
@@ -170,9 +137,9 @@ def test_towers_side_by_side_are_faster_and_give_the_same_numbers(
     assert relative_error(case.execute().outputs, case.reference()) < 1e-4
 
 
-def test_a_fast_core_gets_more_branches_than_slow_ones(tmp_path: Path) -> None:
+def test_a_fast_core_gets_more_branches_than_slow_ones() -> None:
     """Three of five, each core by itself, where even shares would give two or one."""
-    machine, original = unlike_cores(tmp_path), seeded(towers(count=5, depth=2))
+    machine, original = unlike_cores(), seeded(towers(count=5, depth=2))
     graph = prepared(original, machine, machine.dtype).graph
     search = Fusion(graph, machine, machine.dtype, "net")
     search._propose()  # pyright: ignore[reportPrivateUsage]
@@ -192,10 +159,10 @@ def test_a_fast_core_gets_more_branches_than_slow_ones(tmp_path: Path) -> None:
     assert relative_error(case.execute().outputs, case.reference()) < 1e-4
 
 
-def test_two_groups_exchange_their_cores_in_one_move(tmp_path: Path) -> None:
+def test_two_groups_exchange_their_cores_in_one_move() -> None:
     """One alone would have to wait where the other runs. Groups that wait for each other, or have
     the same cores, do not."""
-    machine, original = unlike_cores(tmp_path), seeded(towers())
+    machine, original = unlike_cores(), seeded(towers())
     graph = prepared(original, machine, machine.dtype).graph
     search = Fusion(graph, machine, machine.dtype, "net")
     improver = search._made_improver(0)  # pyright: ignore[reportPrivateUsage]
