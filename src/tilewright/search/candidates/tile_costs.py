@@ -1,7 +1,7 @@
 """What tiles of nodes and parts of values cost, remembered by what these look like: repeated blocks
 of a network are worked out once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -147,6 +147,10 @@ class TileCosts:
         self.latency = sum(route.latency for _, route in hops) - self.route.latency
         ends = (self.route.source, self.route.destination)
         self.queues = max(1, sum(1 for _ in self.machine.routes(*ends)))
+        self.facts: Hashable = (
+            *(tuple(self.cores), self.rate, self.route, self.link.stride_levels),
+            *(self.latency, self.queues),
+        )  # beside the network, all that costs depend on
         self._values: dict[str, Value] = {}
         self._value_costs: dict[object, Value] = {}
         self._nodes: dict[str, NodeLooks] = {}
