@@ -26,6 +26,7 @@ from typing import Any
 
 from tilewright import api
 from tilewright.errors import TilewrightError
+from tilewright.garbage import collect_seldom
 from tilewright.graph.graph import Graph
 from tilewright.machine.load import load_machine
 from tilewright.machine.machine import Machine
@@ -154,7 +155,7 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=20)
     parser.add_argument("--layer-by-layer", action="store_true", help="no searched plans")
     options = parser.parse_args()
-    gc.set_threshold(200_000, 10, 10)  # as the command line does
+    collect_seldom()  # as the command line does
     results: list[dict[str, Any]] = []
     for row in rows(options.only, options.groups, options.layer_by_layer):
         results.append(row)
