@@ -46,7 +46,7 @@ LIMITS = {  # milliseconds with one group changed; from scratch, five times as m
     "sd15_down_block": 120,
     "sd15_unet": 600,
 }
-NETWORKS = (*LIMITS, "vit_b16", "bert")
+NETWORKS = (*LIMITS, "vit_b16", "bert_base")
 FROM_FILES = ("efficientnet_b0", "sd15_unet")
 LARGE = ("sd15_down_block", "sd15_unet")  # no search here: layer by layer alone
 

@@ -68,20 +68,17 @@ class Probe:
         self.final = tuple(number[name] for name, inside in exported.items() if not inside)
         self.exported = frozenset(number[name] for name in exported)
         self.access: dict[int, Access] = {}
-        last: dict[int, int] = {}
+        last: dict[int, int] = {}  # where values are made, or read for the last time
         for place, tiled in enumerate(ops):
-            for name in tiled.node.inputs:
+            for name in (*tiled.node.outputs, *tiled.node.inputs):
                 last[number[name]] = place
             for name, access in zip(tiled.node.outputs, tiled.access, strict=True):
                 self.access[number[name]] = access
-        self.ends: tuple[tuple[int, ...], ...] = tuple(
-            tuple(
-                value
-                for value in self.access
-                if last.get(value, self._maker(value)) == place and value not in self.exported
-            )
-            for place in range(len(ops))
-        )
+        ends: list[list[int]] = [[] for _ in ops]
+        for value in self.access:
+            if value not in self.exported:
+                ends[last[value]].append(value)
+        self.ends = tuple(map(tuple, ends))
         self.values = tuple(
             costs.value(name) if name in costs.network.graph.types else None for name in number
         )
@@ -95,9 +92,6 @@ class Probe:
     def kept(self, resident: Collection[str]) -> frozenset[int]:
         """Those of some values that the group has, by number."""
         return frozenset([k for k, name in enumerate(self.names) if name in resident])
-
-    def _maker(self, value: int) -> int:
-        return next(place for place, made in enumerate(self.outputs) if value in made)
 
     def cut(self, splits: tuple[Split, ...]) -> "Cutting | None":
         """One inner tile of the group; None where it cannot be cut so."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tilewright.cost.base import Copy, Workload
 from tilewright.cost.dma import moved_bytes, start_cycles
 from tilewright.cost.from_graph import workload_of
-from tilewright.geometry.access import Access
+from tilewright.geometry.access import Access, Reach
 from tilewright.geometry.box import Box, span_of
 from tilewright.geometry.interval import Interval
 from tilewright.graph.ops.spec import Engine, Tile, is_given
@@ -266,13 +266,19 @@ class TileCosts:
         tiled = node.tiled
         boxes = [None if spans is None else _box(spans) for spans in outputs]
         boxes = [None if box is None or box.empty else box for box in boxes]
-        reads = tuple(
-            None if spans is None else self._reads(node, access, spans)
-            for access, spans in zip(tiled.access, outputs, strict=True)
-        )
+        reaches = reaches_of(tiled, boxes)
+        if len(boxes) == 1 and boxes[0] is not None:
+            reads: tuple[tuple[Spans, ...] | None, ...] = (
+                tuple([_spans(reaches[number] or ()) for number in node.data]),
+            )
+        else:  # the reaches are those of all outputs together
+            reads = tuple(
+                None if spans is None else self._reads(node, access, spans)
+                for access, spans in zip(tiled.access, outputs, strict=True)
+            )
         if all(box is None for box in boxes):
             return NodeTile((), reads, (), None)
-        tile = Tile(tuple(boxes), reaches_of(tiled, boxes))
+        tile = Tile(tuple(boxes), reaches)
         sizes = tuple(
             (tiled.op.result(k).size, box.size) for k, box in enumerate(boxes) if box is not None
         )
@@ -333,6 +339,10 @@ class TileCosts:
             spans = tuple((i.start, i.stop) for i in box)
             found.append((axes, self.copy(self.value(name), spans)))
         return tuple(found)
+
+
+def _spans(reaches: tuple[Reach, ...]) -> Spans:
+    return tuple([(reach.interval.start, reach.interval.stop) for reach in reaches])
 
 
 def _box(spans: Spans) -> Box:

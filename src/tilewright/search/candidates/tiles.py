@@ -4,7 +4,6 @@ An estimate orders choices; it is never reported. The truth is the simulator's.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import combinations
 from math import inf
 
@@ -365,8 +364,8 @@ class _Fused:
         """The coarsest cuts along an axis that fit; whether it can be cut at all. `crossed`: the
         cores share it too."""
         low, high = 0, len(parts) - 1
-        inner = Split(axis, parts[high], crossed=crossed)
-        copied = self.tiler.copied(self.probe, (*outer, inner), core_split, self.kept)
+        cut = (*outer, Split(axis, parts[high], crossed=crossed))
+        copied = self.tiler.copied(self.probe, cut, core_split, self.kept)
         finest = copied and self.tiler.computed(copied)
         if finest is None:
             return False
@@ -377,13 +376,12 @@ class _Fused:
             return True
         while low < high:
             middle = (low + high) // 2
-            inner = replace(inner, parts=parts[middle])
-            if self.tried((*outer, inner), core_split):
+            if self.tried((*outer, Split(axis, parts[middle], crossed=crossed)), core_split):
                 high = middle
             else:
                 low = middle + 1
         for finer in parts[low + 1 : low + AFTER_FIRST_FIT]:
-            self.tried((*outer, replace(inner, parts=finer)), core_split)
+            self.tried((*outer, Split(axis, finer, crossed=crossed)), core_split)
         return True
 
     def sorted(self) -> list[Estimate]:
