@@ -194,7 +194,7 @@ def test_the_search_passes_on_through_shared_memories_what_is_not_kept() -> None
     machine = load_machine("eight-core-l2")
     graph = normalize(chain())
     search = Fusion(graph, machine, machine.dtype, "chain")
-    search._begin()
+    search.begin()
     before = search.best()
     search._share()
     after = search.best()

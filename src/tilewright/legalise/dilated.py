@@ -34,7 +34,7 @@ def take_batches(draft: Draft, limits: Limits) -> str | None:
         choices = choices[-1:]  # all of them: nothing else helps the others
     times = [_in_batches(costs, window, axes) for axes in choices]
     least = min(times)
-    if expandable and least >= _expansion(costs, window, limits):
+    if expandable and not draft.decide(least < _expansion(costs, window, limits)):
         return None
     axes = choices[times.index(least)]
     _write(draft, window, axes)

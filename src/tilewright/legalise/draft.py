@@ -14,7 +14,8 @@ class Draft(Writer):
 
     The last node keeps the old one's name and result. `indices` are constants that are no data,
     `views` nodes that move nothing: neither costs bytes. `machine` and `dtype` are what the network
-    is made ready for.
+    is made ready for; `wish` is whether a rewrite that can be done without is asked for (None: as
+    the costs say), `choice` what was decided, if anything had to be.
     """
 
     def __init__(
@@ -25,12 +26,20 @@ class Draft(Writer):
         names: Names,
         machine: Machine,
         dtype: str,
+        wish: bool | None = None,
     ) -> None:
         super().__init__(graph, names)
+        self.wish = wish
+        self.choice: bool | None = None
         self.old, (self.spec, self.op) = node, known
         self.machine, self.dtype = machine, dtype
         self.indices: set[str] = set()
         self.views: set[str] = set()
+
+    def decide(self, cheaper: bool) -> bool:
+        """Whether a rewrite is made that can be done without: as asked for, or if it is cheaper."""
+        self.choice = cheaper if self.wish is None else self.wish
+        return self.choice
 
     def weight(self, label: str, constant: Constant) -> str:
         """A new constant that holds data."""

@@ -4,7 +4,7 @@ Results do not change. Weights that have no numbers only change their shape: fil
 where the legalised network is to be run.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from tilewright.geometry.box import Box
@@ -52,14 +52,22 @@ PASSES: tuple[Pass, ...] = (
 )
 
 
-def legalise(graph: Graph, machine: Machine, dtype: str | None = None) -> Legalised:
-    """The network as the machine can run it, and every step that made it so."""
+def legalise(
+    graph: Graph,
+    machine: Machine,
+    dtype: str | None = None,
+    rewrites: Collection[str] | None = None,
+) -> Legalised:
+    """The network as the machine can run it, and every step that made it so. Of the operators that
+    run as they are too, those of `rewrites` are rewritten (None: where that is estimated to be
+    cheaper)."""
     element = machine.elements(dtype or machine.dtype)
     steps: list[LegalStep] = []
     origin: dict[str, str] = {}  # a new node -> the user's node that it stands for
+    choices: dict[str, bool] = {}
     for one in PASSES:
         while True:
-            rewritten, made = _run(one, graph, machine, element, origin)
+            rewritten, made = _run(one, graph, machine, element, origin, rewrites, choices)
             steps += made
             if not made:
                 break
@@ -67,12 +75,20 @@ def legalise(graph: Graph, machine: Machine, dtype: str | None = None) -> Legali
             verify(graph)
     steps += _remaining(graph, machine, element, origin)
     order = {node.name: i for i, node in enumerate(graph.nodes)}
-    return Legalised(graph, tuple(sorted(steps, key=lambda s: order.get(s.node, len(order)))))
+    ordered = tuple(sorted(steps, key=lambda s: order.get(s.node, len(order))))
+    return Legalised(graph, ordered, tuple(choices.items()))
 
 
 def _run(
-    one: Pass, graph: Graph, machine: Machine, dtype: str, origin: dict[str, str]
+    one: Pass,
+    graph: Graph,
+    machine: Machine,
+    dtype: str,
+    origin: dict[str, str],
+    rewrites: Collection[str] | None,
+    choices: dict[str, bool],
 ) -> tuple[Graph, list[LegalStep]]:
+    """One pass over all nodes; `origin` and `choices` are added to."""
     names = Names(graph)
     steps: list[LegalStep] = []
     nodes: list[Node] = []
@@ -80,16 +96,21 @@ def _run(
     constants: dict[str, Constant] = {}
     for node in graph.nodes:
         known = spec_of(graph, node)
-        draft = Draft(graph, node, known, names, machine, dtype) if known is not None else None
-        what = one.rule(draft, machine.limits) if draft is not None else None
+        user = origin.get(node.name, node.name)
+        wish = None if rewrites is None else user in rewrites
+        draft = None
         # What cannot be cut has a window that is not understood well enough to be rewritten.
-        if draft is None or what is None or draft.spec.access(draft.op, 0) is None:
+        if known is not None and known[0].access(known[1], 0) is not None:
+            draft = Draft(graph, node, known, names, machine, dtype, wish)
+        what = one.rule(draft, machine.limits) if draft is not None else None
+        if draft is not None and draft.choice is not None:
+            choices[user] = draft.choice
+        if draft is None or what is None:
             nodes.append(node)
             continue
         nodes += draft.nodes
         types |= draft.types
         constants |= draft.constants
-        user = origin.get(node.name, node.name)
         origin |= {new.name: user for new in draft.nodes}
         limit = _stated(one, draft, machine)
         steps.append(_step(draft, user, limit, what, dtype))

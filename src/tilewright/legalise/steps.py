@@ -41,10 +41,18 @@ class LegalStep:
 
 @dataclass(frozen=True, slots=True)
 class Legalised:
-    """A network whose operators the machine can run, and how it got there."""
+    """A network whose operators the machine can run, and how it got there. `choices` are operators
+    of the original that run as they are and rewritten, and whether they were."""
 
     graph: Graph
     steps: tuple[LegalStep, ...]
+    choices: tuple[tuple[str, bool], ...] = ()
+
+    @property
+    def rewrites(self) -> tuple[str, ...] | None:
+        """Operators that were rewritten though they need not be; None where there was no choice."""
+        taken = tuple(name for name, rewritten in self.choices if rewritten)
+        return taken if self.choices else None
 
 
 def _sign(number: int) -> str:

@@ -84,7 +84,7 @@ def take_phases(draft: Draft, limits: Limits) -> str | None:
         return None
     best = min(tries, key=partial(_in_phases, costs))
     legal = all(c.met or c.limit in ("channel_alignment", "dimension") for c in _checks(draft))
-    if legal and _in_phases(costs, best) >= costs.whole():
+    if legal and not draft.decide(_in_phases(costs, best) < costs.whole()):
         return None
     _write(draft, best, weight, bias)
     kernels = by([axis.kernel for axis in best])

@@ -72,6 +72,8 @@ class Plan:
     all cores reach, and the tensors that pass through them instead of the main memory. It is one of
     a network whose nodes are repeated for so many `images`, but for those that stay `batched`. It
     takes no more than `memory_limit` bytes of each on-chip memory (None: all there are).
+    `rewrites` are operators that its network has rewritten though the machine runs them as they are
+    (None: which ones, the machine decides).
     `notes` are remarks of who read it from a file."""
 
     model: str
@@ -84,6 +86,7 @@ class Plan:
     images: int = 1
     batched: tuple[str, ...] = ()
     memory_limit: int | None = None
+    rewrites: tuple[str, ...] | None = None
     notes: tuple[str, ...] = field(default=(), compare=False)
 
     def __repr__(self) -> str:
@@ -141,6 +144,8 @@ def plan_text(plan: Plan) -> str:
         document["batched"] = list(plan.batched)
     if plan.memory_limit is not None:
         document["memory_limit"] = plan.memory_limit
+    if plan.rewrites is not None:
+        document["rewrites"] = list(plan.rewrites)
     document["groups"] = groups
     if plan.resident:
         document["resident"] = list(plan.resident)

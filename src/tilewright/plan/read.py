@@ -18,7 +18,7 @@ _PLAN_KEYS = frozenset(field.name for field in fields(Plan)) - {"notes"}
 _GROUP_KEYS = frozenset(field.name for field in fields(GroupPlan) if field.init)
 _OLD_KEYS = {"spread": "core_split", "everywhere": "replicated"}  # of groups, still read
 # Lists of names, of nodes, tensors and cores: text, whatever YAML takes them for.
-_NAMES = frozenset({"nodes", "cores", "resident", "batched", "reloaded", "shared"})
+_NAMES = frozenset({"nodes", "cores", "resident", "batched", "reloaded", "shared", "rewrites"})
 _SPLIT_KEYS = frozenset({"axis", "parts", "halo"})
 
 Tree = Mapping[str, Any]
@@ -52,6 +52,7 @@ def _plan(top: Tree, path: Path | str) -> Plan:
     reloaded, shared = (
         faults.take(partial(_lists, top, key, faults), ()) for key in ("reloaded", "shared")
     )
+    rewrites = faults.take(partial(_names, top, "rewrites"), ()) if "rewrites" in top else None
     images = faults.take(partial(_whole, top.get("images", 1), ("images",), 1), 1)
     limit = top.get("memory_limit")
     if limit is not None:
@@ -73,6 +74,7 @@ def _plan(top: Tree, path: Path | str) -> Plan:
         images,
         batched,
         limit,
+        rewrites,
         notes,
     )
 

@@ -15,9 +15,10 @@ from tilewright.plan.plan import Plan
 from tilewright.plan.read import read_plan
 from tilewright.planning.check import PlanFaultsError, check_plan
 from tilewright.planning.decide import Options, decide, told
-from tilewright.planning.prepare import plannable, prepared, warnings
+from tilewright.planning.prepare import prepared, warnings
 from tilewright.planning.proof import TOLERANCE, UNPROVEN, agreed, prove, run_tasks, validate
 from tilewright.planning.result import Arrays, Failure, Numbers, Planned, Verified
+from tilewright.planning.variants import best_variant
 from tilewright.program.account import account_of
 from tilewright.program.lower import Watch, lowered
 from tilewright.program.metrics import Objective
@@ -65,9 +66,9 @@ def plan(
     given = wishes.plan
     dtype = rate_class(wishes.dtype or (machine.dtype if given is None else given.dtype))
     progress("reading the network")
-    legal = plannable(graph, machine, dtype)
+    legal, search = best_variant(graph, machine, dtype, wishes, progress)
     with told(legal.graph, machine, dtype, wishes):
-        decision = decide(legal.graph, machine, dtype, wishes, progress)
+        decision = decide(legal, machine, dtype, wishes, progress, search)
 
         def finished() -> tuple[Bounds, Placed]:
             progress("bounding what any plan takes")

@@ -68,6 +68,9 @@ def plan_faults(plan: Plan, graph: Graph, machine: Machine) -> Iterator[KeyFault
                 yield keys, f"'{name}' is in groups[{home[name]}] and [{number}]"
             else:
                 home[name] = number
+    for place, name in enumerate(plan.rewrites or ()):
+        if name not in graph.index and plan.images == 1:
+            yield ("rewrites", place), f"rewrites names '{name}': no such node"
     missing = [node.name for node in graph.nodes if node.name not in home]
     if missing:
         more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""

@@ -9,6 +9,7 @@ from tilewright.cost.models import CostModels
 from tilewright.errors import TilewrightError, TilingError, VerificationError
 from tilewright.graph.graph import Graph
 from tilewright.graph.ops.spec import Engine
+from tilewright.legalise import Legalised
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Plan, PlanError
 from tilewright.planning.check import PlanFaultsError, check_plan, in_vain, keys_of, without_inner
@@ -79,11 +80,18 @@ class Decision:
 
 
 def decide(
-    graph: Graph, machine: Machine, dtype: str, options: Options, progress: Tell
+    legal: Legalised,
+    machine: Machine,
+    dtype: str,
+    options: Options,
+    progress: Tell,
+    search: Fusion | None = None,
 ) -> Decision:
-    """The plan that the options ask for, within their limit of memory."""
+    """The plan that the options ask for, within their limit of memory; `search` has looked at the
+    network already."""
     asked = options.memory_limit
-    found = _decided(graph, machine.within(asked), dtype, options, progress)
+    found = _decided(legal.graph, machine.within(asked), dtype, options, progress, search)
+    found = replace(found, plan=replace(found.plan, rewrites=legal.rewrites))
     limits = [limit for limit in (asked, found.plan.memory_limit) if limit is not None]
     if not limits:
         return found
@@ -93,7 +101,12 @@ def decide(
 
 
 def _decided(
-    graph: Graph, machine: Machine, dtype: str, options: Options, progress: Tell
+    graph: Graph,
+    machine: Machine,
+    dtype: str,
+    options: Options,
+    progress: Tell,
+    search: Fusion | None,
 ) -> Decision:
     name, without = options.name, options.without
     given = options.plan
@@ -127,19 +140,26 @@ def _decided(
         )
         last = compared.steps[-1]
         return Decision(last.plan, graph, last.without, found, compared)
-    search = Fusion(
-        graph,
-        machine,
-        dtype,
-        name,
-        options.objective,
-        without=without,
-        patterns=options.patterns,
-        progress=progress,
-    )
+    search = search or search_of(graph, machine, dtype, options, progress)
     searched = search_batch(search, options.effort)
     plan = searched.found.best.plan
     return Decision(plan, searched.graph, without, searched.found, notes=searched.notes)
+
+
+def search_of(
+    graph: Graph, machine: Machine, dtype: str, options: Options, progress: Tell
+) -> Fusion:
+    """A search for what the options ask for."""
+    return Fusion(
+        graph,
+        machine,
+        dtype,
+        options.name,
+        options.objective,
+        without=options.without,
+        patterns=options.patterns,
+        progress=progress,
+    )
 
 
 def _repeated(graph: Graph, plan: Plan, label: str) -> Graph:

@@ -1,7 +1,7 @@
 """Prepare: a network becomes one that can be planned on a machine, or an error says why not."""
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,17 +23,22 @@ from tilewright.machine.machine import Machine, lacking_elements
 PLANNED = frozenset({*FLOATS, "bool", *(f"{u}int{b}" for u in ("", "u") for b in (8, 16, 32, 64))})
 
 
-def prepared(numbered: Graph, machine: Machine, dtype: str) -> Legalised:
-    """The network that is planned and run: plain, and within the machine's limits.
+def prepared(
+    numbered: Graph, machine: Machine, dtype: str, rewrites: Collection[str] | None = None
+) -> Legalised:
+    """The network that is planned and run: plain, and within the machine's limits. `rewrites` are
+    operators to be rewritten of those that need not be (None: as estimated).
 
     Its weights are seeded before: those that are folded together then fit each other.
     """
-    return legalise(normalize(numbered), machine, dtype)
+    return legalise(normalize(numbered), machine, dtype, rewrites)
 
 
-def plannable(graph: Graph, machine: Machine, dtype: str) -> Legalised:
+def plannable(
+    graph: Graph, machine: Machine, dtype: str, rewrites: Collection[str] | None = None
+) -> Legalised:
     """The same, checked: every result has a type and a size that can be planned."""
-    legal = prepared(typed(without_dead(graph)), machine, dtype)
+    legal = prepared(typed(without_dead(graph)), machine, dtype, rewrites)
     _check_known(legal.graph)
     return legal
 

@@ -47,7 +47,8 @@ def prove(
     # Images one by one have names of their own: what is judged is the network before.
     whole = graph
     if planned.plan.images > 1:
-        whole = plannable(numbered, machine, planned.plan.dtype).graph
+        plan = planned.plan
+        whole = plannable(numbered, machine, plan.dtype, plan.rewrites).graph
     weights = _weights(whole)
     inputs, expected = numbers.inputs, numbers.expected
     outcome = proven(numbered, whole, expected, done.outputs, inputs, weights, TOLERANCE)

@@ -143,6 +143,7 @@ def save_run(planned: Planned, folder: Path) -> None:
             "tilewright": __version__,
             "model": planned.plan.model,
             "dtype": planned.plan.dtype,
+            "rewrites": planned.plan.rewrites,
             "opsets": dict(planned.graph.opsets),
             "without": sorted(planned.without),
             "patterns": [pattern_row(pattern) for pattern in planned.patterns],
@@ -341,7 +342,8 @@ def _numbers(inside: Path, about: dict[str, Any], machine: Machine) -> Numbers:
         weights: Arrays = _arrays(inside / _WEIGHTS)
     else:
         numbered = load_model(zoo).with_numbers(seed)
-        constants = prepared(numbered, machine, about["dtype"]).graph.constants
+        legal = prepared(numbered, machine, about["dtype"], about.get("rewrites"))
+        constants = legal.graph.constants
         weights = {name: c.data for name, c in constants.items() if c.data is not None}
     inputs, expected = _arrays(inside / _INPUTS), _arrays(inside / _EXPECTED)
     as_written = about["as_written"]

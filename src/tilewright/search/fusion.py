@@ -86,6 +86,7 @@ class Fusion:
         self.climbs: Climbs | None = None
         self.improving = (0, 0)  # plans simulated, of how many
         self.within: LeastMemory | None = None  # the search for little memory, if it began
+        self.ended = False  # by an interrupt before it ran
         self.ended_in = ""  # what searches for all objectives had not looked at when they ended
 
     def run(self, effort: Effort = Effort.NORMAL, *, fast: bool = False) -> Found:
@@ -94,6 +95,8 @@ class Fusion:
         effort = Effort.LOW if fast else effort
         interrupted = False
         try:
+            if self.ended:
+                raise KeyboardInterrupt
             with seldom_collected():
                 self._search(effort)
         except KeyboardInterrupt:
@@ -128,7 +131,7 @@ class Fusion:
             return f"{all_of_them - done:,} of {all_of_them:,} {STAGES[-1]}"
         return ", ".join(left)
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
         """Layer by layer: a plan to begin with, or what to compare with where patterns fuse."""
         if self.trials:
             return
@@ -143,7 +146,7 @@ class Fusion:
 
     def _search(self, effort: Effort) -> None:
         """Propose once, then improve step by step."""
-        self._begin()
+        self.begin()
         if self.objective is not Objective.LATENCY and not self.given:
             self._all_objectives(effort)
             return
@@ -151,7 +154,7 @@ class Fusion:
         if self.objective is Objective.MEMORY:
             self._search_within(effort)
             return
-        self._propose()
+        self.propose()
         done = 0
         for step in effort.steps:
             plans = evaluations_of(step, self.tasks)
@@ -184,15 +187,15 @@ class Fusion:
         search = self.like(machine=machine, objective=Objective.LATENCY)
         search.remedies, search.candidates.most_tiles = False, TILES
         with suppress(NoTileFitsError):
-            search._begin()
+            search.begin()
         self.simulated += search.simulated
         return search
 
-    def _propose(self) -> None:
+    def propose(self) -> None:
         """What merging greedily makes, and the best groupings of the additive model; once."""
         if STAGES[1] in self.done:
             return
-        self._begin()
+        self.begin()
         known = len(self.trials)
         self.progress("merging greedily, as compilers do")
         for share in SHARES:
@@ -226,7 +229,7 @@ class Fusion:
                 f"what {len(names)} {noun(len(names), 'core')} alone could do"
             )
             with suppress(TilewrightError):
-                other._propose()
+                other.propose()
                 alone.append(other)
             self.simulated += other.simulated
             self.looked_at += other.looked_at

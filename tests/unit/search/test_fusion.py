@@ -293,5 +293,5 @@ def test_groups_that_would_copy_within_a_core_are_not_proposed_where_no_link_doe
     without = replace(machine, links=tuple(link for link in links if link.routes))
     graph = prepared(api.load("mobilenet_v2@64x64").graph, without, machine.dtype).graph
     search = Fusion(graph, without, machine.dtype, "net")
-    search._propose()  # pyright: ignore[reportPrivateUsage]
+    search.propose()
     assert search.best().name != "layer by layer"

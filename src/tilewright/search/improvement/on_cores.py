@@ -80,17 +80,16 @@ class OnCores:
     def _lots(
         self, shape: Shape, places: Sequence[Sequence[int]], works: Mapping[int, float]
     ) -> Iterator[list[tuple[str, ...]]]:
-        """Cores for each of some branches: in as many lots as there can be, or in two; where cores
-        differ, all of a kind are a lot, or each core is one."""
+        """Cores for each of some branches. Where cores differ, those of a kind are a lot, or each
+        core is; else, and then too, in as many lots as there can be, or in two."""
         names = tuple(core.name for core in self.network.machine.cores)
-        if len(self.cuts.kinds) == 1:
-            rows = [sum(works[number] for number in branch) for branch in places]
-            for count in dict.fromkeys((min(len(rows), len(names)), 2)):
-                yield dealt(rows, names, count)
-            return
-        for lots in dict.fromkeys((self.cuts.kinds[1:], tuple((name,) for name in names))):
+        kinds = self.cuts.kinds[1:]
+        for lots in dict.fromkeys((kinds, tuple((name,) for name in names))) if kinds else ():
             times = [[self._taken(shape, branch, lot) for lot in lots] for branch in places]
             yield [lots[lot] for lot in quickest(times)]
+        rows = [sum(works[number] for number in branch) for branch in places]
+        for count in dict.fromkeys((min(len(rows), len(names)), 2)):
+            yield dealt(rows, names, count)
 
     def _taken(self, shape: Shape, numbers: Sequence[int], lot: tuple[str, ...]) -> float:
         """What groups are expected to take on some cores, one after the other."""

@@ -1,0 +1,102 @@
+"""Rewrites that a network may do without: asked for by name, chosen by plans, told by a plan."""
+
+from dataclasses import replace
+from functools import partial
+from math import inf
+from pathlib import Path
+
+import pytest
+
+from support.builder import feeds_of
+from support.compare import assert_same, run_graph
+from support.networks import one_conv
+from support.unlike import unlike_cores
+from tilewright.graph.graph import Graph
+from tilewright.legalise import dilated, legalise
+from tilewright.legalise.costs import LegalCosts
+from tilewright.machine.load import load_machine
+from tilewright.machine.machine import Machine
+from tilewright.plan.plan import plan_text
+from tilewright.plan.read import read_plan
+from tilewright.planning import Options, plan, prepared
+from tilewright.planning.check import PlanFaultsError
+from tilewright.search.candidates.layers import layer_by_layer
+from tilewright.search.effort import Effort
+
+upscale = partial(one_conv, (1, 16, 12, 12), 8, (2, 2), transposed=True, strides=[2, 2])
+NPU = load_machine("npu-2.7")
+CASES = [
+    (upscale(), unlike_cores()),
+    (one_conv((1, 16, 24, 24), 16, (3, 3), dilations=[2, 2], pads=[2] * 4), NPU),
+]
+
+
+@pytest.mark.parametrize(("graph", "machine"), CASES)
+def test_a_rewrite_is_made_or_not_as_asked_for(graph: Graph, machine: Machine) -> None:
+    (node,) = graph.nodes
+    without, with_it = (
+        legalise(graph, machine, machine.dtype, wish) for wish in ((), (node.name,))
+    )
+    assert without.choices == ((node.name, False),) and without.rewrites == ()
+    assert with_it.choices == ((node.name, True),) and with_it.rewrites == (node.name,)
+    assert len(with_it.graph.nodes) > len(without.graph.nodes)
+    feeds = feeds_of(graph)
+    for result in (without, with_it):
+        assert_same(run_graph(result.graph, feeds), run_graph(graph, feeds))
+
+
+def test_where_there_is_no_choice_none_is_told() -> None:
+    graph = one_conv((1, 16, 8, 8), 16, (3, 3))
+    legal = legalise(graph, NPU, NPU.dtype)
+    assert legal.rewrites is None
+    made = plan(graph, NPU, Options(layer_by_layer=True)).plan
+    assert made.rewrites is None and "rewrites" not in plan_text(made)
+
+
+@pytest.mark.parametrize(("graph", "machine"), CASES)
+@pytest.mark.parametrize("layers", [True, False])
+def test_plans_decide_whatever_the_estimate_says(
+    monkeypatch: pytest.MonkeyPatch, graph: Graph, machine: Machine, layers: bool
+) -> None:
+    options = Options(layer_by_layer=layers, effort=Effort.LOW)
+    found: list[int] = []
+    for cheap in (0.0, inf):
+        monkeypatch.setattr(LegalCosts, "whole", lambda self, cheap=cheap: cheap)
+        monkeypatch.setattr(dilated, "_expansion", lambda *_, cheap=cheap: cheap)
+        found.append(plan(graph, machine, options).placed.schedule.makespan)
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(("graph", "machine"), CASES)
+@pytest.mark.parametrize("rewritten", [True, False])
+def test_a_plan_is_replayed_with_its_own_rewrites(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    graph: Graph,
+    machine: Machine,
+    rewritten: bool,
+) -> None:
+    """On a machine that would decide otherwise, from its file."""
+    whole = inf if rewritten else 0.0
+    monkeypatch.setattr(LegalCosts, "whole", lambda self: whole)
+    monkeypatch.setattr(dilated, "_expansion", lambda *_: whole)
+    legal = prepared(graph, machine, machine.dtype)
+    assert legal.rewrites == ((graph.nodes[0].name,) if rewritten else ())
+    made = layer_by_layer(legal.graph, machine, machine.dtype, "net")
+    path = tmp_path / "plan.yaml"
+    path.write_text(plan_text(replace(made, rewrites=legal.rewrites)))
+    given = read_plan(path)
+    assert given.rewrites == legal.rewrites
+    monkeypatch.setattr(LegalCosts, "whole", lambda self: 0.0 if rewritten else inf)
+    monkeypatch.setattr(dilated, "_expansion", lambda *_: 0.0 if rewritten else inf)
+    again = plan(graph, machine, Options(plan=given))
+    assert [node.name for node in again.graph.nodes] == [node.name for node in legal.graph.nodes]
+    assert again.plan.rewrites == legal.rewrites
+
+
+def test_rewrites_of_unknown_operators_are_faults() -> None:
+    graph, machine = CASES[0]
+    made = plan(graph, machine, Options(layer_by_layer=True)).plan
+    wrong = replace(made, rewrites=(*(made.rewrites or ()), "nobody"))
+    with pytest.raises(PlanFaultsError, match="rewrites names 'nobody': no such node"):
+        plan(graph, machine, Options(plan=wrong))
