@@ -10,6 +10,7 @@ from dataclasses import replace
 from math import inf
 
 from tilewright.errors import TilewrightError
+from tilewright.garbage import seldom_collected
 from tilewright.graph.graph import Graph
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Plan, moved_to_cores
@@ -93,7 +94,8 @@ class Fusion:
         effort = Effort.LOW if fast else effort
         interrupted = False
         try:
-            self._search(effort)
+            with seldom_collected():
+                self._search(effort)
         except KeyboardInterrupt:
             if not self.trials:
                 raise

@@ -14,7 +14,6 @@ from tilewright.plan.plan import GroupPlan, Place
 from tilewright.program.signature import Signatures
 from tilewright.search.candidates.estimates import Division, Estimate
 from tilewright.search.candidates.network import Network
-from tilewright.search.candidates.probe import Probe
 from tilewright.search.candidates.tiles import TILES, Tiler
 from tilewright.tiling.grid import Halo, Split, tiles_of
 from tilewright.tiling.group import exports, typed_group
@@ -139,11 +138,12 @@ class Cuts:
         return self._known[key]
 
     def _like(self, cores: tuple[str, ...]) -> tuple[str, ...]:
-        """Cores that stand for some where all are alike: the first ones, as many."""
-        names = tuple(core.name for core in self.network.machine.cores)
-        if len(self.kinds) > 1 or not cores:
+        """Cores that stand for some: of each kind the first ones, as many."""
+        if not cores:
             return cores
-        return () if len(cores) == len(names) else names[: len(cores)]
+        kinds = [[core.name for core in kind] for kind in self.network.models.core_classes]
+        first = [name for kind in kinds for name in kind[: len(set(kind).intersection(cores))]]
+        return () if len(first) == len(self.network.machine.cores) else tuple(first)
 
     def alone(self, members: tuple[int, ...]) -> bool:
         """Whether nodes are one unit."""
@@ -234,7 +234,7 @@ class _Group:
         self.exported = exports(graph, members)
         try:
             self.ops = typed_group(graph, members)
-            self.probe = Probe(self.tiler.costs, self.ops, self.exported)
+            self.probe = self.tiler.probes.of(self.ops, self.exported)
         except TilewrightError:  # it cannot be cut, or nothing computes it
             self.ops, self.probe = (), None
 
