@@ -17,6 +17,7 @@ from support.random_plans import (
 )
 from support.soak import SOAK
 from support.strategies import LAYOUT, concat, conv3, matmul, pool, residual, softmax
+from support.unlike import core, unlike_cores
 from tilewright.errors import TilewrightError
 from tilewright.machine.load import load_machine
 from tilewright.machine.machine import Machine
@@ -26,7 +27,11 @@ from tilewright.program.timed import Timed
 from tilewright.search.bounds.bounds import bounds_of
 
 NAMES = ("npu-2.7", "npu-4.0", "three-core-bus", "mixed-cores", "eight-core-l2", "tpu-like", "mcu")
-MACHINES = {name: load_machine(name) for name in NAMES}
+UNLIKE = {
+    "one large, two small": unlike_cores(),
+    "three kinds": unlike_cores(a=core(16), b=core(12, width=3, count=2), c=core(5, width=2)),
+}
+MACHINES = {**{name: load_machine(name) for name in NAMES}, **UNLIKE}
 KIBIBYTES = (None, None, 16, 40, 256)
 OPERATORS = (conv3, depthwise, pointwise, residual, squeeze, squeeze, pool, concat)
 MOVEMENT = (*LAYOUT, matmul, softmax, conv3, residual)

@@ -235,6 +235,15 @@ class ArrayModel(CostModel):
         costs = self._tile_costs(work)
         return self._least(work, prod(costs.steps) * costs.per_step if costs is not None else 0.0)
 
+    def volume_floor(self, work: Workload) -> float:
+        """A floor of which any parts of the work keep their share of its elements: by whole steps
+        where they spread over all elements, else by volume."""
+        if self.evenness(work) == 1.0:
+            return self.even_floor(work)
+        if work.dense:
+            return self._least(work, 0.0)
+        return work.batch * self._cycles(work, exact=True) * self._scale
+
     def makespan(self, work: Workload, engines: int) -> float:
         """One of the engines has at least an even share of the whole steps, in whole tiles."""
         if not work.dense:

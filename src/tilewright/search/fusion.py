@@ -38,6 +38,7 @@ from tilewright.search.least_memory import LeastMemory
 from tilewright.search.objectives import search_all
 from tilewright.search.progress import Tell, silent
 from tilewright.search.sharing import sharing_plans
+from tilewright.units import noun
 
 GROUPS_PER_UNIT = 10  # that the additive model may look at; beyond that, merging greedily has to do
 SHARES = (USABLE_SHARE, 0.75, 0.6)  # of the scratchpads that sections are planned with
@@ -221,7 +222,9 @@ class Fusion:
             if not self._may_be_faster(machine):
                 continue
             other = self.like(machine=machine)
-            other.progress = self._told(f"what {len(names)} cores alone could do")
+            other.progress = self._told(
+                f"what {len(names)} {noun(len(names), 'core')} alone could do"
+            )
             with suppress(TilewrightError):
                 other._propose()
                 alone.append(other)

@@ -3,7 +3,8 @@ low that they say nothing."""
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, permutations, product
+from pathlib import Path
 from random import Random
 from time import process_time
 
@@ -11,6 +12,7 @@ import pytest
 
 from support.builder import GraphBuilder
 from support.random_plans import ideal
+from support.unlike import core, unlike_cores
 from tilewright import api
 from tilewright.cost.array import ArrayModel
 from tilewright.cost.base import WorkKind, Workload, matrix_product
@@ -24,8 +26,12 @@ from tilewright.plan.plan import GroupPlan, Place, Plan
 from tilewright.program.account import Account, account_of
 from tilewright.program.lower import lowered
 from tilewright.search.bounds.bounds import bounds_of
+from tilewright.search.bounds.floors import Floors
+from tilewright.search.bounds.needs import ElementNeeds
 from tilewright.search.candidates import tiles
 from tilewright.search.candidates.layers import layer_by_layer
+from tilewright.search.effort import Effort
+from tilewright.search.fusion import Fusion
 from tilewright.tiling.grid import Halo, Split
 
 RATE = 270 / 13  # 27 GB/s at 1.3 GHz
@@ -109,6 +115,12 @@ def tiles_of(work: Workload, random: Random) -> Iterator[Workload]:
                 )
 
 
+def arrays(*channels: int) -> Machine:
+    """Cores whose arrays take these numbers of channels at once, and one column, two, ..."""
+    cores = {f"core{n}": core(each, width=1 + n) for n, each in enumerate(channels)}
+    return unlike_cores(**cores)
+
+
 def viewed(work: Workload) -> Iterator[Workload]:
     """The work, and where it is pointwise all shapes of its positions."""
     yield work
@@ -135,6 +147,51 @@ def test_no_tiling_is_cheaper_than_the_floor(machine: Machine) -> None:
                         for t in tiles
                     )
                     assert model.floor(work) <= spent + 1e-3, (work, tiles)
+
+
+def parts_of(work: Workload) -> Iterator[tuple[Workload, Workload]]:
+    """All ways to part work in two, across its columns or its filters."""
+    for column in range(1, work.out_width):
+        yield (
+            work._replace(out_width=column, in_width=column),
+            work._replace(out_width=work.out_width - column, in_width=work.out_width - column),
+        )
+    for first in range(1, work.out_channels):
+        rest = work.out_channels - first
+        mixing = work.kind is WorkKind.CONV
+        yield tuple(
+            work._replace(out_channels=some, in_channels=work.in_channels if mixing else some)
+            for some in (first, rest)
+        )
+
+
+@pytest.mark.parametrize("lanes", [(8, 16), (24, 16), (5, 16, 7), (16, 16)])
+def test_no_way_to_share_work_among_kinds_of_engines_undercuts_a_price(
+    lanes: tuple[int, ...],
+) -> None:
+    """Whoever takes the ragged end, at prices at which all kinds cost the same."""
+    machine, graph = arrays(*lanes), chain(1, 4, 4)
+    floors = Floors(graph, machine, machine.dtype, ElementNeeds(graph))
+    found = 0
+    for kind, wide, deep in product((WorkKind.CONV, WorkKind.DEPTHWISE), (1, 4, 7), (16, 17, 33)):
+        inner = 16 if kind is WorkKind.CONV else deep
+        work = Workload(kind, "int8", deep, inner, 3, wide, 3, wide, 1, 1)
+        able = [model for model in floors.kinds if model.supports(work)]
+        for way in floors.takes(work, 1, able):
+            takes = dict(zip(floors.kinds, way, strict=True))
+            for parts, (one, other) in product(parts_of(work), permutations(able, 2)):
+                share = one.cost(parts[0]).cycles / takes[one]
+                assert share + other.cost(parts[1]).cycles / takes[other] >= 1 - 1e-9, (work, way)
+                found += 1
+    assert found > 1000
+
+
+def test_engines_that_differ_are_not_counted_as_the_fastest() -> None:
+    """A core four times as fast as each of two others does two thirds of the work."""
+    graph, large = chain(3, 32, 32), core(16)
+    alone = bounds_of(graph, unlike_cores(large=large), "int8").matrix
+    found = bounds_of(graph, unlike_cores(large=large, small=core(8, count=2)), "int8").matrix
+    assert 0.63 * alone < found < 0.7 * alone
 
 
 def test_the_floor_of_aligned_work_is_nearly_its_cost() -> None:
@@ -372,6 +429,23 @@ def test_bounds_are_below_plans_where_copies_start_at_once(seed: int, few_choice
         except TilewrightError:
             continue
     assert seen and min(seen) < 3
+
+
+def test_weights_wait_in_a_memory_between(tmp_path: Path) -> None:
+    """A shared memory takes what the scratchpads have no room for, long before it is read."""
+    b = GraphBuilder()
+    x = b.input(1, 64, 64, 64)
+    for _ in range(4):
+        x = conv(b, x, 64)
+    x = b.add("Flatten", b.add("GlobalAveragePool", x))
+    for wide in (1024, 3400):
+        x = b.add("Gemm", x, b.weight(wide, b.shape(x)[1]), transB=1)
+    file = tmp_path / "two.yaml"
+    file.write_text("extends: eight-core-l2\ntitle: two\ncores: {core: {count: 2}}\n")
+    graph, machine = b.graph(), load_machine(file)
+    found = Fusion(graph, machine, machine.dtype, "wide").run(Effort.LOW).best
+    bounds = bounds_of(graph, machine, machine.dtype)
+    assert bounds.matrix < bounds.cycles <= found.cycles
 
 
 # What the bounds say ---------------------------------------------------------------------------

@@ -1,11 +1,14 @@
 """Branches that do not wait for each other run side by side where that is faster, and cores that
 do not help are left alone."""
 
+from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 import pytest
 
 from support.programs import Lowered, relative_error
+from support.unlike import unlike_cores
 from tilewright.frontend.builder import Builder
 from tilewright.frontend.weights import seeded
 from tilewright.graph.graph import Graph
@@ -17,8 +20,8 @@ from tilewright.program.lower import lowered
 from tilewright.search.effort import Effort
 from tilewright.search.fusion import Fusion
 from tilewright.search.improvement import improve
-from tilewright.search.improvement.branches import abreast, dealt, forks
-from tilewright.search.improvement.shape import Shape
+from tilewright.search.improvement.branches import abreast, dealt, forks, quickest
+from tilewright.search.improvement.shape import Kind, Shape, Site
 
 MACHINES = Path(__file__).parents[3] / "examples" / "machines"
 
@@ -91,7 +94,25 @@ def test_cores_are_dealt_in_proportion_to_the_work(
 
 def test_branches_come_forward_alike() -> None:
     works = {0: 2.0, 1: 2.0, 2: 1.0, 3: 1.0, 4: 1.0, 5: 1.0}
-    assert abreast(((0, 1), (2, 3, 4, 5)), works) == [0, 2, 3, 1, 4, 5]
+    assert abreast(((0, 1), (2, 3, 4, 5)), ("a", "b"), works) == [0, 2, 3, 1, 4, 5]
+
+
+def test_branches_of_one_lot_run_one_after_the_other() -> None:
+    works = dict.fromkeys(range(6), 1.0)
+    assert abreast(((0, 1), (2, 3), (4, 5)), ("a", "b", "a"), works) == [0, 2, 1, 4, 3, 5]
+
+
+@pytest.mark.parametrize(
+    ("times", "lots"),
+    [
+        ([[1, 4]] * 5, [0, 0, 0, 0, 1]),  # the slow one gets what the fast one cannot do before
+        ([[1, 9]] * 5, [0] * 5),
+        ([[8, 9], [2, 1], [9, 20]], [1, 1, 0]),
+        ([[inf, 3], [1, inf]], [1, 0]),  # not every core can run everything
+    ],
+)
+def test_branches_go_where_they_are_done_first(times: list[list[float]], lots: list[int]) -> None:
+    assert quickest(times) == lots
 
 
 @pytest.mark.parametrize("cores", [6, 8])
@@ -114,6 +135,68 @@ def test_towers_side_by_side_are_faster_and_give_the_same_numbers(
     validate(placed, machine)
     case = Lowered(original, graph, machine, placed)
     assert relative_error(case.execute().outputs, case.reference()) < 1e-4
+
+
+def test_a_fast_core_gets_more_branches_than_slow_ones() -> None:
+    """Three of five, each core by itself, where even shares would give two or one."""
+    machine, original = unlike_cores(), seeded(towers(count=5, depth=2))
+    graph = prepared(original, machine, machine.dtype).graph
+    search = Fusion(graph, machine, machine.dtype, "net")
+    search._propose()  # pyright: ignore[reportPrivateUsage]
+    best, improver = search.best(), search._made_improver(0)  # pyright: ignore[reportPrivateUsage]
+    shape = improver.look(search.space.plan("net", search.space.singles))
+    (site,) = improver.moves.forks(shape)
+    homes = [
+        {name: group.cores for group in plan.groups for name in group.nodes}
+        for plan in improver.plans(shape, site)
+    ]
+    dealt_out = [[home[f"conv{tower}.0"] for tower in range(5)] for home in homes]
+    assert all(row.count(("large",)) >= 3 for row in dealt_out)
+    *_, better = improver.abreast(best.plan, best.metrics, 20)
+    assert better.metrics.cycles < best.cycles
+    placed = lowered(graph, machine, better.plan, lowering=search.lowering)
+    case = Lowered(original, graph, machine, placed)
+    assert relative_error(case.execute().outputs, case.reference()) < 1e-4
+
+
+def test_two_groups_exchange_their_cores_in_one_move() -> None:
+    """One alone would have to wait where the other runs. Groups that wait for each other, or have
+    the same cores, do not."""
+    machine, original = unlike_cores(), seeded(towers())
+    graph = prepared(original, machine, machine.dtype).graph
+    search = Fusion(graph, machine, machine.dtype, "net")
+    improver = search._made_improver(0)  # pyright: ignore[reportPrivateUsage]
+    plan = search.space.plan("net", search.space.singles)
+
+    def swaps(plan: Plan) -> list[tuple[Site, Plan]]:
+        shape = improver.look(plan)
+        sites = [site for site in improver.moves.sites(shape) if site.kind is Kind.SWAP]
+        return [(site, made) for site in sites for made in improver.plans(shape, site)]
+
+    assert not swaps(plan), "all have the same cores"
+    homes = {"conv0.0": ("large",), "conv1.1": ("small0", "small1")}
+    groups = (
+        replace(group, cores=homes[name], splits=(), core_split=None)
+        if (name := group.nodes[0]) in homes
+        else group
+        for group in plan.groups
+    )
+    plan = replace(plan, groups=tuple(groups))
+    found, shape = swaps(plan), improver.look(plan)
+    for site, _ in found:
+        assert all(not shape.related(*pair) for pair in site.places)
+        assert all(len({plan.groups[n].cores for n in pair}) == 2 for pair in site.places)
+    exchanged = [
+        made
+        for _, made in found
+        if {group.nodes[0]: group.cores for group in made.groups if group.nodes[0] in homes}
+        == {"conv0.0": homes["conv1.1"], "conv1.1": homes["conv0.0"]}
+    ]
+    fitting = [made for made in exchanged if search.evaluate(made) is not None]
+    assert fitting
+    for made in fitting:
+        case = Lowered(original, graph, machine, lowered(graph, machine, made))
+        assert relative_error(case.execute().outputs, case.reference()) < 1e-4
 
 
 @pytest.mark.parametrize("network", [towers(), towers(count=1, depth=4, size=16, channels=8)])

@@ -17,18 +17,19 @@ from tilewright.geometry.access import Shifted
 from tilewright.graph.graph import Graph
 from tilewright.graph.ops import runs_whole
 from tilewright.machine.machine import Machine
-from tilewright.program.account import main_bytes_per_cycle
+from tilewright.machine.rates import core_bytes_per_cycle, main_bytes_per_cycle
 from tilewright.program.constants import immediate
 from tilewright.program.layout import Layouts
 from tilewright.search.bounds.floors import Floors
 from tilewright.search.bounds.flow import Flow
 from tilewright.search.bounds.needs import ElementNeeds, NeedEdge, count_of
+from tilewright.search.bounds.prices import class_times, price_rows
 
 Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 
-_MOST_PRICES = 129
 _CHAIN_PRICES = 5  # of these, for the bound that looks at all pairs of operators
+_LOADED = {"activations", "weights"}  # roles of memories that what is loaded lies in
 _PRECISION = 1e-9  # relative; costs are floats
 
 
@@ -91,7 +92,9 @@ class _Bounder:
         self.exit = self._least_latency(loads=False)
         self.latency = min(first, self.exit)
         self.entry = first if self._reads_loaded() else 0
-        self.scratchpads = sum(core.memory.usable for core in machine.cores)
+        own = [m for core in machine.cores for m in core.memories if {*m.roles} & _LOADED]
+        self.held_by_cores = sum(memory.usable for memory in own)
+        self.held_on_chip = self.held_by_cores + sum(memory.usable for memory in machine.on_chip)
         loaded = (n for n in graph.constants if immediate(graph, n) is None)
         self.caller = [n for n in (*graph.inputs, *loaded) if n in self.needs.need]
         self.outputs = [n for n in graph.outputs if n in graph.producer]
@@ -155,20 +158,16 @@ class _Bounder:
     # Work -------------------------------------------------------------------------------------
 
     def _prices(self) -> None:
-        """Per node, the least cycles on any engine of either class, and the prices of both."""
+        """Per node, the least cycles on engines of each kind, and what it costs at their prices."""
         count = len(self.graph.nodes)
         table = [self.floors.of(index) for index in range(count)]
-        self.matrix = np.array([row.matrix for row in table], dtype=np.float64)
-        self.vector = np.array([row.vector for row in table], dtype=np.float64)
+        self.least = np.array([min(row.takes[0], default=0.0) for row in table], dtype=np.float64)
         self.alone = np.array([row.alone for row in table], dtype=np.float64)
         self.tasks = [self.floors.task(index) for index in range(count)]
         self.work_energy = sum(row.energy_pj for row in table)
-        kinds = [engine.kind for engine in self.machine.engines]
-        shares = [
-            values / max(1, kinds.count(kind)) if kind in kinds else np.full(count, inf)
-            for values, kind in ((self.matrix, "matrix"), (self.vector, "vector"))
-        ]
-        self.prices = _prices(shares[0], shares[1])
+        takes = [row.takes for row in table]
+        times = class_times(takes, self.floors.classes, self.floors.counts)
+        self.prices = price_rows(*times)
 
     def _shared(self, chosen: Mask) -> Floats:
         """For every row of chosen nodes: cycles in which the engines can have done them all."""
@@ -244,7 +243,7 @@ class _Bounder:
         starts = np.maximum(
             _behind(self._shared(needed), self.entry), [self._transfer(size) for size in loads]
         )
-        on_cores = np.minimum(self.matrix, self.vector)[[index for index, _ in nodes]] > 0
+        on_cores = self.least[[index for index, _ in nodes]] > 0
         late = np.maximum.reduce(
             [
                 _behind(self._shared(waiting), self.exit),
@@ -270,20 +269,20 @@ class _Bounder:
     def _streamed(
         self, weights: Sequence[float], stores: Sequence[float], on_cores: Mask
     ) -> Floats:
-        """Cycles after the moment when an operator's last element first exists: what the
-        scratchpads did not hold is loaded, used and its results stored; outputs are stored."""
+        """Cycles after the moment when an operator's last element first exists: what the chip did
+        not hold is loaded, what the cores did not comes to them, is used and its results stored;
+        outputs are stored."""
         if not self.rate:
             return np.zeros(len(weights))
-        loads = np.maximum(0.0, np.array(weights) - self.scratchpads) / self.rate
+        loads = np.maximum(0.0, np.array(weights) - self.held_on_chip) / self.rate
         out = np.array(stores) / self.rate
-        whole = any(runs_whole(self.graph, node) for node in self.graph.nodes)
-        return np.maximum.reduce(
-            [
-                loads + out,
-                loads if whole else _behind(loads, self.exit),
-                np.where(on_cores, _behind(out, self.exit), out),
-            ]
-        )
+        parts = [loads + out, np.where(on_cores, _behind(out, self.exit), out)]
+        if any(runs_whole(self.graph, node) for node in self.graph.nodes):
+            return np.maximum.reduce([*parts, loads])
+        if inner := core_bytes_per_cycle(self.machine):
+            missing = np.maximum(0.0, np.array(weights) - self.held_by_cores)
+            loads = np.maximum(loads, missing / inner)
+        return np.maximum.reduce([*parts, _behind(loads, self.exit)])
 
     def _chained(
         self, moments: Floats, waiting: Mask, done: Mask, nodes: Sequence[int], flow: Flow
@@ -357,25 +356,6 @@ class _Bounder:
         chosen = _matrix(sets, len(self.bit)).astype(np.float64)
         arriving = chosen[:, :split] @ sizes[:split]
         return arriving.tolist(), (chosen[:, split:] @ sizes[split:]).tolist()
-
-
-def _prices(matrix: Floats, vector: Floats) -> Floats:
-    """What each node costs at prices of the two classes that add up to one, a row per price: first
-    all for the matrix engines, then all for the vector engines. A node takes what is cheaper, so
-    the sum of a row is a bound; the best row is one at which some node is indifferent."""
-    both = np.isfinite(matrix) & np.isfinite(vector) & (matrix > 0) & (vector > 0)
-    points = np.unique(np.round(vector[both] / (matrix[both] + vector[both]), 12))
-    if len(points) > _MOST_PRICES:
-        points = points[np.linspace(0, len(points) - 1, _MOST_PRICES).astype(int)]
-    shares = np.array([1.0, 0.0, *points.tolist()])[:, None]
-    rows = np.minimum(_scaled(shares, matrix), _scaled(1 - shares, vector))
-    return np.where(np.isfinite(rows), rows, 0.0)
-
-
-def _scaled(shares: Floats, values: Floats) -> Floats:
-    """Products in which what cannot run stays impossible even at price nothing."""
-    finite = np.where(np.isfinite(values), values, 0.0)[None, :] * shares
-    return np.where(np.isfinite(values)[None, :], finite, inf)
 
 
 def _behind(cycles: Floats, latency: int) -> Floats:

@@ -1,39 +1,42 @@
 """The least that each operator takes, whoever runs it: on each class of engines, alone on all of
 them, and in energy. docs/bounds.md has the proofs."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from math import inf, prod
 
 from tilewright.cost.array import ArrayModel
 from tilewright.cost.base import CostModel, WorkKind, Workload
 from tilewright.cost.from_graph import workload_of
 from tilewright.cost.models import models_of
+from tilewright.cost.table import TableModel
 from tilewright.errors import TilingError
 from tilewright.geometry.access import AxisRule, Reach, Whole
 from tilewright.geometry.box import Box
 from tilewright.geometry.interval import Interval
 from tilewright.graph.graph import Graph, Node
 from tilewright.graph.ops.spec import Engine, Op, OpSpec, Tile
-from tilewright.machine.machine import EngineKind, Machine
+from tilewright.machine.machine import Machine
 from tilewright.machine.parameters import TableParameters
 from tilewright.program.tile_work import tile_works_of
 from tilewright.search.bounds.needs import ElementNeeds, counts_of
 from tilewright.tiling.group import typed_group
 
+Takes = tuple[float, ...]
+"""Cycles on one engine of each kind, infinite where no tile of the work runs there."""
+
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """Cycles that one engine of a class would take for an operator at least, infinite where no
-    tile of it runs there; cycles that it takes on all engines of the machine, with nothing else to
-    do; and its energy. See `Floors.task` for a single tile of it."""
+    """What an operator takes at least. `takes` are cycles that one engine of each kind would take,
+    in one way or in several to share the work among kinds: parts of it take their share, in each of
+    these ways. `alone` are cycles that it takes on all engines, with nothing else to do. See
+    `Floors.task` for a single tile of it."""
 
-    matrix: float = 0.0
-    vector: float = 0.0
+    takes: tuple[Takes, ...]
     alone: float = 0.0
     energy_pj: float = 0.0
-
-
-NOTHING = Floor()
 
 
 class Floors:
@@ -42,6 +45,11 @@ class Floors:
     def __init__(self, graph: Graph, machine: Machine, dtype: str, needs: ElementNeeds) -> None:
         self.graph, self.machine, self.dtype, self.needs = graph, machine, dtype, needs
         self.models = models_of(machine)
+        engines = [(self.models.model(engine), engine.kind) for engine in machine.engines]
+        classes = dict(engines)  # engines of a kind cost alike
+        self.kinds, self.classes = list(classes), list(classes.values())
+        self.counts = [sum(model is kind for model, _ in engines) for kind in self.kinds]
+        self.nothing = Floor(((0.0,) * len(self.kinds),))
         self._known: dict[tuple[tuple[tuple[Workload, int], ...], Workload], Floor] = {}
         self._tasks: dict[Workload, float] = {}
 
@@ -49,18 +57,21 @@ class Floors:
         """The floor of a node."""
         node, known = self.graph.nodes[index], self.needs.specs[index]
         if known is None or known[0].engine is Engine.MOVE or self._folds(index):
-            return NOTHING
+            return self.nothing
         spec, op = known
         written = [name for name in node.writes if name in self.needs.need]
         if len(written) != 1 or spec.access(op, node.outputs.index(written[0])) is None:
-            return NOTHING
+            return self.nothing
         works = self._works(index, node, spec, op, written[0])
         whole = self._whole(index) or works[0][0]
         found = self._known.get((works, whole))
         if found is None:
             rows = [self._engines(work, pieces, whole) for work, pieces in works]
+            ways = product(*(row.takes for row in rows))
             found = self._known[works, whole] = Floor(
-                *(min(getattr(row, name) for row in rows) for name in Floor.__slots__)
+                tuple(tuple(min(each) for each in zip(*way, strict=True)) for way in ways),
+                min(row.alone for row in rows),
+                min(row.energy_pj for row in rows),
             )
         return found
 
@@ -68,7 +79,7 @@ class Floors:
         """The least cycles of any single tile of a node, whoever runs it."""
         node, known = self.graph.nodes[index], self.needs.specs[index]
         floor = self.of(index)
-        if known is None or floor is NOTHING:
+        if known is None or floor is self.nothing:
             return 0.0
         spec, op = known
         written = next(name for name in node.writes if name in self.needs.need)
@@ -112,8 +123,6 @@ class Floors:
     def _engines(self, work: Workload, pieces: int, whole: Workload) -> Floor:
         """The floor of so many equal pieces of work, none of which two tiles share; `whole` is the
         operator, of which not everything may be needed."""
-        least: dict[EngineKind, float] = {"matrix": inf, "vector": inf}
-        energy, even = inf, 1.0
         # A tile of work that is legal on arrays is legal too: where every core has one, no other
         # engine gets any of it.
         rows = [
@@ -123,35 +132,51 @@ class Floors:
         able = {e.kind for e in self.machine.engines if self.models.model(e).supports(work)}
         if all(row == {"matrix"} for row in rows):
             able = {"matrix"}
-        shared = len(able) > 1
-        # Of work that both classes share, parts of windows need not read their part of the input.
-        windows = shared and (work.taps > 1 or work.stride_height * work.stride_width > 1)
-        alone = work._replace(in_height=0, in_width=0) if windows else work
-        used: list[CostModel] = []
+        energy, used = inf, dict.fromkeys(self.kinds, 0)
         for engine in self.machine.engines:
-            model = self.models.model(engine)
-            table = isinstance(engine.parameters, TableParameters)
-            if engine.kind not in able and not table:
-                continue
-            if not model.supports(work):
-                if table:
-                    least[engine.kind], energy = 0.0, 0.0  # other tiles may have rows
-                continue
-            if isinstance(model, ArrayModel):
-                floor = model.even_floor(alone) if shared or pieces > 1 else model.floor(alone)
-                even = min(even, model.evenness(work))
-            else:
-                floor = model.floor(work)
-            least[engine.kind] = min(least[engine.kind], pieces * floor)
-            energy = min(energy, 0.0 if table else model.cost(work).energy_pj)
-            used.append(model)
-        least["vector"] *= even
-        if least["matrix"] == least["vector"] == inf:
-            return NOTHING
-        makespan = 0.0
-        if not shared and pieces == 1 and all(model is used[0] for model in used):
-            makespan = used[0].makespan(work, len(used)) if used else 0.0
-        return Floor(least["matrix"], least["vector"], makespan, pieces * energy)
+            model, table = self.models.model(engine), isinstance(engine.parameters, TableParameters)
+            if model.supports(work) and (engine.kind in able or table):
+                energy = min(energy, 0.0 if table else model.cost(work).energy_pj)
+                used[model] += 1
+            elif table:
+                energy = 0.0  # other tiles may have rows
+        users = [model for model, count in used.items() if count]
+        takes = tuple(
+            tuple(
+                0.0 if each == inf and isinstance(model, TableModel) else each
+                for each, model in zip(way, self.kinds, strict=True)
+            )
+            for way in self.takes(work, pieces, users)
+        )
+        if all(each == inf for each in takes[0]):
+            return self.nothing
+        single = len(users) == 1 and pieces == 1
+        makespan = users[0].makespan(work, used[users[0]]) if single else 0.0
+        return Floor(takes, makespan, pieces * energy)
+
+    def takes(self, work: Workload, pieces: int, users: list[CostModel]) -> Iterator[Takes]:
+        """The floors of equal pieces of work on some kinds of engines, of which parts keep their
+        share where there are several: along the whole steps of one of the arrays, all others by
+        volume; or all of them by volume."""
+        if len(users) == 1 and pieces == 1:
+            yield tuple(model.floor(work) if model in users else inf for model in self.kinds)
+            return
+        # Of work that kinds share, parts of windows need not read their part of the input.
+        windows = work.taps > 1 or work.stride_height * work.stride_width > 1
+        bare = work._replace(in_height=0, in_width=0) if windows and len(users) > 1 else work
+        arrays = [model for model in users if isinstance(model, ArrayModel)]
+        for along in arrays if len(arrays) == 1 else (*arrays, None):
+            share = 1.0 if along is None else along.evenness(work)
+            least = dict.fromkeys(self.kinds, inf)
+            for model in users:
+                if isinstance(model, ArrayModel):
+                    whole = model is along
+                    floor = model.even_floor(bare) if whole else share * model.volume_floor(bare)
+                    least[model] = pieces * floor
+                else:
+                    read = bare if len(users) - len(arrays) > 1 else work
+                    least[model] = share * (pieces * model.floor(read))
+            yield tuple(least.values())
 
     def _whole(self, index: int) -> Workload | None:
         """The operator as it is planned, whatever of it is needed; None where it cannot be cut."""
@@ -205,7 +230,11 @@ class Floors:
             if known is None:
                 return False
             if not known[0].folded(known[1]):
-                return self.of(maker).matrix < inf
+                takes = self.of(maker).takes[0]
+                return any(
+                    each < inf and kind == "matrix"
+                    for each, kind in zip(takes, self.classes, strict=True)
+                )
         return False
 
     def _maker(self, index: int) -> int | None:

@@ -1,6 +1,6 @@
 """Branches of a plan: groups that do not wait for each other, and cores for each of them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from tilewright.plan.plan import Place
 from tilewright.search.improvement.shape import Shape
@@ -82,12 +82,26 @@ def dealt(works: Sequence[float], cores: Sequence[str], lots: int) -> list[tuple
     return [tuple(cores[begins[lot] : begins[lot] + sizes[lot]]) for lot in home]
 
 
-def abreast(fork: Fork, works: Mapping[int, float]) -> list[int]:
-    """The groups of branches in an order in which all come forward alike; `works` are by group."""
+def quickest(times: Sequence[Sequence[float]]) -> list[int]:
+    """The lot of each branch, given what it takes on each: the longest first, each where it is done
+    first behind those that are there."""
+    loads, home = [0.0] * len(times[0]), [0] * len(times)
+    for branch in sorted(range(len(times)), key=lambda branch: -min(times[branch])):
+        ends = [load + time for load, time in zip(loads, times[branch], strict=True)]
+        home[branch] = min(range(len(ends)), key=lambda lot: ends[lot])
+        loads[home[branch]] = ends[home[branch]]
+    return home
+
+
+def abreast(fork: Fork, lots: Sequence[Hashable], works: Mapping[int, float]) -> list[int]:
+    """The groups of branches in an order in which all lots come forward alike, the branches of one
+    behind each other; `works` are by group."""
     rows: list[tuple[float, int, int]] = []
-    for branch, numbers in enumerate(fork):
+    for which, lot in enumerate(dict.fromkeys(lots)):
+        mine = (branch for branch, home in zip(fork, lots, strict=True) if home == lot)
+        numbers = [number for branch in mine for number in branch]
         done, whole = 0.0, sum(works[number] for number in numbers) or 1.0
         for number in numbers:
-            rows.append((done / whole, branch, number))
+            rows.append((done / whole, which, number))
             done += works[number]
-    return [number for _, _, number in sorted(rows)]
+    return [number for _, _, number in sorted(rows, key=lambda row: row[:2])]

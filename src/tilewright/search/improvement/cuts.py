@@ -138,11 +138,12 @@ class Cuts:
         return self._known[key]
 
     def _like(self, cores: tuple[str, ...]) -> tuple[str, ...]:
-        """Cores that stand for some where all are alike: the first ones, as many."""
-        names = tuple(core.name for core in self.network.machine.cores)
-        if len(self.kinds) > 1 or not cores:
+        """Cores that stand for some: of each kind the first ones, as many."""
+        if not cores:
             return cores
-        return () if len(cores) == len(names) else names[: len(cores)]
+        kinds = [[core.name for core in kind] for kind in self.network.models.core_classes]
+        first = [name for kind in kinds for name in kind[: len(set(kind).intersection(cores))]]
+        return () if len(first) == len(self.network.machine.cores) else tuple(first)
 
     def alone(self, members: tuple[int, ...]) -> bool:
         """Whether nodes are one unit."""

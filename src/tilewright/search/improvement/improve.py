@@ -35,6 +35,7 @@ EXPECTED = {  # gain of a move at its place, in percent, before anything is lear
     Kind.RECUT: 0.08,
     Kind.ALIGN: 0.20,
     Kind.ABREAST: 0.10,
+    Kind.SWAP: 0.05,
     Kind.PLACE: 0.06,
     Kind.PART: 0.005,
     Kind.SHIFT: 0.005,

@@ -2,7 +2,7 @@
 look alike. A move decides nothing: whether a plan fits and what it costs, the simulator says."""
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
-from itertools import chain, pairwise
+from itertools import chain, combinations, pairwise
 from math import inf
 
 from tilewright.plan.plan import Place, Plan
@@ -122,6 +122,8 @@ class Moves:
                     yield Kind.SHIFT, pair
         for run in self._runs(shape, numbers):
             yield Kind.ALIGN, run
+        for pair in self._swaps(shape, numbers):
+            yield Kind.SWAP, pair
         for groups in self._joined(shape, numbers) if self.joins else ():
             nodes = sum(len(plan.groups[number].nodes) for number in groups)
             if len(groups) <= MOST_GROUPS and nodes <= MOST_NODES:
@@ -143,6 +145,16 @@ class Moves:
         if len(self.network.machine.cores) > 1 and len(cores) > 1:
             yield tuple(cores)
 
+    def _swaps(self, shape: Shape, numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Pairs of groups on other cores each, of which none waits for the other."""
+        groups, touched = shape.plan.groups, set(numbers)
+        on_cores = [n for n, group in enumerate(groups) if group.place is Place.CORES]
+        for pair in combinations(on_cores, 2):
+            one, other = pair
+            apart = groups[one].cores != groups[other].cores and not touched.isdisjoint(pair)
+            if apart and not shape.related(one, other):
+                yield pair
+
     def _joined(self, shape: Shape, numbers: Sequence[int]) -> dict[tuple[int, ...], None]:
         """Groups that can become one: those of paths, and pairs that read the same."""
         found: dict[tuple[int, ...], None] = {}
@@ -162,7 +174,7 @@ class Moves:
     def _movement(self, shape: Shape, number: int) -> bool:
         """Whether a group only moves data, and may do so on the cores or elsewhere."""
         row = shape.members[number]
-        return len(row) == 1 and self.changes.usual(row[0]) is not Place.CORES
+        return len(row) == 1 and self.changes.facts.usual(row[0]) is not Place.CORES
 
     def _touched(self, shape: Shape, name: str, around: Collection[int]) -> bool:
         """Whether a tensor is made or read by some groups."""
@@ -179,7 +191,7 @@ class Moves:
                     yield Kind.DROP, name
                     if self.may_stay(name):  # else some have to reload it
                         yield Kind.RELOAD, name
-                if (name not in shape.kept or name in partly) and self.changes.keepable(
+                if (name not in shape.kept or name in partly) and self.changes.facts.keepable(
                     shape, name
                 ):
                     yield Kind.KEEP, name

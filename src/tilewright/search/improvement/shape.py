@@ -18,6 +18,7 @@ class Kind(StrEnum):
     RECUT = "recut"
     ALIGN = "align"
     ABREAST = "abreast"
+    SWAP = "swap"
     PLACE = "place"
     ORDER = "order"
     KEEP = "keep"
