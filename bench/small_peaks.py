@@ -79,11 +79,11 @@ def encoder(b: Builder) -> str:
 
 
 NETWORKS: dict[str, tuple[Callable[[Builder], str], tuple[str, ...]]] = {
-    "chain of convolutions": (chain, ("float", "QDQ", "QDQ, signed")),
+    "chain of convolutions": (chain, tuple(FORMS)),
     "DenseNet type": (dense, ("float",)),
     "MobileNet type": (mobile, tuple(FORMS)),
-    "Inception type": (inception, ("float", "QDQ", "QDQ, signed")),
-    "two transformer blocks": (encoder, ("float", "QDQ", "QDQ, signed")),
+    "Inception type": (inception, tuple(FORMS)),
+    "two transformer blocks": (encoder, tuple(FORMS)),
 }
 
 

@@ -27,7 +27,7 @@ class _Compiling(event.Listener):
     def on_start(self, event: Any) -> None:
         """Tell of the first function, then now and then."""
         if self.count == 0:
-            log.info("compiling the hot loops for this computer, once: about a minute")
+            log.info("compiling the hot loops this needs, each once on a computer: up to a minute")
         elif self.count % EVERY == 0:
             log.info("compiling: %d functions so far", self.count)
         self.count += 1

@@ -28,7 +28,7 @@ from tilewright.shrink.shrink import Shrunk, rewritten, shrink_graph
 from tilewright.tables import Cell, Shown, Table
 from tilewright.tiling.grid import letters_of
 from tilewright.tiling.group import GroupTiles
-from tilewright.units import format_bytes, number_of, parse_bytes
+from tilewright.units import format_bytes, format_time, number_of, parse_bytes
 from tilewright.version import __version__
 
 MEASURED_ROUNDS = 3  # so often a model that was measured above its budget is cut for less
@@ -313,7 +313,7 @@ class RunResult(Shown):
     def headline(self) -> list[str]:
         """Peak memory and CPU time."""
         peak = "unknown" if self.peak_bytes is None else format_bytes(self.peak_bytes)
-        return [f"peak memory of the run {peak}, CPU time {self.cpu_seconds:.2f} s"]
+        return [f"peak memory of the run {peak}, CPU time {format_time(self.cpu_seconds)}"]
 
     def as_table(self) -> Table:
         """One row per output: its type, its shape, the range of its numbers."""

@@ -14,6 +14,7 @@ from tilewright.errors import TilewrightError
 
 Cell = str | int | float | bool | None
 SHOWN_ROWS = 40  # of a long table at a prompt and in a notebook; CSV and pandas have all
+SHOWN_LETTERS = 72  # of a long text there
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -140,4 +141,6 @@ def _text(cell: Cell) -> str:
         return "yes" if cell else "no"
     if isinstance(cell, int):
         return f"{cell:,}"
-    return f"{cell:.4g}" if isinstance(cell, float) else cell
+    if isinstance(cell, float):
+        return f"{cell:.4g}"
+    return cell if len(cell) <= SHOWN_LETTERS else f"{cell[: SHOWN_LETTERS - 4].rstrip()} ..."

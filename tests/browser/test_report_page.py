@@ -373,4 +373,7 @@ def test_a_narrow_screen_has_nothing_beyond_its_edge(page: Browser) -> None:
       .map((e) => `${e.tagName}#${e.id}.${e.className}`)"""
     assert page.run(wide) == []
     assert page.run("document.documentElement.scrollWidth") <= 420
+    for chart in ("traffic-view", "roofline-view"):
+        shrunk = f"document.querySelector('#{chart} svg').getScreenCTM().a"
+        assert page.run(shrunk) > 0.9, "its letters can be read"
     page.call("Emulation.clearDeviceMetricsOverride")

@@ -111,6 +111,41 @@ def test_four_bit_weights_move_as_many_bytes_as_they_have(machine: str) -> None:
     assert not bytewise.planned.warnings
 
 
+def blocked_weights(kind: int, axis: int):
+    """A product with weights of few bits and a scale and zero point for each block of 16, as
+    exporters of language models write them."""
+    extents, block = [96, 64], 16
+    blocks = [count // block if k == axis else count for k, count in enumerate(extents)]
+    random = np.random.default_rng(0)
+    constants = [
+        helper.make_tensor("w", kind, extents, np.arange(prod(extents)) % 4),
+        numpy_helper.from_array(random.uniform(0.1, 0.2, blocks).astype(np.float32), "s"),
+        helper.make_tensor("z", kind, blocks, np.arange(prod(blocks)) % 3),
+    ]
+    read = {"axis": axis, "block_size": block, "name": "dq"}
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "s", "z"], ["wide"], **read),
+        helper.make_node("MatMul", ["x", "wide"], ["y"], name="mm"),
+    ]
+    return model(nodes, [value("x", [32, 96])], [value("y", [32, 64])], constants)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("kind", [TensorProto.UINT4, TensorProto.UINT8])
+def test_weights_with_a_scale_for_each_block_are_cut_and_moved_packed(kind: int, axis: int) -> None:
+    bits = {TensorProto.UINT4: 4, TensorProto.UINT8: 8}[kind]
+    run = tilewright.plan(blocked_weights(kind, axis), "mcu", fast=True)
+    assert run.verified and run.layers.column("engine") == ["core.cpu", "core.array"]
+    scales = 96 * 64 // 16
+    assert run.traffic_bytes == 32 * 96 + 32 * 64 + scales + (96 * 64 + scales) * bits // 8
+    tiles = tilewright.tile(blocked_weights(kind, axis), {str(axis): 5}, node="dq")
+    wanted = (
+        ["0-32 x 0-64", "32-64 x 0-64", "64-96 x 0-64"],
+        [f"0-96 x {k}-{k + 16}" for k in range(0, 64, 16)],
+    )
+    assert tiles.as_table().column("output") == wanted[axis], "blocks stay whole"
+
+
 def test_an_element_type_that_only_vector_engines_have_is_warned_of(succeeds) -> None:
     asked = ("plan", "four_convs@16x16", "--on", "mcu", "--layer-by-layer", "--no-verify")
     warned = succeeds(*asked, "--dtype", "fp16").err

@@ -240,6 +240,15 @@ def test_results_are_read_at_a_glance() -> None:
     assert str(run.plan) == run.yaml
 
 
+def test_long_names_are_cut_at_a_prompt_and_whole_in_files() -> None:
+    """A group of a quantised network names hundreds of nodes."""
+    found = tilewright.shrink("mobilenet_v2@128x128", "smallest")
+    nodes = max(map(str, found.as_table().column("nodes")), key=len)
+    assert len(nodes) > 100 and nodes in found.to_csv()
+    assert max(map(len, str(found).splitlines())) < 160
+    assert nodes[:60] in str(found) and nodes not in found._repr_html_()
+
+
 def test_tables_add_up_and_go_to_files(tmp_path: Path) -> None:
     run = tilewright.plan("rn50_stem@64x64", "npu-2.7", fast=True, verify=False)
     groups, layers = run.groups, run.layers

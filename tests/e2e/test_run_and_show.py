@@ -31,7 +31,7 @@ def test_run_prints_what_came_out(succeeds: Command, model: Path) -> None:
     said = succeeds("run", model).out
     assert "float32[1, 8, 12, 12]" in said
     assert "peak memory of the run" in said
-    assert "CPU time" in said
+    assert "CPU time" in said and "CPU time 0.00" not in said
 
 
 @pytest.mark.quick

@@ -22,7 +22,7 @@ def test_the_first_function_that_is_compiled_is_told_once(tmp_path: Path) -> Non
         [sys.executable, "-c", PROGRAM], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert run.stdout == "6 8\n"
-    assert run.stderr.count("compiling the hot loops for this computer, once") == 1
+    assert run.stderr.count("compiling the hot loops this needs, each once on a computer") == 1
 
 
 def test_the_api_is_found_before_any_job_was_used() -> None:

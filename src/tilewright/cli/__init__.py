@@ -5,12 +5,12 @@ import gc
 import signal
 import sys
 
-_ALLOCATIONS = 200_000  # before the collector looks for cycles; planning makes hardly any
+from tilewright.garbage import collect_seldom
 
 
 def main() -> None:
     """Run the command line. Ctrl-C at any moment, while modules are imported too, is one line."""
-    gc.set_threshold(_ALLOCATIONS, 10, 10)
+    collect_seldom()
     atexit.register(gc.freeze)  # the process ends: looking for cycles would only take time
     try:
         from tilewright.cli.app import run

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # glibc's mallopt parameters
@@ -17,7 +18,8 @@ _FILLED_AT_ONCE = 8
 
 
 class _Info(ctypes.Structure):
-    """glibc's `struct mallinfo2`; `hblkhd` are the bytes of all blocks mapped by themselves."""
+    """glibc's `struct mallinfo2`; `hblkhd` are the bytes of all blocks mapped by themselves,
+    `arena` those of all heaps."""
 
     _fields_ = [
         (name, ctypes.c_size_t)
@@ -28,6 +30,7 @@ class _Info(ctypes.Structure):
     ]
 
 
+@cache
 def _libc() -> ctypes.CDLL | None:
     if not sys.platform.startswith("linux"):
         return None
@@ -62,12 +65,23 @@ def keep_on_heap() -> bool:
 def mapped() -> int | None:
     """Bytes of all blocks that are mapped by themselves now; None where the C library cannot
     tell."""
+    found = _info()
+    return None if found is None else int(found.hblkhd)
+
+
+def on_heaps() -> int | None:
+    """Bytes of all heaps of the process now."""
+    found = _info()
+    return None if found is None else int(found.arena)
+
+
+def _info() -> _Info | None:
     libc = _libc()
     if libc is None or not hasattr(libc, "mallinfo2"):
         return None
     ask = libc.mallinfo2
     ask.restype = _Info
-    return int(ask().hblkhd)
+    return ask()
 
 
 def most_mapped() -> int | None:
@@ -116,6 +130,11 @@ def fill_heap() -> None:
         while before is not None and most_on_heaps() == before:
             for _ in range(_FILLED_AT_ONCE):
                 libc.malloc(size)
+    # Asking takes blocks too, which may have made the heap grow: ask what can be told without.
+    for size in _FILLING:
+        before = on_heaps()
+        while before is not None and on_heaps() == before:
+            libc.malloc(size)
 
 
 def trim() -> None:

@@ -8,6 +8,7 @@ from tilewright.errors import TilewrightError
 from tilewright.machine.dtypes import element_bytes, rate_class
 from tilewright.machine.load import list_machines, load_machine
 from tilewright.machine.machine import Machine
+from tilewright.machine.rates import main_bytes_per_cycle
 from tilewright.processor.load import is_processor, list_processors, load_processor
 from tilewright.processor.schema import Processor
 
@@ -93,12 +94,10 @@ def _of_machine(machine: Machine) -> MappingTarget:
     macs = peak_macs(machine, machine.dtype) or 1.0
     rate = 2 * macs * machine.clock_hz
     local = min((core.memory for core in machine.cores), key=lambda memory: memory.usable)
-    levels = [
-        MemoryLevel(
-            machine.main_memory.name, float(machine.main_memory.usable), _main(machine), False
-        )
-    ]
-    inner = MemoryLevel(local.name.rpartition(".")[2], float(local.usable), _main(machine), True)
+    main = machine.main_memory
+    bandwidth = main_bytes_per_cycle(machine) * machine.clock_hz
+    outer = MemoryLevel(main.name, float(main.usable), bandwidth, False)
+    inner = MemoryLevel(local.name.rpartition(".")[2], float(local.usable), bandwidth, True)
     return MappingTarget(
         machine.name,
         machine.title,
@@ -108,23 +107,7 @@ def _of_machine(machine: Machine) -> MappingTarget:
         rate,
         0.0,
         len(machine.cores),
-        (*levels, inner),
+        (outer, inner),
         inner,
         None,
     )
-
-
-def _main(machine: Machine) -> float:
-    """Bytes per second between the main memory and everything else."""
-    main = machine.main_memory
-    routes = [
-        machine.alone_bytes_per_cycle(route)
-        for link in machine.links
-        for route in link.routes
-        if route.source == main.name
-    ]
-    shared = main.bytes_per_cycle
-    total = sum(routes)
-    return (
-        min(total, shared) if shared is not None and total else total or shared or 1.0
-    ) * machine.clock_hz

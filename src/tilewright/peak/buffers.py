@@ -7,18 +7,23 @@ from tilewright.peak.kernels import RuntimeKernel, is_alias, takes_over
 from tilewright.peak.network import RuntimeNetwork
 
 PAGE = 4096
-ALIGNMENT = 64  # where a block of its own pages begins
+LINE = 64  # blocks begin at multiples of it, and the runtime rounds their sizes up to it
+MARGIN = 136  # what malloc asks for beside a block that begins at one
 RECORD = 400  # what the runtime keeps about a tensor in memory, measured
 HOLES = 2  # times its bytes that a tensor of less than a page takes of the heap, measured
-SLOT = 26  # and about a value of the network, whether it is in memory or not
+SLOT = 24  # and about a value of the network, constants included, whether it is in memory or not
 UNCOUNTED = -1  # the buffer of everything the caller or the session owns
 
 
+def block_bytes(size: int) -> int:
+    """What a block of so many bytes takes: pages of its own, unless it is less than one."""
+    size = -(-size // LINE) * LINE
+    return size if size + MARGIN <= PAGE else -(-(size + MARGIN) // PAGE) * PAGE
+
+
 def buffer_bytes(size: int) -> int:
-    """What a tensor of so many bytes takes: from a page on it has pages of its own."""
-    if size >= PAGE:
-        size = -(-(size + ALIGNMENT) // PAGE) * PAGE
-    return size + RECORD
+    """What a tensor of so many bytes takes."""
+    return block_bytes(size) + RECORD
 
 
 class Buffers:
@@ -34,10 +39,9 @@ class Buffers:
         self.types = network.types
         self.outputs = network.outputs
         self.bookkeeping = network.runtime.bookkeeping
-        values = sum(len(kernel.outputs) for kernel in kernels)
         self._mapped, self._small, self._heap = 0, 0, 0
-        if self.bookkeeping:
-            self._mapped = SLOT * values
+        if self.bookkeeping and kernels:
+            self._mapped = block_bytes(SLOT * network.values)
         # Reads of each value to come; being an output of the network is one that never comes.
         self.uses = Counter(chain.from_iterable(kernel.inputs for kernel in kernels))
         self.uses.update(network.outputs)
@@ -86,10 +90,14 @@ class Buffers:
         self.died.append(None)
         self._count(size)
 
-    @property
-    def total(self) -> int:
-        """Bytes in use, with what the heap once grew to."""
-        return self._mapped + self._heap
+    def level(self, scratch: tuple[int, ...]) -> int:
+        """Bytes in use, with what the heap once grew to, while a kernel has blocks of its own."""
+        if not self.bookkeeping:
+            return self._mapped + sum(scratch)
+        blocks = [block_bytes(size) for size in scratch]
+        own = sum(size for size in blocks if size >= PAGE)
+        self._heap = max(self._heap, self._small + HOLES * (sum(blocks) - own))
+        return self._mapped + own + self._heap
 
     def _count(self, size: int, sign: int = 1) -> None:
         """A buffer comes, or goes."""

@@ -17,7 +17,9 @@ class RuntimeNetwork:
     """Kernels, who makes and who reads each value, and the types of values that rewrites made up.
 
     Every change goes through a method, so that producers and readers stay true. `origin` leads
-    from a made-up value to the one of the graph that it holds.
+    from a made-up value to the one of the graph that it holds. `parameters` are constants that
+    kernels read without naming them (scales of quantised ones), `made_constants` counts those that
+    rewrites made.
     """
 
     def __init__(self, graph: Graph, runtime: Runtime) -> None:
@@ -27,6 +29,8 @@ class RuntimeNetwork:
         self.constants: set[str] = set(graph.constants)
         self.outputs: set[str] = set(graph.outputs)
         self.origin: dict[str, str] = {}
+        self.parameters: set[str] = set()
+        self.made_constants = 0
         self.kernels = [
             RuntimeKernel(
                 index,
@@ -99,6 +103,15 @@ class RuntimeNetwork:
         if not kinds:
             return self._order
         return [kernel for kernel in self._order if kernel.kind in kinds]
+
+    @property
+    def values(self) -> int:
+        """Values that a run has a place for: what kernels read and write, constants included."""
+        kernels = [kernel for kernel in self.kernels if not kernel.gone]
+        named = {name for kernel in kernels for name in (*kernel.inputs, *kernel.outputs)}
+        named |= self.parameters
+        named.discard("")
+        return len(named) + self.made_constants
 
     def uses(self, name: str) -> int:
         """How often a value is read; being an output of the network counts."""

@@ -9,7 +9,7 @@ from tilewright.peak import fusion, layout, quantised, simplify
 from tilewright.peak.buffers import Buffers
 from tilewright.peak.network import RuntimeNetwork
 from tilewright.peak.runtime import Runtime
-from tilewright.peak.scratch import scratch_bytes
+from tilewright.peak.scratch import scratch_blocks
 
 Pass = Callable[[RuntimeNetwork], None]
 
@@ -99,12 +99,12 @@ def _walk(network: RuntimeNetwork) -> Prediction:
     peak, peak_position, peak_scratch = 0, 0, 0
     for position, kernel in enumerate(kernels):
         buffers.make(kernel, position)
-        scratch = scratch_bytes(kernel, network.types)
-        level = buffers.total + scratch
+        scratch = scratch_blocks(kernel, network.types)
+        level = buffers.level(scratch)
         name = next(filter(None, kernel.outputs), "")
         trace.append(Moment(network.origin.get(name, name), level))
         if level > peak:
-            peak, peak_position, peak_scratch = level, position, scratch
+            peak, peak_position, peak_scratch = level, position, sum(scratch)
         buffers.release(kernel, position)
     live = tuple(
         Live(network.origin.get(name, name), size) for name, size in buffers.at(peak_position)

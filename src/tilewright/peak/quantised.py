@@ -27,6 +27,15 @@ CHANNELS_LAST = frozenset(
         *("Slice", "Split", "Concat", "Resize"),
     }
 )
+# A transpose may change places with them, towards one that undoes it.
+PASSED = frozenset(
+    {
+        *("QuantizeLinear", "DequantizeLinear", "Add", "Mul", "Sub", "Div", "Relu", "Clip"),
+        *("Sigmoid", "LeakyRelu", "MaxPool", "Slice", "Split", "Concat", "Pad", "Resize"),
+        *("QLinearAdd", "QLinearMul", "QLinearSigmoid", "QLinearLeakyRelu", "QLinearConcat"),
+    }
+)
+LAST, PLAIN = (0, 2, 3, 1), (0, 3, 1, 2)
 # Are part of the kernel before them, if they stand before a QuantizeLinear.
 CLAMPS = frozenset({"Relu", "Clip"})
 
@@ -142,7 +151,7 @@ def one_for_each(network: RuntimeNetwork) -> None:
     """Every reader of bytes as real numbers has a DequantizeLinear of its own, of level BASIC."""
     for kernel in network.in_order("DequantizeLinear"):
         name = kernel.output
-        if network.is_constant(kernel.input(0)) or name in network.outputs:
+        if name in network.outputs:
             continue
         readers = dict.fromkeys(network.readers.get(name, ()) if name in network.types else ())
         for reader in list(readers)[1:]:
@@ -164,6 +173,7 @@ def make_unsigned(network: RuntimeNetwork) -> None:
         kind = network.types.get(name)
         if network.sole_reader(name) is kernel and kind is not None and kind.dtype == "int8":
             network.types[name] = replace(kind, dtype="uint8")
+            network.made_constants += 1  # its zero point
 
 
 def fuse_quantised(network: RuntimeNetwork) -> None:
@@ -191,7 +201,9 @@ def fuse_quantised(network: RuntimeNetwork) -> None:
         if not _have_kernel(network, kernel, above, tail):
             continue
         network.absorb(kernel, tail)
+        network.parameters.update(tail.inputs[1:])
         for name, maker in zip(reads, above, strict=True):
+            network.parameters.update(maker.inputs[1:])
             network.rewire(kernel, name, maker.inputs[0])
             if not network.uses(name):
                 network.remove(maker)
@@ -273,11 +285,12 @@ def quantised_channels_last(network: RuntimeNetwork) -> None:
         if kernel.kind == "QLinearConv" and not kernel.domain and spatial and source in reads:
             if source not in last:
                 last[source] = _moved(network, source)
-                network.add("Transpose", "", [source], [last[source]], {"perm": (0, 2, 3, 1)})
+                network.add("Transpose", "", [source], [last[source]], {"perm": LAST})
             kernel.read(0, last[source])
             network.become(kernel, "QLinearConv", MICROSOFT)
         elif spatial and kernel.kind in CHANNELS_LAST and last.keys() >= set(reads) != set():
             kernel.inputs = tuple(last.get(name, name) for name in kernel.inputs)
+            network.made_constants += kernel.kind == "Slice"  # its axes, in another order
         else:
             plain.update(dict.fromkeys(name for name in reads if name in last))
             continue
@@ -285,14 +298,43 @@ def quantised_channels_last(network: RuntimeNetwork) -> None:
         plain.update(dict.fromkeys(name for name in kernel.outputs if name in network.outputs))
         kernel.outputs = tuple(last.get(name, name) for name in kernel.outputs)
     network.relink()
-    passed: list[RuntimeKernel] = []  # with which a transpose changes places, and back
+    leading = _leading(network)
     for name in plain:
-        if name not in network.producer and name not in network.graph.inputs:
-            network.add("Transpose", "", [last[name]], [name], {"perm": (0, 3, 1, 2)})
-            readers = network.readers.get(name, ())
-            passed += [reader for reader in readers if reader.kind == "DequantizeLinear"]
-    for kernel in sorted(passed, key=lambda kernel: kernel.index):
-        network.become(kernel, kernel.kind, "")
+        if name in network.producer or name in network.graph.inputs:
+            continue
+        readers = list(dict.fromkeys(network.readers.get(name, ())))
+        beyond = [r for r in readers if r.kind == "DequantizeLinear" and r.output in leading]
+        for reader in beyond:
+            _transpose_behind(network, reader, last[name])
+        if len(beyond) < len(readers) or name in network.outputs:
+            network.add("Transpose", "", [last[name]], [name], {"perm": PLAIN})
+
+
+def _leading(network: RuntimeNetwork) -> set[str]:
+    """Values from which operators that a transpose may pass lead to a quantised convolution."""
+    found: set[str] = set()
+    for kernel in reversed(network.in_order()):
+        if kernel.kind == "Transpose" or (
+            kernel.kind in PASSED and not found.isdisjoint(kernel.outputs)
+        ):
+            found.update(kernel.inputs)
+    return found
+
+
+def _transpose_behind(network: RuntimeNetwork, kernel: RuntimeKernel, source: str) -> None:
+    """A DequantizeLinear reads bytes channels-last and real numbers are transposed, towards a
+    transpose further on; where none of them meets it, they are quantised once more."""
+    name, scale = kernel.output, kernel.inputs[1:]
+    shape = network.types[name].shape
+    real = _moved(network, name)
+    network.rewire(kernel, kernel.input(0), source)
+    kernel.outputs = (real, *kernel.outputs[1:])
+    network.producer[real] = kernel
+    turned = network.invent(name, "real", shape)
+    network.add("Transpose", "", [real], [turned], {"perm": PLAIN})
+    quantised = _as_bytes(network, turned, source)
+    network.add("QuantizeLinear", "", [turned, *scale], [quantised])
+    network.add("DequantizeLinear", "", [quantised, *scale], [name])
 
 
 def _spatial(network: RuntimeNetwork, *names: str) -> bool:

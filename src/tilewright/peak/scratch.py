@@ -1,4 +1,4 @@
-"""Bytes that a kernel allocates for itself while it runs (the pages it touches)."""
+"""Bytes that a kernel allocates for itself while it runs."""
 
 from collections.abc import Mapping
 from math import prod
@@ -6,7 +6,7 @@ from math import prod
 from tilewright.graph.types import TensorType
 from tilewright.peak.kernels import MICROSOFT, NCHWC, RuntimeKernel, is_pointwise
 
-CONV_SEGMENT = 64 * 1024  # the piece of the im2col matrix that one thread works on
+CONV_SEGMENT = 64 * 1024  # the piece of the im2col matrix that one thread works on, or less
 LRN_SHARE = 2.26  # of the output, measured
 CUBIC_SHARE = 0.34
 WIDE = 4  # bytes of a sum of quantised products, and of a quantised number made real
@@ -21,20 +21,29 @@ SCRATCH_KINDS = frozenset(
 )
 
 
-def scratch_bytes(kernel: RuntimeKernel, types: Mapping[str, TensorType]) -> int:
-    """Scratch of one launch; 0 where types are unknown."""
+def scratch_blocks(kernel: RuntimeKernel, types: Mapping[str, TensorType]) -> tuple[int, ...]:
+    """Bytes of each block of one launch; none where types are unknown."""
     if kernel.kind not in SCRATCH_KINDS or kernel.domain == NCHWC:
-        return 0
+        return ()
     x, out = types.get(kernel.input(0)), types.get(kernel.output)
     if x is None or out is None or not x.shape:
-        return 0
+        return ()
+    if kernel.kind == "QLinearConv":
+        blocks = _quantised_conv(kernel, x, types.get(kernel.input(3)), out)
+    else:
+        blocks = (_block(kernel, x, out, types),)
+    return tuple(size for size in blocks if size)
+
+
+def _block(
+    kernel: RuntimeKernel, x: TensorType, out: TensorType, types: Mapping[str, TensorType]
+) -> int:
+    """Bytes of a kernel that has one block."""
     match kernel.kind:
         case "ConvTranspose":
             return _conv_transpose(x, types.get(kernel.input(1)))
         case "Conv" | "FusedConv":
             return _conv(kernel, x, types.get(kernel.input(1)), out)
-        case "QLinearConv":
-            return _quantised_conv(kernel, x, types.get(kernel.input(3)), out)
         case "ConvInteger":
             return _columns(kernel, types.get(kernel.input(1)), out)
         case "QLinearMatMul" | "QGemm":
@@ -63,13 +72,14 @@ def _conv_transpose(x: TensorType, weight: TensorType | None) -> int:
 
 
 def _conv(kernel: RuntimeKernel, x: TensorType, weight: TensorType | None, out: TensorType) -> int:
-    """The im2col matrix: a segment of it, or all where there are more filters than positions."""
+    """Room for a segment of the im2col matrix, or for all of it where there are more filters than
+    positions."""
     if weight is None or not weight.shape or is_pointwise(kernel, weight.shape[2:]):
         return 0
     group = max(1, kernel.int_of("group", 1))
     positions = prod(out.shape[2:])
     whole = x.with_shape((positions, *weight.shape[1:])).bytes
-    return whole if weight.shape[0] // group > positions else min(CONV_SEGMENT, whole)
+    return whole if weight.shape[0] // group > positions else CONV_SEGMENT
 
 
 def _columns(kernel: RuntimeKernel, weight: TensorType | None, out: TensorType) -> int:
@@ -81,11 +91,11 @@ def _columns(kernel: RuntimeKernel, weight: TensorType | None, out: TensorType) 
 
 def _quantised_conv(
     kernel: RuntimeKernel, x: TensorType, weight: TensorType | None, out: TensorType
-) -> int:
+) -> tuple[int, ...]:
     """A pointer per tap and position, or an im2col matrix, and sums of 32 bits: of one image after
     the other, or of all at once where no sums are needed."""
     if weight is None or len(weight.shape) < 2 or not out.shape or not out.size:
-        return 0
+        return ()
     filters, channels, *window = weight.shape
     group = kernel.int_of("group", 1)
     depthwise = channels == 1 and filters == group
@@ -93,12 +103,15 @@ def _quantised_conv(
     aligned = filters % 16 == 0 and (depthwise or channels % 4 == 0)
     alone = depthwise or group == 1
     symmetric = alone and aligned and (x.dtype, weight.dtype) == ("uint8", "int8")
-    needed = 0 if symmetric else WIDE * filters
-    if depthwise or (symmetric and not is_pointwise(kernel, weight.shape[2:])):
-        needed += 8 * prod(window)
-    elif not is_pointwise(kernel, weight.shape[2:]):
-        needed += channels * prod(window)
-    # Outside the channels-last layout the kernel transposes what it reads and writes.
-    moved = 0 if kernel.domain == MICROSOFT else x.bytes + out.bytes
     positions = out.size // max(1, filters)  # of all images, wherever the channels are
-    return moved + needed * (positions if symmetric else positions // out.shape[0])
+    if not symmetric:
+        positions //= out.shape[0]
+    sums = 0 if symmetric else WIDE * filters
+    taps = 0
+    if depthwise or (symmetric and not is_pointwise(kernel, weight.shape[2:])):
+        taps = 8 * prod(window)
+    elif not is_pointwise(kernel, weight.shape[2:]):
+        taps = channels * prod(window)
+    # Outside the channels-last layout the kernel transposes what it reads and writes.
+    moved = () if kernel.domain == MICROSOFT else (x.bytes, out.bytes)
+    return (*moved, sums * positions, taps * positions)

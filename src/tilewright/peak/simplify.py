@@ -3,11 +3,13 @@
 from tilewright.peak.kernels import RANDOM, RuntimeKernel
 from tilewright.peak.network import RuntimeNetwork
 
+APART = RANDOM | {"DequantizeLinear"}  # neither run once for all nor made one
+
 
 def fold_constants(network: RuntimeNetwork) -> None:
     """Kernels that read only constants run once, when the session is made."""
     for kernel in list(network.kernels):
-        if kernel.kind == "DequantizeLinear" or kernel.kind in RANDOM:
+        if kernel.kind in APART:
             continue
         if kernel.kind == "Constant" or (
             kernel.inputs and all(network.is_constant(name) for name in kernel.inputs)
@@ -30,14 +32,15 @@ def drop_no_ops(network: RuntimeNetwork) -> None:
 
 
 def merge_duplicates(network: RuntimeNetwork) -> None:
-    """Kernels of one kind that read the same values with the same attributes become one."""
+    """Kernels of one kind that read the same values with the same attributes become one; bytes
+    are made real for each reader alone."""
     seen: dict[tuple[object, ...], RuntimeKernel] = {}
     readers, nobody = network.readers, ()
     for kernel in network.in_order():
         # Duplicates share all their inputs: one that nobody else reads settles it.
         if any(len(readers.get(name, nobody)) == 1 for name in kernel.inputs):
             continue
-        if kernel.kind in RANDOM or any(name in network.outputs for name in kernel.outputs):
+        if kernel.kind in APART or any(name in network.outputs for name in kernel.outputs):
             continue
         reads = tuple(
             (network.scalar(name), name if network.scalar(name) is None else "")

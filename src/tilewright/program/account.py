@@ -2,14 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import accumulate, pairwise
 from math import fsum
 
 from tilewright.machine.machine import Machine
 from tilewright.program.place import Placed
 from tilewright.program.program import Program
-from tilewright.program.tables import schedule_rate
 from tilewright.schedule.timeline import EngineUse, timeline
 
 
@@ -64,31 +62,3 @@ def traffic(program: Program, memory: str) -> tuple[int, int]:
     reads = sum(v.bytes for task in program.tasks for v in task.reads if inside[v.buffer])
     writes = sum(v.bytes for task in program.tasks for v in task.writes if inside[v.buffer])
     return reads, writes
-
-
-def main_bytes_per_cycle(machine: Machine) -> float:
-    """The most bytes per cycle that can enter and leave the main memory."""
-    return bytes_per_cycle(machine, machine.main_memory.name)
-
-
-def bytes_per_cycle(machine: Machine, memory: str) -> float:
-    """The most bytes per cycle that can enter and leave a memory, as schedules share it: every link
-    at its own rate, those of one shared bandwidth not above it."""
-    shared: dict[str, Fraction] = {}
-    alone = Fraction(0)
-    for link in machine.links:
-        ways = [r for r in link.routes if memory in (r.source, r.destination)]
-        if not ways:
-            continue
-        route = max(ways, key=lambda way: way.bytes_per_cycle)
-        rate = schedule_rate(route.bytes_per_cycle)
-        if route.groups:
-            pool = min(route.groups, key=machine.group_bytes_per_cycle)
-            shared[pool] = shared.get(pool, Fraction(0)) + rate
-        else:
-            alone += rate
-    pooled = (
-        min(rate, schedule_rate(machine.group_bytes_per_cycle(name)))
-        for name, rate in shared.items()
-    )
-    return float(sum(pooled, alone))

@@ -2,7 +2,6 @@
 look the same."""
 
 from collections.abc import Iterator
-from fractions import Fraction
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ from tilewright.cost.base import Copy
 from tilewright.cost.dma import CopyCost, cost_of_copy
 from tilewright.errors import TilewrightError
 from tilewright.machine.machine import Link, Machine
+from tilewright.machine.rates import schedule_rate
 from tilewright.program.columns import Copies, Hardware, Views
 from tilewright.program.overlap import pattern
 from tilewright.program.program import runs_of
@@ -221,8 +221,3 @@ def _shared_engine(link: Link, machine: Machine) -> Engine:
     pool = min(groups, key=lambda name: (machine.group_bytes_per_cycle(name), names.index(name)))
     rate = schedule_rate(min(route.bytes_per_cycle for route in shared))
     return Engine(rate=rate, pool=names.index(pool))
-
-
-def schedule_rate(rate: float) -> Fraction:
-    """A rate as the small fraction that is simulated."""
-    return Fraction(rate).limit_denominator(64)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from math import inf
 
 from tilewright.errors import TilewrightError
+from tilewright.garbage import seldom_collected
 from tilewright.graph.graph import Graph
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Plan, moved_to_cores
@@ -37,6 +38,7 @@ from tilewright.search.least_memory import LeastMemory
 from tilewright.search.objectives import search_all
 from tilewright.search.progress import Tell, silent
 from tilewright.search.sharing import sharing_plans
+from tilewright.units import noun
 
 GROUPS_PER_UNIT = 10  # that the additive model may look at; beyond that, merging greedily has to do
 SHARES = (USABLE_SHARE, 0.75, 0.6)  # of the scratchpads that sections are planned with
@@ -95,7 +97,8 @@ class Fusion:
         try:
             if self.ended:
                 raise KeyboardInterrupt
-            self._search(effort)
+            with seldom_collected():
+                self._search(effort)
         except KeyboardInterrupt:
             if not self.trials:
                 raise
@@ -222,7 +225,9 @@ class Fusion:
             if not self._may_be_faster(machine):
                 continue
             other = self.like(machine=machine)
-            other.progress = self._told(f"what {len(names)} cores alone could do")
+            other.progress = self._told(
+                f"what {len(names)} {noun(len(names), 'core')} alone could do"
+            )
             with suppress(TilewrightError):
                 other.propose()
                 alone.append(other)

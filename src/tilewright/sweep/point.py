@@ -19,10 +19,10 @@ from tilewright.frontend.save import save_onnx
 from tilewright.machine.dtypes import rate_class
 from tilewright.machine.load import machine_of, machine_tree
 from tilewright.machine.machine import Machine
+from tilewright.machine.rates import main_bytes_per_cycle
 from tilewright.model import Model, load_model
 from tilewright.plan.plan import plan_text
 from tilewright.planning import Planned, plan_model
-from tilewright.program.account import main_bytes_per_cycle
 from tilewright.program.metrics import Objective
 from tilewright.report.plan_summary import summary_json
 from tilewright.search.effort import Effort

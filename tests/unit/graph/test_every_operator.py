@@ -149,7 +149,7 @@ def quantised_concat(b: GraphBuilder) -> str:
 
 
 def blocks(b: GraphBuilder) -> str:
-    scales = b.constant(np.full((2, 2, 6, 5), 0.5), "float32")
+    scales = b.constant(np.arange(1, 121).reshape(2, 2, 6, 5) / 16, "float32")
     return b.add("DequantizeLinear", image(b, "uint8"), scales, axis=1, block_size=2)
 
 
@@ -228,7 +228,7 @@ EXAMPLES = [
     Example("Dropout", node("Dropout", outputs=2), None, "mask"),
     Example("QuantizeLinear", quantise, ALL),
     Example("DequantizeLinear", dequantise, ALL),
-    Example("DequantizeLinear", blocks, None, "blocks"),
+    Example("DequantizeLinear", blocks, ALL, "blocks"),
     Example("Expand", with_ints("Expand", [2, 4, 6, 5], shape=(4, 1, 5)), ALL),
     # windows
     Example("Conv", node("Conv", (6, 4, 3, 3), (6,), pads=[1, 1, 1, 1]), ALL),

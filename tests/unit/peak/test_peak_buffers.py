@@ -124,6 +124,7 @@ def test_blocks_are_whole_pages_and_small_ones_are_not_free() -> None:
 
     assert counted(5000) // 4096 == 5
     assert counted(5120) // 4096 == 6, "it begins behind a header"
+    assert counted(5088) // 4096 == 6, "and ends at a multiple of 64 bytes"
     assert 4 * 16 < counted(16) < 1024
 
 
@@ -135,3 +136,26 @@ def test_tiles_of_less_than_a_page_leave_holes() -> None:
     b.add("Concat", *parts, axis=1)
     found = predict_peak(b.graph(), Runtime(block=1, extended=False)).peak
     assert found > tiles * (2 * size + size)  # the tiles, and the concat's result
+
+
+def test_a_run_has_a_place_for_every_constant() -> None:
+    """Seen in onnxruntime: 24 bytes for each value that the network names, numbers or not."""
+
+    def counted(tables: int) -> int:
+        b = GraphBuilder()
+        x = b.input(1, 4)
+        for _ in range(tables):
+            x = b.add("Add", x, b.weight(1, 4))
+        return predict_peak(b.graph(), Runtime(block=1, extended=False)).peak
+
+    assert counted(1000) - counted(500) == pytest.approx(500 * 2 * 24, abs=4096)
+
+
+def test_scratch_takes_whole_pages_too() -> None:
+    """A depthwise convolution of bytes has 8 bytes per tap and position: 10,368 here."""
+    b = GraphBuilder()
+    s, z = b.constant(0.1, "float32"), b.constant(0, "uint8")
+    x, weight = b.input(1, 16, 12, 12, dtype="uint8"), b.weight(16, 1, 3, 3, dtype="int8")
+    reads = (x, s, z, weight, s, b.constant(0, "int8"), s, z)
+    b.add("QLinearConv", *reads, group=16, pads=[1] * 4)
+    assert predict_peak(b.graph(), Runtime(block=8)).trace[1].bytes > 3 * 4096

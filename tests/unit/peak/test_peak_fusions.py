@@ -163,6 +163,19 @@ def test_equal_nodes_run_once() -> None:
     assert kinds(b.graph(), extended=False) == ["Exp", "Concat"]
 
 
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("written", [1, 2])
+def test_bytes_are_made_real_for_each_reader(constant: bool, written: int) -> None:
+    """Once or twice in the file, weights or not: every tile has its own copy of a weight."""
+    b = GraphBuilder()
+    scale, zero = b.constant(0.1, "float32"), b.constant(0, "uint8")
+    x = b.input(8, 16)
+    held = b.weight(8, 16, dtype="uint8") if constant else b.add("QuantizeLinear", x, scale, zero)
+    reals = [b.add("DequantizeLinear", held, scale, zero) for _ in range(written)]
+    parts = [b.add(kind, x, real) for kind, real in zip(("Mul", "Add"), 2 * reals, strict=False)]
+    assert kinds(b.graph(*parts)).count("DequantizeLinear") == 2
+
+
 def test_a_transpose_and_its_inverse_cancel() -> None:
     b = GraphBuilder()
     x = b.add("Transpose", b.add("Abs", b.input(2, 3, 4)), perm=[1, 2, 0])
@@ -261,3 +274,26 @@ def test_slices_that_are_quantised_behind_move_bytes_unless_they_share_signed_on
     before = found[: found.index("Slice")]
     assert before.count("QuantizeLinear") == 1, "one for all"
     assert ("DequantizeLinear" in before) == (moved == "real numbers")
+
+
+def test_a_transpose_on_its_way_to_another_moves_real_numbers() -> None:
+    """Between quantised convolutions and a sum that is none the runtime transposes behind the
+    DequantizeLinear, and quantises once more."""
+    b = GraphBuilder()
+    scale, zero = b.constant(0.1, "float32"), b.constant(0, "uint8")
+
+    def pair(x: str) -> str:
+        return b.add("DequantizeLinear", b.add("QuantizeLinear", x, scale, zero), scale, zero)
+
+    def conv(x: str) -> str:
+        weight = b.constant(b.random.integers(0, 3, (16, 16, 3, 3)), "uint8")
+        real = b.add("DequantizeLinear", weight, scale, zero)
+        return pair(b.add("Conv", x, real, pads=[1] * 4))
+
+    x = conv(pair(b.input(1, 16, 12, 12)))
+    y = pair(b.add("Add", x, b.input(1, 16, 12, 12)))  # of real numbers: no quantised kernel
+    found = kinds(b.graph(conv(y)), block=8)
+    first = found.index("QLinearConv")
+    assert found[first + 1 : found.index("Add")] == [
+        *("DequantizeLinear", "Transpose", "QuantizeLinear", "DequantizeLinear")
+    ]

@@ -36,7 +36,7 @@ def test_conv_with_more_filters_than_positions_needs_all_columns() -> None:
     assert scratch(b) == 49 * 128 * 9 * 4
 
 
-@pytest.mark.parametrize(("stride", "expected"), [(1, 0), (2, 8 * 32 * 32 * 4)])
+@pytest.mark.parametrize(("stride", "expected"), [(1, 0), (2, 64 * KIB)])
 def test_a_pointwise_conv_needs_none_unless_it_strides(stride: int, expected: int) -> None:
     b = GraphBuilder()
     b.add("Conv", b.input(1, 8, 64, 64), b.weight(8, 8, 1, 1), strides=[stride] * 2)

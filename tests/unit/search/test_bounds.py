@@ -4,6 +4,7 @@ low that they say nothing."""
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise, permutations, product
+from pathlib import Path
 from random import Random
 from time import process_time
 
@@ -29,6 +30,8 @@ from tilewright.search.bounds.floors import Floors
 from tilewright.search.bounds.needs import ElementNeeds
 from tilewright.search.candidates import tiles
 from tilewright.search.candidates.layers import layer_by_layer
+from tilewright.search.effort import Effort
+from tilewright.search.fusion import Fusion
 from tilewright.tiling.grid import Halo, Split
 
 RATE = 270 / 13  # 27 GB/s at 1.3 GHz
@@ -426,6 +429,23 @@ def test_bounds_are_below_plans_where_copies_start_at_once(seed: int, few_choice
         except TilewrightError:
             continue
     assert seen and min(seen) < 3
+
+
+def test_weights_wait_in_a_memory_between(tmp_path: Path) -> None:
+    """A shared memory takes what the scratchpads have no room for, long before it is read."""
+    b = GraphBuilder()
+    x = b.input(1, 64, 64, 64)
+    for _ in range(4):
+        x = conv(b, x, 64)
+    x = b.add("Flatten", b.add("GlobalAveragePool", x))
+    for wide in (1024, 3400):
+        x = b.add("Gemm", x, b.weight(wide, b.shape(x)[1]), transB=1)
+    file = tmp_path / "two.yaml"
+    file.write_text("extends: eight-core-l2\ntitle: two\ncores: {core: {count: 2}}\n")
+    graph, machine = b.graph(), load_machine(file)
+    found = Fusion(graph, machine, machine.dtype, "wide").run(Effort.LOW).best
+    bounds = bounds_of(graph, machine, machine.dtype)
+    assert bounds.matrix < bounds.cycles <= found.cycles
 
 
 # What the bounds say ---------------------------------------------------------------------------

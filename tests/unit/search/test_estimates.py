@@ -315,3 +315,28 @@ def test_loads_are_counted_as_the_program_makes_them(
     found = Lowering(graph, machine, machine.dtype).timed(plan)
     assert estimate is not None and isinstance(found, Timed)
     assert estimate.traffic == metrics_of(found).dram_bytes
+
+
+@pytest.mark.parametrize("model", ["mobilenet_v2", "vit_b16"])
+def test_what_estimates_share_changes_none_of_them(model: str) -> None:
+    """Groups that look alike, values that stay or do not, and alike cores share what is known."""
+    machine = load_machine("npu-2.7")
+    graph = prepared(api.load(model).graph, machine, machine.dtype).graph
+    network = Network(graph, machine, machine.dtype)
+    assert network.units
+    shared, half = Tiler(network), (machine.cores[0].name,)
+    for number, members in enumerate(groups_of(network)):
+        nodes = sorted(n for unit in members for n in network.units[unit].nodes)
+        ops = network.joined_ops(members)
+        exported = shared.exported(nodes)
+        names = [name for tiled in ops for name in (*tiled.node.inputs, *tiled.node.outputs)]
+        for splits, core_split in list(shared.choices(ops))[number % 23 :: 211]:
+            for kept in (names[:0], names[:1], names[-1:], names):
+                for cores in ((), half):
+                    fresh = Tiler(network).on(cores)
+                    known = [
+                        tiler.estimate(ops, exported, splits, core_split, resident=frozenset(kept))
+                        for tiler in (shared.on(cores), fresh)
+                    ]
+                    assert known[0] == known[1], (nodes, splits, kept, cores)
+    assert shared.on(half).costs is shared.costs

@@ -14,11 +14,12 @@ from tilewright.frontend.normalize import normalize
 from tilewright.graph.graph import Graph
 from tilewright.machine.load import load_machine
 from tilewright.machine.machine import Machine
+from tilewright.machine.rates import bytes_per_cycle, main_bytes_per_cycle
 from tilewright.plan.order import order_with
 from tilewright.plan.plan import GroupPlan, Place, Plan
 from tilewright.planning import prepared
 from tilewright.program import lower
-from tilewright.program.account import bytes_per_cycle, main_bytes_per_cycle, traffic
+from tilewright.program.account import traffic
 from tilewright.program.lower import lowered
 from tilewright.report.explained import boundary_lines, explanation_json
 from tilewright.search.candidates.layers import layer_by_layer

@@ -1,6 +1,6 @@
 """Element by element, with broadcasting; quantisation parameters along one axis."""
 
-from tilewright.geometry.access import Access, AxisRule, Same
+from tilewright.geometry.access import Access, AxisRule, Same, Scaled
 from tilewright.graph.ops.spec import (
     AccessFunction,
     Engine,
@@ -61,20 +61,25 @@ def _dropout_access(op: Op, output: int) -> Access | None:
 
 
 def _quantise_access(op: Op, output: int) -> Access | None:
-    """Scale and zero point: one for all, or one per position of an axis; blocks run whole."""
+    """Scale and zero point: one for all, one per position of an axis, or one per block of it."""
     result = op.result().shape
     axis = op.int_of("axis", 1) % max(1, len(result))
-    if op.int_of("block_size", 0):
-        return None
+    block = op.int_of("block_size", 0)
     rules: list[tuple[AxisRule, ...] | None] = [same_rules(len(result))]
     for operand in op.inputs[1:]:
         if operand is None:
             rules.append(None)
             continue
         shape = operand.type.shape
+        if block and len(shape) == len(result):
+            blocks = Scaled(axis, 1, block)
+            rules.append(tuple(blocks if k == axis else Same(k) for k in range(len(shape))))
+            continue
         per_axis = len(shape) == 1 and shape[0] > 1
         rules.append((Same(axis),) if per_axis else whole_rules(shape))
-    return Access(result, free(result), tuple(rules))
+    # Whole blocks: a tile counts them from its own beginning.
+    grain = tuple(max(1, block) if k == axis else 1 for k in range(len(result)))
+    return Access(result, grain, tuple(rules))
 
 
 def _expand_access(op: Op, output: int) -> Access | None:

@@ -2,9 +2,11 @@
 # Numba checks the types of compiled functions; what it infers of arrays, pyright cannot.
 """Room for what is computed and for what loads bring, while the loads are put in order.
 
-What is computed is placed first, at the low addresses; loads look for room from above, beginning at
-their use and going back in time as far as they want to, or as far as there is room. Or those that a
-single task uses look from below: `apart` from those that stay, which else may end up in the middle.
+What is computed is placed first, at the low addresses. Loads look for room beginning at their use
+and going back in time as far as they want to, or as far as there is room: each below the one before
+it, and from the top again where nothing is left, as in a ring. Bytes become free in the order they
+were taken, so they do not end up in pieces. Or those that a single task uses look from below:
+`apart` from those that stay, which else may end up in the middle.
 """
 
 from typing import NamedTuple
@@ -62,6 +64,7 @@ def find_space(columns: Columns, hardware: Hardware, loads: Loads, held: Ids, ap
             _take(shelves, columns.memory[buffer], buffer, np.int64(loads.first[buffer]))
     gaps = np.empty((2, buffers + 2), np.int64)
     begin = np.empty(buffers, np.int64)  # where each target of a load found room by itself
+    below = hardware.usable.copy()  # what was loaded last into each memory lies from here on
     issue = np.empty(loads.loads.size, np.int32)
     for index in _ranked(columns, loads, last):
         task, use = loads.loads[index], loads.use[index]
@@ -84,6 +87,7 @@ def find_space(columns: Columns, hardware: Hardware, loads: Loads, held: Ids, ap
                     columns.size[buffer],
                     columns.alignment[buffer],
                     hardware.usable[columns.memory[buffer]],
+                    below[columns.memory[buffer]],
                     apart and loads.last[buffer] <= use,
                 )
                 if not again:
@@ -96,6 +100,8 @@ def find_space(columns: Columns, hardware: Hardware, loads: Loads, held: Ids, ap
                 short[place] = True
                 continue
             shelves.low[buffer] = address[buffer]
+            if not apart:
+                below[columns.memory[buffer]] = address[buffer]
             shelves.high[buffer] = address[buffer] + columns.size[buffer]
             _take(shelves, columns.memory[buffer], buffer, place)
         issue[index] = place
@@ -238,10 +244,11 @@ def _back(
     size: int,
     alignment: int,
     usable: int,
+    below: int,
     lowest: bool,
 ) -> tuple[int, int]:
     """The earliest position, not before the wanted one, from which there is room until `last`, and
-    the highest or lowest place there (-1: not even from the use on)."""
+    the next place there (-1: not even from the use on)."""
     gaps[0, 0], gaps[1, 0] = 0, usable
     count = np.int64(1)
     bucket = last >> _BUCKET
@@ -252,7 +259,7 @@ def _back(
                 count = _without(gaps, count, shelves.low[buffer], shelves.high[buffer], size)
             buffer = shelves.behind[buffer]
         bucket -= 1
-    place = _place(gaps, count, size, alignment, lowest)
+    place = _place(gaps, count, size, alignment, below, lowest)
     if place < 0:
         return use, -1
     for position in range(use - 1, want - 1, -1):
@@ -264,7 +271,7 @@ def _back(
             count = _without(gaps, count, low, high, size)
             buffer = shelves.ends_behind[buffer]
         if hit:
-            other = _place(gaps, count, size, alignment, lowest)
+            other = _place(gaps, count, size, alignment, below, lowest)
             if other < 0:
                 return position + 1, place
             place = other
@@ -301,13 +308,20 @@ def _without(gaps: Quantities, count: int, low: int, high: int, size: int) -> in
 
 
 @njit(inner=True)
-def _place(gaps: Quantities, count: int, size: int, alignment: int, lowest: bool) -> int:
-    """The highest, or the lowest, aligned place in a gap, or -1."""
-    for index in range(count):
-        gap = count - 1 - index if lowest else index
-        place = (gaps[1, gap] - size) // alignment * alignment
-        if lowest:
+def _place(
+    gaps: Quantities, count: int, size: int, alignment: int, below: int, lowest: bool
+) -> int:
+    """The highest aligned place in a gap that ends by `below`, or else of all; or the lowest of
+    all; or -1."""
+    if lowest:
+        for gap in range(count - 1, -1, -1):
             place = (gaps[0, gap] + alignment - 1) // alignment * alignment
-        if gaps[0, gap] <= place <= gaps[1, gap] - size:
-            return place
+            if place <= gaps[1, gap] - size:
+                return place
+        return -1
+    for top in (below, gaps[1, 0] if count else below):
+        for gap in range(count):
+            place = (min(gaps[1, gap], top) - size) // alignment * alignment
+            if place >= gaps[0, gap]:
+                return place
     return -1

@@ -2,7 +2,8 @@
 (() => {
   const parts = [["read_weights", "weights read", "#d98e2b"], ["read_activations", "activations read", "#e8c35a"], ["written", "written", "#5aa865"]];
   const moved = (group) => parts.reduce((sum, [key]) => sum + group[key], 0);
-  const holder = element("traffic-view"), width = 640, height = 300, left = 62, bottom = 262, top = 14;
+  const holder = element("traffic-view"), height = 300, left = 62, bottom = 262, top = 14;
+  let width = 640;
   legend("traffic-legend", parts.map(([, text, colour]) => [colour, text]));
   const groupTip = (g) => {
     const group = groups[g];
@@ -18,7 +19,7 @@
       out.push(`<line class="axis" x1="${left}" x2="${width - 8}" y1="${y(amount)}" y2="${y(amount)}"/>
         <text class="tick" x="${left - 6}" y="${y(amount) + 4}" text-anchor="end">${bytes(amount)}</text>`);
     }
-    const every = Math.ceil(groups.length / 24);
+    const every = Math.ceil(24 * groups.length / (width - left));
     groups.forEach((group, g) => {
       let level = 0;
       const bars = parts.map(([key, , colour]) => {
@@ -72,8 +73,21 @@
       + (without ? `; ${without} without MACs` : "");
   };
 
-  drawTraffic();
-  drawRoofline();
+  // As wide as they are shown, so that letters keep their size on a phone.
+  const shown = () => Math.max(320, Math.min(640, holder.clientWidth));
+  const fade = () => document.querySelectorAll("#traffic-view .part, #roofline-view .part").forEach((part) => {
+    part.style.opacity = isFaded(Number(part.dataset.group)) ? 0.22 : 1;
+  });
+  const draw = () => {
+    width = shown();
+    drawTraffic();
+    drawRoofline();
+    fade();
+  };
+  new ResizeObserver(() => {
+    if (width !== shown()) draw();
+  }).observe(holder);
+  draw();
   for (const view of [holder, roof]) {
     view.addEventListener("pointermove", (event) => {
       const part = event.target.closest("[data-group]");
@@ -85,7 +99,5 @@
       if (part) select(Number(part.dataset.group) === state.group ? null : Number(part.dataset.group));
     });
   }
-  on("select", () => document.querySelectorAll("#traffic-view .part, #roofline-view .part").forEach((part) => {
-    part.style.opacity = isFaded(Number(part.dataset.group)) ? 0.22 : 1;
-  }));
+  on("select", fade);
 })();

@@ -5,8 +5,8 @@ from typing import Any
 
 from tilewright.cost.peak import peak_macs
 from tilewright.machine.machine import Machine
+from tilewright.machine.rates import main_bytes_per_cycle
 from tilewright.planning import Planned
-from tilewright.program.account import main_bytes_per_cycle
 from tilewright.report.html.columns import Strings, columns_of
 from tilewright.report.html.groups import group_rows
 from tilewright.report.html.layout import drawing_of

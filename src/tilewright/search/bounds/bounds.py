@@ -17,7 +17,7 @@ from tilewright.geometry.access import Shifted
 from tilewright.graph.graph import Graph
 from tilewright.graph.ops import runs_whole
 from tilewright.machine.machine import Machine
-from tilewright.program.account import main_bytes_per_cycle
+from tilewright.machine.rates import core_bytes_per_cycle, main_bytes_per_cycle
 from tilewright.program.constants import immediate
 from tilewright.program.layout import Layouts
 from tilewright.search.bounds.floors import Floors
@@ -29,6 +29,7 @@ Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 
 _CHAIN_PRICES = 5  # of these, for the bound that looks at all pairs of operators
+_LOADED = {"activations", "weights"}  # roles of memories that what is loaded lies in
 _PRECISION = 1e-9  # relative; costs are floats
 
 
@@ -91,7 +92,9 @@ class _Bounder:
         self.exit = self._least_latency(loads=False)
         self.latency = min(first, self.exit)
         self.entry = first if self._reads_loaded() else 0
-        self.scratchpads = sum(core.memory.usable for core in machine.cores)
+        own = [m for core in machine.cores for m in core.memories if {*m.roles} & _LOADED]
+        self.held_by_cores = sum(memory.usable for memory in own)
+        self.held_on_chip = self.held_by_cores + sum(memory.usable for memory in machine.on_chip)
         loaded = (n for n in graph.constants if immediate(graph, n) is None)
         self.caller = [n for n in (*graph.inputs, *loaded) if n in self.needs.need]
         self.outputs = [n for n in graph.outputs if n in graph.producer]
@@ -266,20 +269,20 @@ class _Bounder:
     def _streamed(
         self, weights: Sequence[float], stores: Sequence[float], on_cores: Mask
     ) -> Floats:
-        """Cycles after the moment when an operator's last element first exists: what the
-        scratchpads did not hold is loaded, used and its results stored; outputs are stored."""
+        """Cycles after the moment when an operator's last element first exists: what the chip did
+        not hold is loaded, what the cores did not comes to them, is used and its results stored;
+        outputs are stored."""
         if not self.rate:
             return np.zeros(len(weights))
-        loads = np.maximum(0.0, np.array(weights) - self.scratchpads) / self.rate
+        loads = np.maximum(0.0, np.array(weights) - self.held_on_chip) / self.rate
         out = np.array(stores) / self.rate
-        whole = any(runs_whole(self.graph, node) for node in self.graph.nodes)
-        return np.maximum.reduce(
-            [
-                loads + out,
-                loads if whole else _behind(loads, self.exit),
-                np.where(on_cores, _behind(out, self.exit), out),
-            ]
-        )
+        parts = [loads + out, np.where(on_cores, _behind(out, self.exit), out)]
+        if any(runs_whole(self.graph, node) for node in self.graph.nodes):
+            return np.maximum.reduce([*parts, loads])
+        if inner := core_bytes_per_cycle(self.machine):
+            missing = np.maximum(0.0, np.array(weights) - self.held_by_cores)
+            loads = np.maximum(loads, missing / inner)
+        return np.maximum.reduce([*parts, _behind(loads, self.exit)])
 
     def _chained(
         self, moments: Floats, waiting: Mask, done: Mask, nodes: Sequence[int], flow: Flow

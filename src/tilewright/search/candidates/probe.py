@@ -4,8 +4,9 @@ The same tile as that of `tiling.group.cut_ops(probe=True)`, derived much faster
 thousands of them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from tilewright.geometry.access import Access
 from tilewright.graph.ops.spec import Strides
@@ -67,29 +68,38 @@ class Probe:
         self.final = tuple(number[name] for name, inside in exported.items() if not inside)
         self.exported = frozenset(number[name] for name in exported)
         self.access: dict[int, Access] = {}
-        last: dict[int, int] = {}
+        last: dict[int, int] = {}  # where values are made, or read for the last time
         for place, tiled in enumerate(ops):
-            for name in tiled.node.inputs:
+            for name in (*tiled.node.outputs, *tiled.node.inputs):
                 last[number[name]] = place
             for name, access in zip(tiled.node.outputs, tiled.access, strict=True):
                 self.access[number[name]] = access
-        self.ends: tuple[tuple[int, ...], ...] = tuple(
-            tuple(
-                value
-                for value in self.access
-                if last.get(value, self._maker(value)) == place and value not in self.exported
-            )
-            for place in range(len(ops))
-        )
+        ends: list[list[int]] = [[] for _ in ops]
+        for value in self.access:
+            if value not in self.exported:
+                ends[last[value]].append(value)
+        self.ends = tuple(map(tuple, ends))
         self.values = tuple(
             costs.value(name) if name in costs.network.graph.types else None for name in number
         )
+        self.views = bool(self.moves or self.joinings)  # whether what is kept decides the work
+        self.look: Hashable = (
+            *(self.nodes, self.values, self.outputs, self.reads),
+            *(self.final, self.exported, self.ends, self.names if self.views else ()),
+        )
+        self.cuts: dict[tuple[Split, ...], Cutting | None] = {}
 
-    def _maker(self, value: int) -> int:
-        return next(place for place, made in enumerate(self.outputs) if value in made)
+    def kept(self, resident: Collection[str]) -> frozenset[int]:
+        """Those of some values that the group has, by number."""
+        return frozenset([k for k, name in enumerate(self.names) if name in resident])
 
     def cut(self, splits: tuple[Split, ...]) -> "Cutting | None":
         """One inner tile of the group; None where it cannot be cut so."""
+        if splits not in self.cuts:
+            self.cuts[splits] = self._cut(splits)
+        return self.cuts[splits]
+
+    def _cut(self, splits: tuple[Split, ...]) -> "Cutting | None":
         needs: list[Region | None] = [None] * len(self.names)
         for value in self.final:
             region = _even(self.access[value], splits)
@@ -164,7 +174,21 @@ class Probe:
         return tuple(dims), tuple(spans)
 
 
-@dataclass(slots=True)
+class Probes:
+    """Groups of one network; those that look alike share their cuts."""
+
+    def __init__(self, costs: TileCosts) -> None:
+        self.costs = costs
+        self._cuts: dict[Hashable, dict[tuple[Split, ...], Cutting | None]] = {}
+
+    def of(self, ops: Sequence[TiledOp], exported: Mapping[str, bool]) -> Probe:
+        """A group with its values that are read outside, and whether they are inside too."""
+        probe = Probe(self.costs, ops, exported)
+        probe.cuts = self._cuts.setdefault(probe.look, probe.cuts)
+        return probe
+
+
+@dataclass(eq=False)
 class Cutting:
     """A probe's tile: what it needs of each value, what it writes to the outside, its nodes'
     tiles."""
@@ -174,6 +198,7 @@ class Cutting:
     written: list[Region | None]
     tiles: list[NodeTile]
 
+    @cached_property
     def inner(self) -> int:
         """The most bytes of inner values that are live at once."""
         probe, costs = self.probe, self.probe.costs
@@ -190,12 +215,13 @@ class Cutting:
                 live -= held.get(value, 0)
         return peak
 
-    def views(self, kept: frozenset[str]) -> set[int]:
+    def views(self, kept: frozenset[int]) -> set[int]:
         """The places of data movement that is a view of what the tile holds, or that only joins or
         takes apart what lies together where some of it is `kept`: no work. Other results that are
         kept lie by themselves."""
         probe, lying = self.probe, dict[int, Strides]()
-        free = (place for place, j in probe.joinings.items() if j.free(kept, probe.made))
+        names = {probe.names[value] for value in kept}
+        free = (place for place, j in probe.joinings.items() if j.free(names, probe.made))
         found = set(free) if kept else set[int]()
         for place in probe.moves:
             if place in found:
@@ -207,7 +233,7 @@ class Cutting:
                 if self.needs[value] is None:
                     continue
                 view = rule(tiled.op, there, position) if rule and there else None
-                if view is None or probe.names[value] in kept or not self._serves(value, view):
+                if view is None or value in kept or not self._serves(value, view):
                     break
                 seen[value] = view
             else:

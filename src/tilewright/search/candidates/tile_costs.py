@@ -1,7 +1,7 @@
 """What tiles of nodes and parts of values cost, remembered by what these look like: repeated blocks
 of a network are worked out once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tilewright.cost.base import Copy, Workload
 from tilewright.cost.dma import moved_bytes, start_cycles
 from tilewright.cost.from_graph import workload_of
-from tilewright.geometry.access import Access
+from tilewright.geometry.access import Access, Reach
 from tilewright.geometry.box import Box, span_of
 from tilewright.geometry.interval import Interval
 from tilewright.graph.ops.spec import Engine, Tile, is_given
@@ -147,6 +147,10 @@ class TileCosts:
         self.latency = sum(route.latency for _, route in hops) - self.route.latency
         ends = (self.route.source, self.route.destination)
         self.queues = max(1, sum(1 for _ in self.machine.routes(*ends)))
+        self.facts: Hashable = (
+            *(tuple(self.cores), self.rate, self.route, self.link.stride_levels),
+            *(self.latency, self.queues),
+        )  # beside the network, all that costs depend on
         self._values: dict[str, Value] = {}
         self._value_costs: dict[object, Value] = {}
         self._nodes: dict[str, NodeLooks] = {}
@@ -262,13 +266,19 @@ class TileCosts:
         tiled = node.tiled
         boxes = [None if spans is None else _box(spans) for spans in outputs]
         boxes = [None if box is None or box.empty else box for box in boxes]
-        reads = tuple(
-            None if spans is None else self._reads(node, access, spans)
-            for access, spans in zip(tiled.access, outputs, strict=True)
-        )
+        reaches = reaches_of(tiled, boxes)
+        if len(boxes) == 1 and boxes[0] is not None:
+            reads: tuple[tuple[Spans, ...] | None, ...] = (
+                tuple([_spans(reaches[number] or ()) for number in node.data]),
+            )
+        else:  # the reaches are those of all outputs together
+            reads = tuple(
+                None if spans is None else self._reads(node, access, spans)
+                for access, spans in zip(tiled.access, outputs, strict=True)
+            )
         if all(box is None for box in boxes):
             return NodeTile((), reads, (), None)
-        tile = Tile(tuple(boxes), reaches_of(tiled, boxes))
+        tile = Tile(tuple(boxes), reaches)
         sizes = tuple(
             (tiled.op.result(k).size, box.size) for k, box in enumerate(boxes) if box is not None
         )
@@ -329,6 +339,10 @@ class TileCosts:
             spans = tuple((i.start, i.stop) for i in box)
             found.append((axes, self.copy(self.value(name), spans)))
         return tuple(found)
+
+
+def _spans(reaches: tuple[Reach, ...]) -> Spans:
+    return tuple([(reach.interval.start, reach.interval.stop) for reach in reaches])
 
 
 def _box(spans: Spans) -> Box:

@@ -4,18 +4,18 @@ An estimate orders choices; it is never reported. The truth is the simulator's.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import combinations
-from math import inf, prod
+from math import inf
 
 from tilewright.geometry.access import Shifted
 from tilewright.graph.ops.spec import channel_axis
-from tilewright.search.candidates.estimates import Copied, Estimate, Side, Slow, work_of
+from tilewright.search.candidates.dealt import Copied, Dealt, Kept
+from tilewright.search.candidates.estimates import Estimate
 from tilewright.search.candidates.finer import Finer
 from tilewright.search.candidates.network import Network
-from tilewright.search.candidates.probe import Cutting, Probe
-from tilewright.search.candidates.tile_costs import Dims, PartCost, TileCosts
-from tilewright.tiling.grid import Split, core_grid, tiles_of, turns_of
+from tilewright.search.candidates.probe import Cutting, Probe, Probes
+from tilewright.search.candidates.tile_costs import TileCosts
+from tilewright.tiling.grid import Split, core_grid
 from tilewright.tiling.group import TiledOp, exports
 
 USABLE_SHARE = 0.9  # share of a scratchpad that may be planned with; addresses need some slack
@@ -41,16 +41,25 @@ class Tiler:
         self._others: dict[tuple[str, ...], Tiler] = {names: self}
         self.cores = len(self.machine.cores)
         self.usable = min(core.memory.usable for core in self.machine.cores)
-        self.costs = TileCosts(network)
+        self.probes = Probes(TileCosts(network))
+        self._dealt: dict[tuple[Cutting, int | None], Dealt] = {}
         self.rate, self.multicast = self.costs.rate, self.costs.route.multicast
         writes = [core.memory.write_pj_per_byte for core in self.machine.cores]
         self.main_pj = self.machine.main_memory.read_pj_per_byte + max(writes)
 
+    @property
+    def costs(self) -> TileCosts:
+        """What tiles cost on these cores."""
+        return self.probes.costs
+
     def on(self, cores: tuple[str, ...]) -> "Tiler":
-        """The same for groups that run on some cores only."""
+        """The same for groups that run on some cores only; tiles that cost the same there are the
+        same tiles."""
         if cores not in self._others:
             other = self._others[cores] = Tiler(self.network.on(cores), cores)
             other.pipelines, other.costs.reshapes = self.pipelines, self.costs.reshapes
+            if other.costs.facts == self.costs.facts:
+                other.probes = self.probes
         return self._others[cores]
 
     def kind(self, tiled: TiledOp) -> str:
@@ -73,7 +82,7 @@ class Tiler:
         resident: frozenset[str] = frozenset(),
     ) -> Estimate | None:
         """What a way to cut a group would take; None where it cannot be cut so."""
-        probe = Probe(self.costs, ops, exported)
+        probe = self.probes.of(ops, exported)
         return self.probed(probe, splits, core_split, replicated=replicated, resident=resident)
 
     def probed(
@@ -86,31 +95,27 @@ class Tiler:
         resident: frozenset[str] = frozenset(),
     ) -> Estimate | None:
         """As `estimate`, for a group that is cut in several ways."""
-        copied = self._copied(probe, splits, core_split, resident)
-        return None if copied is None else self._computed(copied, replicated)
+        copied = self.copied(probe, splits, core_split, probe.kept(resident))
+        return None if copied is None else self.computed(copied, replicated)
 
-    def _copied(
-        self,
-        probe: Probe,
-        splits: tuple[Split, ...],
-        core_split: int | None,
-        resident: frozenset[str],
+    def copied(
+        self, probe: Probe, splits: tuple[Split, ...], core_split: int | None, kept: Kept
     ) -> Copied | None:
         """What a way to cut a group loads, stores and holds."""
         cut = probe.cut(splits)
         if cut is None:
             return None
-        grid = core_grid(splits, core_split, self.cores)
-        tiles, turns = tiles_of(splits), prod(turns_of(splits, grid))
-        cores = self.cores if core_split is not None else 1
-        load, store = self._loads(cut, splits, grid, resident), self._stores(cut, resident)
-        inner = cut.inner()
-        return Copied(cut, splits, core_split, tiles, turns, cores, load, store, inner, resident)
+        dealt = self._dealt.get((cut, core_split))
+        if dealt is None:
+            dealt = Dealt(cut, splits, core_split, self.cores, self.multicast)
+            self._dealt[cut, core_split] = dealt
+        return dealt.copied(kept)
 
-    def _computed(self, copied: Copied, replicated: bool = False) -> Estimate:
+    def computed(self, copied: Copied, replicated: bool = False) -> Estimate:
         """With what computing takes."""
-        tiles, turns, load, store = copied.tiles, copied.turns, copied.load, copied.store
-        matrix, vector, energy, useful = work_of(copied)
+        dealt, load, store = copied.dealt, copied.load, copied.store
+        tiles, turns = dealt.tiles, dealt.turns
+        matrix, vector, energy, useful = dealt.work(copied.kept)
         both, least = matrix + vector, min(matrix, vector)
         overlapped = least if turns > 1 and self.pipelines else 0.0
         held = copied.held(overlapped > 0)
@@ -118,97 +123,25 @@ class Tiler:
         if held > self.usable * USABLE_SHARE and load.slow.held and turns > 1:
             # What stays for many tiles need not be there twice; the next then has to be waited for.
             held -= load.slow.held
-            fill += load.slow.cycles / copied.cores
+            fill += load.slow.cycles / dealt.cores
         compute = turns * (both - overlapped) + overlapped
         if replicated:
             energy *= self.cores
         traffic = load.bytes + store.bytes * tiles
         return Estimate(
-            copied.splits,
-            copied.core_split,
+            dealt.splits,
+            dealt.core_split,
             replicated,
             compute,
             copied.cycles,
             fill,
             held,
-            min(held, load.held + store.held + copied.inner),
+            min(held, load.held + store.held + dealt.inner),
             int(traffic),
             energy + traffic * self.main_pj,
             1.0 - useful / both if both else 0.0,
             self.names,
         )
-
-    def _loads(
-        self,
-        cut: Cutting,
-        splits: tuple[Split, ...],
-        grid: Mapping[int, int],
-        resident: frozenset[str],
-    ) -> Side:
-        """All loads of a group: data by tile, constants as often as what cuts them moves on."""
-        probe, costs = cut.probe, self.costs
-        rows: list[tuple[PartCost, Dims]] = []
-        for number in probe.inputs:
-            region, value = cut.needs[number], probe.values[number]
-            if region is None or value is None or probe.names[number] in resident:
-                continue
-            copy = costs.copy(value, region[1])
-            if copy.bytes:
-                rows.append((copy, region[0]))
-        for outputs, tile in zip(probe.outputs, cut.tiles, strict=True):
-            if not tile.constants:
-                continue
-            region = next(r for number in outputs if (r := cut.needs[number]) is not None)
-            for axes, copy in tile.constants:
-                rows.append((copy, tuple([region[0][axis] for axis in axes])))
-        cycles = first = moved = waited = 0.0
-        held = slow = 0
-        known: dict[Dims, float] = {}
-        turns = turns_of(splits, grid)
-        innermost = max((dim for dim, times in enumerate(turns) if times > 1), default=-1)
-        for copy, dims in rows:
-            times = known.get(dims)
-            if times is None:
-                times = known[dims] = self._times(dims, splits, grid)
-            cycles += copy.cycles * times
-            moved += copy.bytes * times
-            first += copy.cycles
-            held += copy.held
-            if innermost not in dims:
-                waited += copy.cycles * times
-                slow += copy.held
-        return Side(cycles, first, moved, held, Slow(waited, slow))
-
-    def _times(self, dims: Dims, splits: tuple[Split, ...], grid: Mapping[int, int]) -> float:
-        """How often something is loaded, by all cores together, that these dimensions drive; `grid`
-        says which of them are divided among how many cores. What a core has a single part of stays
-        there."""
-        turns = turns_of(splits, grid)
-        last = max((dim for dim in dims if dim is not None and turns[dim] > 1), default=-1)
-        times = float(prod([s.parts for s in splits[: last + 1]]))
-        for dim, among in grid.items():
-            parts = splits[dim].parts
-            if dim > last:
-                times *= min(among, parts) if dim in dims or not self.multicast else 1
-            elif dim not in dims and self.multicast:
-                times *= turns[dim] / parts
-        return times
-
-    def _stores(self, cut: Cutting, resident: frozenset[str]) -> Side:
-        probe = cut.probe
-        cycles = moved = 0.0
-        held = 0
-        for number in probe.exported:
-            written, needed, value = cut.written[number], cut.needs[number], probe.values[number]
-            if written is None or needed is None or value is None:
-                continue
-            copy = self.costs.copy(value, written[1])
-            if not copy.bytes or probe.names[number] in resident:
-                continue
-            cycles += copy.cycles
-            moved += copy.bytes
-            held += self.costs.copy(value, needed[1]).held
-        return Side(cycles, cycles, moved, held)
 
     def choices(self, ops: tuple[TiledOp, ...]) -> Iterator[tuple[tuple[Split, ...], int | None]]:
         """Ways to cut a single unit: none, one axis, or output channels and one other; two axes
@@ -278,27 +211,29 @@ class Tiler:
         copies alone take longer are left out."""
         limit = self.usable * USABLE_SHARE if limit is None else limit
         found: list[Estimate] = []
-        probe = Probe(self.costs, ops, exported)
+        probe = self.probes.of(ops, exported)
+        kept = probe.kept(resident)
         done: set[tuple[tuple[int, int, bool], ...]] = set()
         most = inf
         for splits, core_split in self.choices(ops):
             line = tuple((s.axis, s.parts * (s is not splits[-1]), s.crossed) for s in splits)
             if line in done:
                 continue
-            copied = self._copied(probe, splits, core_split, resident)
+            copied = self.copied(probe, splits, core_split, kept)
             if copied is None:
                 continue
             held = copied.held(overlapped=False)
             if copied.least <= most:
-                found.append(estimate := self._computed(copied))
+                found.append(estimate := self.computed(copied))
                 held = estimate.bytes
                 if fastest and held <= limit:
                     most = min(most, estimate.cycles)
-            if held * FINE_ENOUGH < self.usable and copied.tiles // copied.cores >= LEAST_TURNS:
+            each = copied.dealt.tiles // copied.dealt.cores
+            if held * FINE_ENOUGH < self.usable and each >= LEAST_TURNS:
                 done.add(line)
         access = ops[-1].access[0]
         axes = {axis: access.shape[axis] for axis in access.tileable()}
-        found += self._finer(probe, resident, axes, limit, found)
+        found += self._finer(probe, kept, axes, limit, found)
         if self.cores > 1:
             whole = self.probed(probe, (), None, replicated=True, resident=resident)
             if whole is not None:
@@ -308,7 +243,7 @@ class Tiler:
     def _finer(
         self,
         probe: Probe,
-        resident: frozenset[str],
+        kept: Kept,
         axes: Mapping[int, int],
         limit: float,
         known: Sequence[Estimate],
@@ -318,8 +253,8 @@ class Tiler:
         def estimated(
             splits: tuple[Split, ...], core_split: int | None, most: float
         ) -> Estimate | None:
-            copied = self._copied(probe, splits, core_split, resident)
-            return None if copied is None or copied.least > most else self._computed(copied)
+            copied = self.copied(probe, splits, core_split, kept)
+            return None if copied is None or copied.least > most else self.computed(copied)
 
         return Finer(estimated, axes, self.cores, limit).cuts(known)
 
@@ -339,7 +274,7 @@ class Tiler:
         if len({len(shape) for shape in shapes}) != 1:
             return []
         extents = [min(shape[axis] for shape in shapes) for axis in range(len(shapes[0]))]
-        search = _Fused(self, Probe(self.costs, ops, exported), limit, resident)
+        search = _Fused(self, self.probes.of(ops, exported), limit, resident)
         if self.cores == 1:
             search.tried((), None)
         axes: list[int] = []
@@ -371,7 +306,7 @@ class Tiler:
     ) -> list[Estimate]:
         """The ways to cut a group that divide each of its operators among the cores: what a cut
         does not drive, one core computes for all, and passes on for every tile."""
-        probe = Probe(self.costs, ops, exported)
+        probe = self.probes.of(ops, exported)
         found: list[Estimate] = []
         for option in options:
             cut = probe.cut(option.splits)
@@ -401,15 +336,21 @@ class _Fused:
     """Tries ways to cut one group."""
 
     def __init__(self, tiler: Tiler, probe: Probe, limit: int, resident: frozenset[str]) -> None:
-        self.tiler, self.probe, self.limit, self.resident = tiler, probe, limit, resident
+        self.tiler, self.probe, self.limit = tiler, probe, limit
+        self.kept = probe.kept(resident)
         self.found: list[Estimate] = []
 
-    def tried(self, splits: tuple[Split, ...], core_split: int | None) -> Estimate | None:
-        """One way; None where the group cannot be cut so."""
-        estimate = self.tiler.probed(self.probe, splits, core_split, resident=self.resident)
-        if estimate is not None and estimate.bytes <= self.limit:
-            self.found.append(estimate)
-        return estimate
+    def tried(self, splits: tuple[Split, ...], core_split: int | None) -> bool:
+        """One way; whether it fits."""
+        copied = self.tiler.copied(self.probe, splits, core_split, self.kept)
+        if copied is None or copied.fewest > self.limit:
+            return False
+        return self._fits(self.tiler.computed(copied))
+
+    def _fits(self, estimate: Estimate) -> bool:
+        fits = estimate.bytes <= self.limit
+        self.found += [estimate] if fits else []
+        return fits
 
     def along(
         self,
@@ -423,22 +364,24 @@ class _Fused:
         """The coarsest cuts along an axis that fit; whether it can be cut at all. `crossed`: the
         cores share it too."""
         low, high = 0, len(parts) - 1
-        inner = Split(axis, parts[high], crossed=crossed)
-        finest = self.tried((*outer, inner), core_split)
-        if finest is None or finest.halo > MOST_HALO:
+        cut = (*outer, Split(axis, parts[high], crossed=crossed))
+        copied = self.tiler.copied(self.probe, cut, core_split, self.kept)
+        finest = copied and self.tiler.computed(copied)
+        if finest is None:
             return False
-        if finest.bytes > self.limit:
+        fits = self._fits(finest)
+        if finest.halo > MOST_HALO:
+            return False
+        if not fits:
             return True
         while low < high:
             middle = (low + high) // 2
-            inner = replace(inner, parts=parts[middle])
-            estimate = self.tried((*outer, inner), core_split)
-            if estimate is None or estimate.bytes > self.limit:
-                low = middle + 1
-            else:
+            if self.tried((*outer, Split(axis, parts[middle], crossed=crossed)), core_split):
                 high = middle
+            else:
+                low = middle + 1
         for finer in parts[low + 1 : low + AFTER_FIRST_FIT]:
-            self.tried((*outer, replace(inner, parts=finer)), core_split)
+            self.tried((*outer, Split(axis, finer, crossed=crossed)), core_split)
         return True
 
     def sorted(self) -> list[Estimate]:

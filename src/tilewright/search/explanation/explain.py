@@ -12,14 +12,9 @@ from tilewright.errors import TilewrightError
 from tilewright.graph.graph import Graph, Node
 from tilewright.graph.ops import runs_whole
 from tilewright.machine.machine import Machine
+from tilewright.machine.rates import bytes_per_cycle, main_bytes_per_cycle
 from tilewright.plan.plan import GroupPlan, Place, Plan
-from tilewright.program.account import (
-    added_cycles,
-    bytes_per_cycle,
-    engine_names,
-    main_bytes_per_cycle,
-    traffic,
-)
+from tilewright.program.account import added_cycles, engine_names, traffic
 from tilewright.program.place import Placed
 from tilewright.program.program import Transfer
 from tilewright.search.explanation.trials import (

@@ -14,7 +14,6 @@ from tilewright.plan.plan import GroupPlan, Place
 from tilewright.program.signature import Signatures
 from tilewright.search.candidates.estimates import Division, Estimate
 from tilewright.search.candidates.network import Network
-from tilewright.search.candidates.probe import Probe
 from tilewright.search.candidates.tiles import TILES, Tiler
 from tilewright.tiling.grid import Halo, Split, tiles_of
 from tilewright.tiling.group import exports, typed_group
@@ -235,7 +234,7 @@ class _Group:
         self.exported = exports(graph, members)
         try:
             self.ops = typed_group(graph, members)
-            self.probe = Probe(self.tiler.costs, self.ops, self.exported)
+            self.probe = self.tiler.probes.of(self.ops, self.exported)
         except TilewrightError:  # it cannot be cut, or nothing computes it
             self.ops, self.probe = (), None
 

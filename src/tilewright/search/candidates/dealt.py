@@ -1,0 +1,245 @@
+"""A way to cut a group, its tiles dealt to the cores: its copies first, then its engines.
+
+What it loads, stores and computes does not depend on which values stay in the scratchpads, so that
+is worked out once, and added up for every choice of these.
+"""
+
+from collections.abc import Mapping
+from functools import cached_property
+from math import prod
+from typing import NamedTuple
+
+from tilewright.search.candidates.probe import Cutting, Region
+from tilewright.search.candidates.tile_costs import Dims, PartCost
+from tilewright.tiling.grid import Split, core_grid, tiles_of, turns_of
+
+Kept = frozenset[int]
+"""Values of a probe that stay in the scratchpads, by number."""
+
+
+class Load(NamedTuple):
+    """A load of every tile: of a value, or of a constant; cycles of one copy, cycles and bytes of
+    all of them, bytes held, and whether one serves several tiles in a row."""
+
+    value: int | None
+    first: float
+    cycles: float
+    bytes: float
+    held: int
+    slow: bool
+
+
+class Store(NamedTuple):
+    """A store of every tile: cycles and bytes of one copy, bytes held."""
+
+    value: int
+    cycles: float
+    bytes: int
+    held: int
+
+
+class Slow(NamedTuple):
+    """Loads that serve several tiles in a row: cycles in all, and bytes of one of each."""
+
+    cycles: float = 0.0
+    held: int = 0
+
+
+class Side(NamedTuple):
+    """Cycles and bytes of what a tile loads, or stores."""
+
+    cycles: float = 0.0
+    first: float = 0.0
+    bytes: float = 0.0
+    held: int = 0
+    slow: Slow = Slow()
+
+
+class Work(NamedTuple):
+    """Cycles of a tile on matrix and vector engines, energy of all tiles, and the tile's cycles
+    that no other tile repeats."""
+
+    matrix: float
+    vector: float
+    energy: float
+    useful: float
+
+
+class Dealt:
+    """A way to cut a group for so many cores, whatever is kept. `turns` are tiles of the core that
+    has the most, `inner` bytes of values that live within a tile; what all cores need is sent to
+    them at once where there is `multicast`."""
+
+    def __init__(
+        self,
+        cut: Cutting,
+        splits: tuple[Split, ...],
+        core_split: int | None,
+        cores: int,
+        multicast: bool,
+    ) -> None:
+        self.cut, self.splits, self.core_split = cut, splits, core_split
+        grid = core_grid(splits, core_split, cores)
+        turns = turns_of(splits, grid)
+        self.tiles, self.turns = tiles_of(splits), prod(turns)
+        self.cores = cores if core_split is not None else 1
+        self.loads = tuple(_loads(cut, splits, grid, turns, multicast))
+        self.stores = tuple(_stores(cut))
+        self.inner = cut.inner
+        self._works: dict[Kept, Work] = {}
+
+    def copied(self, kept: Kept) -> "Copied":
+        """What it copies with some values kept."""
+        cycles = first = moved = waited = 0.0
+        held = slow = 0
+        for load in self.loads:
+            if load.value in kept:
+                continue
+            cycles += load.cycles
+            moved += load.bytes
+            first += load.first
+            held += load.held
+            if load.slow:
+                waited += load.cycles
+                slow += load.held
+        out = written = 0.0
+        holding = 0
+        for store in self.stores:
+            if store.value not in kept:
+                out += store.cycles
+                written += store.bytes
+                holding += store.held
+        side = Side(cycles, first, moved, held, Slow(waited, slow))
+        return Copied(self, side, Side(out, out, written, holding), kept)
+
+    def work(self, kept: Kept) -> Work:
+        """What its engines do with some values kept."""
+        if not self.cut.probe.views:
+            kept = frozenset()
+        known = self._works.get(kept)
+        if known is None:
+            known = self._works[kept] = self._worked(self.cut.views(kept))
+        return known
+
+    def _worked(self, views: set[int]) -> Work:
+        matrix = vector = energy = useful = 0.0
+        cut, tiles, turns = self.cut, self.tiles, self.turns
+        probe = cut.probe
+        for place, (outputs, tile) in enumerate(zip(probe.outputs, cut.tiles, strict=True)):
+            node, run = probe.nodes[place], None if place in views else tile.run
+            if run is None:
+                continue
+            cycles = 0 if node.folds and matrix else run.cycles
+            once = tiles > 1 and not any(_driven(cut.needs[value]) for value in outputs)
+            times = 1 / turns if once else 1.0
+            if run.kind == "matrix":
+                matrix += cycles * times
+            else:
+                vector += cycles * times
+            energy += run.energy * tiles * times
+            share = min([size / max(1, part * tiles) for size, part in tile.sizes], default=1.0)
+            useful += cycles * times * min(1.0, share)
+        return Work(matrix, vector, energy, useful)
+
+
+class Copied:
+    """What a way to cut a group loads, stores and holds, before anything is known of its
+    engines."""
+
+    def __init__(self, dealt: Dealt, load: Side, store: Side, kept: Kept) -> None:
+        self.dealt, self.load, self.store, self.kept = dealt, load, store, kept
+
+    @cached_property
+    def cycles(self) -> float:
+        """Of all copies."""
+        return self.load.cycles + self.store.cycles * self.dealt.tiles
+
+    @property
+    def least(self) -> float:
+        """Cycles that it takes however fast the engines are."""
+        return self.cycles + (self.load.first + self.store.cycles)
+
+    def held(self, overlapped: bool) -> int:
+        """Bytes of a scratchpad; twice those of a tile where neighbours overlap."""
+        double = 2 if self.dealt.turns > 1 else 1
+        inner = self.dealt.inner * (2 if overlapped else 1)
+        return double * (self.load.held + self.store.held) + inner
+
+    @property
+    def fewest(self) -> int:
+        """Bytes that it holds at least, whatever its engines do."""
+        return self.held(overlapped=False) - self.load.slow.held
+
+
+def _loads(
+    cut: Cutting,
+    splits: tuple[Split, ...],
+    grid: Mapping[int, int],
+    turns: list[int],
+    multicast: bool,
+) -> list[Load]:
+    """All loads of a group: data by tile, constants as often as what cuts them moves on."""
+    probe, costs = cut.probe, cut.probe.costs
+    rows: list[tuple[int | None, PartCost, Dims]] = []
+    for number in probe.inputs:
+        region, value = cut.needs[number], probe.values[number]
+        if region is None or value is None:
+            continue
+        copy = costs.copy(value, region[1])
+        if copy.bytes:
+            rows.append((number, copy, region[0]))
+    for outputs, tile in zip(probe.outputs, cut.tiles, strict=True):
+        if not tile.constants:
+            continue
+        region = next(r for number in outputs if (r := cut.needs[number]) is not None)
+        for axes, copy in tile.constants:
+            rows.append((None, copy, tuple([region[0][axis] for axis in axes])))
+    known: dict[Dims, float] = {}
+    innermost = max([dim for dim, times in enumerate(turns) if times > 1], default=-1)
+    found: list[Load] = []
+    for number, copy, dims in rows:
+        times = known.get(dims)
+        if times is None:
+            times = known[dims] = _times(dims, splits, grid, turns, multicast)
+        slow, once = innermost not in dims, copy.cycles
+        found.append(Load(number, once, once * times, copy.bytes * times, copy.held, slow))
+    return found
+
+
+def _times(
+    dims: Dims,
+    splits: tuple[Split, ...],
+    grid: Mapping[int, int],
+    turns: list[int],
+    multicast: bool,
+) -> float:
+    """How often something is loaded, by all cores together, that these dimensions drive; `grid`
+    says which of them are divided among how many cores. What a core has a single part of stays
+    there."""
+    last = max([dim for dim in dims if dim is not None and turns[dim] > 1], default=-1)
+    times = float(prod([s.parts for s in splits[: last + 1]]))
+    for dim, among in grid.items():
+        parts = splits[dim].parts
+        if dim > last:
+            times *= min(among, parts) if dim in dims or not multicast else 1
+        elif dim not in dims and multicast:
+            times *= turns[dim] / parts
+    return times
+
+
+def _stores(cut: Cutting) -> list[Store]:
+    probe, costs = cut.probe, cut.probe.costs
+    found: list[Store] = []
+    for number in probe.exported:
+        written, needed, value = cut.written[number], cut.needs[number], probe.values[number]
+        if written is None or needed is None or value is None:
+            continue
+        copy = costs.copy(value, written[1])
+        if copy.bytes:
+            held = costs.copy(value, needed[1]).held
+            found.append(Store(number, copy.cycles, copy.bytes, held))
+    return found
+
+
+def _driven(region: Region | None) -> bool:
+    return region is not None and any(dim is not None for dim in region[0])
