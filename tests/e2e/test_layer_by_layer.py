@@ -66,3 +66,6 @@ def test_a_scratchpad_that_is_far_too_small_is_refused_before_tiles_are_built() 
     for options in ({"layer_by_layer": True}, {"fast": True}):
         with pytest.raises(TilewrightError, match=r"takes [\d,]+ tiles on machine, more than the"):
             api.plan(b.graph(), machine, verify=False, **options)
+    limit = r"a memory limit of 512 B is too small: .* takes [\d,]+ tiles on mcu, more than the"
+    with pytest.raises(TilewrightError, match=limit):
+        api.plan(b.graph(), "mcu", memory_limit=512, layer_by_layer=True, verify=False)

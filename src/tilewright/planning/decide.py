@@ -19,7 +19,7 @@ from tilewright.program.place import DoesNotFitError
 from tilewright.program.tile_work import tile_works_of
 from tilewright.search.batch import search_batch
 from tilewright.search.candidates.candidate import NoPlanFitsError
-from tilewright.search.candidates.layers import largest_misfit
+from tilewright.search.candidates.layers import TooManyTilesError, largest_misfit
 from tilewright.search.candidates.layers import layer_by_layer as plan_layers
 from tilewright.search.effort import Effort
 from tilewright.search.explanation.ablation import Ablation, ablate
@@ -186,7 +186,8 @@ def told(graph: Graph, machine: Machine, dtype: str, options: Options) -> Genera
         given = options.plan
         limits = (options.memory_limit, None if given is None else given.memory_limit)
         limit = min((bytes for bytes in limits if bytes is not None), default=None)
-        short = isinstance(error, NoPlanFitsError | DoesNotFitError | TooLargeError)
+        shortages = NoPlanFitsError | DoesNotFitError | TooLargeError | TooManyTilesError
+        short = isinstance(error, shortages)
         limited = short and machine.within(limit) != machine
         if given is None:
             if not limited:

@@ -66,7 +66,7 @@ def _timed(lowering: Lowering, plan: Plan, tell: Tell) -> Timed | Refused:
         name = lowering.machine.name
         raise TooManyTilesError(
             f"layer by layer it takes {tiles:,} tiles on {name}, more than the {MOST_TILES:,} that "
-            "can be planned: its scratchpads are too small for this network"
+            "can be planned: there is too little room on its cores for this network"
         )
     return lowering.timed(plan)
 
