@@ -15,6 +15,8 @@ from tilewright.tiling.grid import Split, core_grid, tiles_of, turns_of
 
 Kept = frozenset[int]
 """Values of a probe that stay in the scratchpads, by number."""
+Splits = tuple[Split, ...]
+Grid = Mapping[int, int]  # how many cores each dimension is divided among
 
 
 class Load(NamedTuple):
@@ -73,7 +75,7 @@ class Dealt:
     def __init__(
         self,
         cut: Cutting,
-        splits: tuple[Split, ...],
+        splits: Splits,
         core_split: int | None,
         cores: int,
         multicast: bool,
@@ -172,11 +174,7 @@ class Copied:
 
 
 def _loads(
-    cut: Cutting,
-    splits: tuple[Split, ...],
-    grid: Mapping[int, int],
-    turns: list[int],
-    multicast: bool,
+    cut: Cutting, splits: Splits, grid: Grid, turns: list[int], multicast: bool
 ) -> list[Load]:
     """All loads of a group: data by tile, constants as often as what cuts them moves on."""
     probe, costs = cut.probe, cut.probe.costs
@@ -206,13 +204,7 @@ def _loads(
     return found
 
 
-def _times(
-    dims: Dims,
-    splits: tuple[Split, ...],
-    grid: Mapping[int, int],
-    turns: list[int],
-    multicast: bool,
-) -> float:
+def _times(dims: Dims, splits: Splits, grid: Grid, turns: list[int], multicast: bool) -> float:
     """How often something is loaded, by all cores together, that these dimensions drive; `grid`
     says which of them are divided among how many cores. What a core has a single part of stays
     there."""
