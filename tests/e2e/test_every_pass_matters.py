@@ -99,7 +99,7 @@ SHOWN = {
     "multicast": Shown(fused, "fsrcnn@32x48", "npu-2.7", 1.0, 1.1),
     "implicit-reshape": Shown(layers, "sd15_down_block@8x8", "npu-2.7", 1.05),
     "pipelining": Shown(attention, "sd15_down_block@32x32", "npu-2.7", 1.05),
-    "prefetch": Shown(fused, "four_convs", "npu-4.0", 1.05),
+    "prefetch": Shown(fused, "four_convs", "npu-2.7", 1.05),
     "copy-queues": Shown(fused, "four_convs", "npu-4.0", 1.02),
 }
 
