@@ -24,10 +24,10 @@ from tilewright.tiling.grid import tiles_of
 
 EVALUATIONS = {  # plans that are simulated at least
     Effort.LOW: 250,
-    Effort.NORMAL: 2_000,
-    Effort.HIGH: 7_500,
+    Effort.NORMAL: 3_000,
+    Effort.HIGH: 10_000,
 }
-LARGE = 20_000  # tasks; plans of more, which take a tenth of a second and up, are fewer
+LARGE = 13_000  # tasks; plans of more, which take most of a tenth of a second and up, are fewer
 FEWEST = 1_000  # of an effort that has as many, whatever the size of the network
 EXPECTED = {  # gain of a move at its place, in percent, before anything is learnt
     Kind.MERGE: 0.10,
