@@ -146,6 +146,12 @@ def test_weights_with_a_scale_for_each_block_are_cut_and_moved_packed(kind: int,
     assert tiles.as_table().column("output") == wanted[axis], "blocks stay whole"
 
 
+@pytest.mark.parametrize("kind", [TensorProto.UINT4, TensorProto.INT4])
+def test_runs_with_weights_of_few_bits_are_read_again(kind: int, tmp_path: Path) -> None:
+    tilewright.plan(blocked_weights(kind, 0), "mcu", layer_by_layer=True).save(tmp_path / "run")
+    assert tilewright.verify(tmp_path / "run").verified
+
+
 def test_an_element_type_that_only_vector_engines_have_is_warned_of(succeeds) -> None:
     asked = ("plan", "four_convs@16x16", "--on", "mcu", "--layer-by-layer", "--no-verify")
     warned = succeeds(*asked, "--dtype", "fp16").err

@@ -6,11 +6,13 @@ what there is, with the SHA-256 of every file of the run and of itself.
 
 import hashlib
 import json
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from tilewright.drafts import writing
 from tilewright.errors import ModelError, TilewrightError, VerificationError
@@ -134,10 +136,10 @@ def save_run(planned: Planned, folder: Path) -> None:
         (inside / PLAN_FILE).write_text(plan_text(planned.plan), encoding="utf-8")
         numbers = planned.numbers
         if numbers is not None:
-            save_arrays(numbers.inputs, inside / _INPUTS)
+            save_arrays(_plain(numbers.inputs), inside / _INPUTS)
             save_arrays(numbers.expected, inside / _EXPECTED)
             if numbers.zoo is None:
-                save_arrays(numbers.weights, inside / _WEIGHTS)
+                save_arrays(_plain(numbers.weights), inside / _WEIGHTS)
         about: dict[str, Any] = {
             "version": VERSION,
             "tilewright": __version__,
@@ -348,6 +350,12 @@ def _numbers(inside: Path, about: dict[str, Any], machine: Machine) -> Numbers:
     inputs, expected = _arrays(inside / _INPUTS), _arrays(inside / _EXPECTED)
     as_written = about["as_written"]
     return Numbers(seed, zoo, zoo is not None, inputs, weights, expected, as_written)
+
+
+def _plain(arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Arrays as a file of them can be read again: of element types that numpy itself does not know
+    (int4, bfloat16) all numbers are numbers of float32."""
+    return {n: a.astype(np.float32) if a.dtype.kind == "V" else a for n, a in arrays.items()}
 
 
 def _arrays(path: Path) -> dict[str, Array]:
