@@ -353,8 +353,8 @@ def _numbers(inside: Path, about: dict[str, Any], machine: Machine) -> Numbers:
 
 
 def _plain(arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """Arrays as a file of them can be read again: of element types that numpy itself does not know
-    (int4, bfloat16) all numbers are numbers of float32."""
+    """Arrays as a file of them can be read again: all numbers of element types that numpy itself
+    does not know (int4) are numbers of float32."""
     return {n: a.astype(np.float32) if a.dtype.kind == "V" else a for n, a in arrays.items()}
 
 

@@ -130,11 +130,9 @@ class OnCores:
         turned = {n: m for pair in site.places for n, m in (pair, pair[::-1])}
         for cores, rank in product(lots, range(RANKS)):
             groups = list(shape.plan.groups)
-            for number, lot in (
-                (n, lot) for pair in site.places for n, lot in zip(pair, cores, strict=True)
-            ):
-                for way in self._ways(shape, number, lot)[: rank + 1]:
-                    groups[number] = replace(way, nodes=groups[number].nodes)
+            for number, lot in chain.from_iterable(zip(p, cores, strict=True) for p in site.places):
+                if ways := self._ways(shape, number, lot)[: rank + 1]:
+                    groups[number] = replace(ways[-1], nodes=groups[number].nodes)
             plan = replace(shape.plan, groups=tuple(groups))
             order = [groups[turned.get(number, number)] for number in range(len(groups))]
             plans = dict.fromkeys((plan, self.facts.ordered(plan, order)))
