@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from tilewright.errors import TilewrightError
-from tilewright.tiling.grid import Split
+from tilewright.tiling.grid import Shares, Split
 from tilewright.units import noun
 
 
@@ -33,7 +33,8 @@ class GroupPlan:
     split that is crossed with it is shared among them too.
     Where `replicated`, every core computes all tiles, so that each has all of the result. `cores`
     are the names of those that it runs on (none: all of them); groups on different ones run side by
-    side where nothing else orders them."""
+    side where nothing else orders them. They have as many of the parts along `core_split` as their
+    `shares` say, in the order of the cores (none: all as many)."""
 
     nodes: tuple[str, ...]
     splits: tuple[Split, ...]
@@ -41,6 +42,7 @@ class GroupPlan:
     place: Place = Place.CORES
     replicated: bool = False
     cores: tuple[str, ...] = ()
+    shares: Shares = ()
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:  # of what differs most often: searches ask for it all the time
@@ -130,6 +132,8 @@ def plan_text(plan: Plan) -> str:
             entry["replicated"] = True
         if group.cores:
             entry["cores"] = list(group.cores)
+        if group.shares:
+            entry["shares"] = list(group.shares)
         if group.place is not Place.CORES:
             entry["place"] = group.place.value
         groups.append(entry)

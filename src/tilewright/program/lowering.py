@@ -245,7 +245,7 @@ class Lowering:
         if group.place is not Place.CORES:
             return Entry(number, group, members, signature, -1, None, (), ())
         cores = self.cores_of(group)
-        key = (signature.key, group.splits, group.core_split, group.replicated, cores)
+        key = (signature.key, group.splits, group.core_split, group.replicated, group.shares, cores)
         known = self._cuts.get(key)
         if known is None:
             ops = typed_group(self.graph, members)
