@@ -4,7 +4,9 @@ The rules:
 
 1. **Operator**: what the front end's graph calls one: a module or a function of a module graph, a
    call of an ATen graph, a node of an ONNX file, before any normalisation. What depends on
-   parameters alone is computed once and is no operator.
+   parameters alone is computed once and is no operator. Dequantising operands and quantising a
+   result is part of the operator between, which reads and writes the integers; weights are read as
+   they are stored, elements of less than a byte packed, with their scales.
 2. **FLOP**: a multiply-accumulate is two. `flops_matmul` counts convolutions, linear layers and
    matrix products and nothing else; a bias inside them is free. `flops_total` adds 5 for each
    element of a normalisation or softmax, and 1 for each element of element-wise arithmetic and of
@@ -103,15 +105,6 @@ class Traffic:
 def halved(count: int) -> int | float:
     """Half of a count, a whole number where it is one."""
     return count // 2 if count % 2 == 0 else count / 2
-
-
-def operators_of(graph: Graph) -> tuple[Operator, ...]:
-    """Every node an operator, except those that only prepare parameters."""
-    return tuple(
-        Operator(node.name, (index,))
-        for index, node in enumerate(graph.nodes)
-        if any(name not in graph.parameters for name in node.writes)
-    )
 
 
 class Ledger:

@@ -8,6 +8,7 @@ from tilewright.frontend.idioms import recognise
 from tilewright.frontend.normalize import remove_no_ops
 from tilewright.graph.graph import Graph
 from tilewright.graph.ops.roles import Role, label_of, role_of
+from tilewright.partition.quantised import converts, keeps_integers
 
 IDIOMS: Mapping[str, tuple[Role, str]] = {
     "group_norm": (Role.NORM, "GroupNorm"),
@@ -20,6 +21,7 @@ IDIOMS: Mapping[str, tuple[Role, str]] = {
     "attention": (Role.ATTENTION, "Attention"),
 }
 SQUEEZE_EXCITE = "squeeze_excite"
+WEIGHTLESS = frozenset({Role.VIEW, Role.COPY})  # roles that launch nothing by themselves
 
 # Which of an operator's nodes says what it is: the first of these roles that one of them has.
 _TELLING = (
@@ -57,9 +59,13 @@ class Items:
         self.ledger = ledger
         graph = ledger.graph
         self.operator_of = {n: i for i, o in enumerate(ledger.operators) for n in o.nodes}
-        roles = [role_of(graph, node, ledger.parameters) for node in graph.nodes]
-        self.roles = roles
-        items, self.gates = _gathered(ledger, self.operator_of, roles)
+        nodes = [role_of(graph, node, ledger.parameters) for node in graph.nodes]
+        self.telling = [_telling(graph, operator.nodes, nodes) for operator in ledger.operators]
+        self.roles = [
+            _role(graph, operator.nodes, nodes[node])
+            for operator, node in zip(ledger.operators, self.telling, strict=True)
+        ]
+        items, self.gates = self._gathered()
         self.items: Sequence[Item] = items
         self._results: dict[int, list[str]] = {}
         self.item_of = {o: i for i, item in enumerate(items) for o in item.operators}
@@ -88,35 +94,39 @@ class Items:
         types = self.ledger.graph.types
         return sum(types[name].size for name in self.results(index) if name in types)
 
+    def _gathered(self) -> tuple[list[Item], tuple[frozenset[int], ...]]:
+        """Items in execution order, and the operators of each squeeze-and-excite."""
+        ledger, operator_of = self.ledger, self.operator_of
+        graph = ledger.graph
+        claimed: dict[int, Item] = {}
+        gates: list[frozenset[int]] = []
+        plain = remove_no_ops(graph)
+        copies = {n.name for n in graph.nodes} - {n.name for n in plain.nodes}
+        for idiom in recognise(plain):
+            indices = [graph.index[name] for name in idiom.nodes]
+            inside = {operator_of[i] for i in indices if i in operator_of}
+            if idiom.kind == SQUEEZE_EXCITE:
+                gates.append(frozenset(inside))
+                continue
+            operators = tuple(sorted(inside | _between(ledger, inside, copies)))
+            role, label = IDIOMS[idiom.kind]
+            item = Item(operators, role, label)
+            free = not any(o in claimed for o in operators)
+            if operators and free and _closed(ledger, operators):
+                claimed.update(dict.fromkeys(operators, item))
+        items: list[Item] = []
+        for index in range(len(ledger.operators)):
+            item = claimed.get(index)
+            if item is None:
+                items.append(self._single(index))
+            elif item.operators[-1] == index:
+                items.append(item)
+        return items, tuple(gates)
 
-def _gathered(
-    ledger: Ledger, operator_of: Mapping[int, int], roles: Sequence[Role]
-) -> tuple[list[Item], tuple[frozenset[int], ...]]:
-    """Items in execution order, and the operators of each squeeze-and-excite."""
-    graph = ledger.graph
-    claimed: dict[int, Item] = {}
-    gates: list[frozenset[int]] = []
-    plain = remove_no_ops(graph)
-    copies = {n.name for n in graph.nodes} - {n.name for n in plain.nodes}
-    for idiom in recognise(plain):
-        indices = [graph.index[name] for name in idiom.nodes]
-        inside = {operator_of[i] for i in indices if i in operator_of}
-        if idiom.kind == SQUEEZE_EXCITE:
-            gates.append(frozenset(inside))
-            continue
-        operators = tuple(sorted(inside | _between(ledger, inside, copies)))
-        role, label = IDIOMS[idiom.kind]
-        item = Item(operators, role, label)
-        if operators and not any(o in claimed for o in operators) and _closed(ledger, operators):
-            claimed.update(dict.fromkeys(operators, item))
-    items: list[Item] = []
-    for index in range(len(ledger.operators)):
-        item = claimed.get(index)
-        if item is None:
-            items.append(_single(graph, ledger, index, roles))
-        elif item.operators[-1] == index:
-            items.append(item)
-    return items, tuple(gates)
+    def _single(self, index: int) -> Item:
+        graph, role = self.ledger.graph, self.roles[index]
+        node = graph.nodes[self.telling[index]]
+        return Item((index,), role, label_of(graph, node, role, self.ledger.parameters))
 
 
 def _between(ledger: Ledger, inside: set[int], copies: set[str]) -> set[int]:
@@ -148,8 +158,14 @@ def _closed(ledger: Ledger, operators: Sequence[int]) -> bool:
     return len(ledger.leaving(operators)) <= 1
 
 
-def _single(graph: Graph, ledger: Ledger, index: int, roles: Sequence[Role]) -> Item:
-    nodes = ledger.operators[index].nodes
-    telling = min(nodes, key=lambda n: (_TELLING.index(roles[n]), n))
-    role = roles[telling]
-    return Item((index,), role, label_of(graph, graph.nodes[telling], role, ledger.parameters))
+def _telling(graph: Graph, nodes: Sequence[int], roles: Sequence[Role]) -> int:
+    """The node that says what an operator is."""
+    others = [n for n in nodes if not converts(graph.nodes[n])] or nodes
+    return min(others, key=lambda n: (_TELLING.index(roles[n]), n))
+
+
+def _role(graph: Graph, nodes: Sequence[int], role: Role) -> Role:
+    """The role of an operator whose telling node has one: numbers that are written otherwise in
+    between are no view any more."""
+    same = role not in WEIGHTLESS or keeps_integers(graph, nodes)
+    return role if same else Role.ELEMENTWISE

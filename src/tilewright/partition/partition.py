@@ -7,20 +7,20 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from tilewright.accounting import Ledger, Operator, Traffic, Work, operators_of
+from tilewright.accounting import Ledger, Operator, Traffic, Work
 from tilewright.errors import TilewrightError
 from tilewright.graph.graph import Graph
-from tilewright.graph.ops.roles import Role
-from tilewright.partition.items import Items
+from tilewright.partition.items import WEIGHTLESS, Items
 from tilewright.partition.order import critical_path, parallel_width, topological
 from tilewright.partition.patterns import chain_label, chains
+from tilewright.partition.quantised import operators_on_integers
 from tilewright.partition.tilings import Tiling
+from tilewright.peak.dequantised import beside_readers
 
 if TYPE_CHECKING:
     from tilewright.partition.target import MappingTarget
 
 SINGLE = "single"
-_WEIGHTLESS = frozenset({Role.VIEW, Role.COPY})  # roles that launch nothing by themselves
 
 
 class FusionLevel(StrEnum):
@@ -69,7 +69,7 @@ class Partition:
 
     @property
     def graph(self) -> Graph:
-        """The network, as loaded."""
+        """The network, as loaded; every dequantisation for one reader."""
         return self.ledger.graph
 
     @property
@@ -157,8 +157,7 @@ class Cluster:
 
 def launching(items: Items, operators: Sequence[int]) -> int:
     """1 where a kernel of these operators has to be started, 0 where it is only views."""
-    nodes = (n for o in operators for n in items.ledger.operators[o].nodes)
-    return int(any(items.roles[n] not in _WEIGHTLESS for n in nodes))
+    return int(any(items.roles[o] not in WEIGHTLESS for o in operators))
 
 
 def kernel_edges(ledger: Ledger, groups: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
@@ -234,11 +233,15 @@ def partition_graph(
     target: "MappingTarget | None" = None,
 ) -> Partition:
     """The network as kernels of a level. `operators` says what a front end calls one operator;
-    without it every node is one. The capacity level needs a target whose memory groups fit."""
+    without it every node is one, with what quantises it. The capacity level needs a target whose
+    memory groups fit."""
     from tilewright.partition.blocks import block_clusters
     from tilewright.partition.capacity import capacity_clusters
 
-    ledger = Ledger(graph, operators_of(graph) if operators is None else operators)
+    if operators is None:
+        graph = beside_readers(graph)
+        operators = operators_on_integers(graph)
+    ledger = Ledger(graph, operators)
     items = Items(ledger)
     clusters, tilings = pattern_clusters(items), list[Tiling | None]()
     if level is FusionLevel.BLOCK:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from tilewright.graph.edit import Names
 from tilewright.graph.graph import Graph, Node
+from tilewright.peak.predict import predict_peak
 
 
 def beside_readers(graph: Graph) -> Graph:
@@ -44,3 +45,20 @@ def beside_readers(graph: Graph) -> Graph:
         read = {name: own(name) for name in dict.fromkeys(node.reads) if name in moved}
         nodes.append(replace(node, inputs=tuple(read.get(name, name) for name in node.inputs)))
     return replace(graph, nodes=tuple(nodes), types=types)
+
+
+def best_order(graph: Graph) -> Graph:
+    """The network with every DequantizeLinear of weights where it is, or at the beginning, as takes
+    less memory. Of what a kernel waits for, the runtime makes first what stands later in the file:
+    weights that stand beside their reader become real numbers before all that leads there."""
+    first = [
+        node
+        for node in graph.nodes
+        if node.kind == "DequantizeLinear" and all(n in graph.constants for n in node.reads)
+    ]
+    if not first:
+        return graph
+    early = {node.name for node in first}
+    rest = (node for node in graph.nodes if node.name not in early)
+    moved = replace(graph, nodes=(*first, *rest))
+    return min(graph, moved, key=lambda each: predict_peak(each).peak)

@@ -22,8 +22,9 @@ class RuntimeNetwork:
     rewrites made.
     """
 
-    def __init__(self, graph: Graph, runtime: Runtime) -> None:
+    def __init__(self, graph: Graph, runtime: Runtime, tile_of: Graph | None = None) -> None:
         self.graph = graph
+        self.tile_of = tile_of
         self.runtime = runtime
         self.types: dict[str, TensorType] = dict(graph.types)
         self.constants: set[str] = set(graph.constants)
@@ -145,6 +146,16 @@ class RuntimeNetwork:
     def is_constant(self, name: str) -> bool:
         """Whether the value is absent or does not depend on the inputs."""
         return not name or name in self.constants
+
+    def leaves(self, name: str) -> bool:
+        """Whether a value is given to the caller: a tile's results are read by the next kernel."""
+        return name in self.outputs and self.tile_of is None
+
+    def shared(self, name: str) -> bool:
+        """Whether several kernels read a constant, those of other tiles included."""
+        if self.tile_of is not None and name in self.tile_of.constants:
+            return True
+        return sum(name in kernel.inputs for kernel in self.kernels if not kernel.gone) > 1
 
     # Changes.
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tilewright.graph.graph import Graph
-from tilewright.peak import fusion, layout, quantised, simplify
+from tilewright.peak import few_bits, fusion, layout, quantised, simplify
 from tilewright.peak.buffers import Buffers
 from tilewright.peak.network import RuntimeNetwork
 from tilewright.peak.runtime import Runtime
@@ -28,6 +28,7 @@ BASIC: tuple[Pass, ...] = (
 EXTENDED: tuple[Pass, ...] = (
     quantised.make_unsigned,
     quantised.fuse_quantised,
+    few_bits.fuse_packed_weights,
     fusion.fuse_layer_norm,
     fusion.fuse_gelu,
     fusion.fuse_gemm_activations,
@@ -73,14 +74,17 @@ class Prediction:
     scratch: int
 
 
-def predict_peak(graph: Graph, runtime: Runtime | None = None) -> Prediction:
-    """Peak activation memory of one run of the network in onnxruntime."""
-    return _walk(lower(graph, runtime or Runtime()))
+def predict_peak(
+    graph: Graph, runtime: Runtime | None = None, *, tile_of: Graph | None = None
+) -> Prediction:
+    """Peak activation memory of one run of the network in onnxruntime. A tile is predicted as it
+    runs within the network it is of, whose constants all tiles read."""
+    return _walk(lower(graph, runtime or Runtime(), tile_of))
 
 
-def lower(graph: Graph, runtime: Runtime) -> RuntimeNetwork:
+def lower(graph: Graph, runtime: Runtime, tile_of: Graph | None = None) -> RuntimeNetwork:
     """The kernels that onnxruntime makes of the graph."""
-    network = RuntimeNetwork(graph, runtime)
+    network = RuntimeNetwork(graph, runtime, tile_of)
     passes = BASIC
     if runtime.extended:
         passes += EXTENDED

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from math import prod
 
 from tilewright.graph.types import TensorType
+from tilewright.peak.few_bits import INTEGERS
+from tilewright.peak.few_bits import KIND as PACKED
 from tilewright.peak.kernels import MICROSOFT, NCHWC, RuntimeKernel, is_pointwise
 
 CONV_SEGMENT = 64 * 1024  # the piece of the im2col matrix that one thread works on, or less
@@ -15,7 +17,7 @@ SCRATCH_KINDS = frozenset(
     {
         *("Conv", "FusedConv", "ConvTranspose", "QLinearConv", "Softmax", "LogSoftmax", "LRN"),
         *("Where", "GroupNormalization", "Mish", "HardSwish", "Resize"),
-        *("QLinearMatMul", "QGemm", "QLinearAveragePool", "ConvInteger"),
+        *("QLinearMatMul", "QGemm", "QLinearAveragePool", "ConvInteger", PACKED),
         *GATES,
     }
 )
@@ -48,6 +50,8 @@ def _block(
             return _columns(kernel, types.get(kernel.input(1)), out)
         case "QLinearMatMul" | "QGemm":
             return WIDE * out.size  # sums before they are scaled
+        case _ if kernel.kind == PACKED:
+            return _packed_product(kernel, x)
         case "QLinearAveragePool":
             return WIDE * x.size  # its input as real numbers
         case "Softmax" | "LogSoftmax":
@@ -62,6 +66,16 @@ def _block(
             return round(CUBIC_SHARE * out.bytes) if kernel.str_of("mode", "") == "cubic" else 0
         case _:
             return GATES.get(kernel.kind, 0) * out.bytes
+
+
+def _packed_product(kernel: RuntimeKernel, x: TensorType) -> int:
+    """Activations as bytes, with a scale and a sum of 4 bytes for each block of them; or, where
+    they stay real, all weights as real numbers, unless these have four bits."""
+    if kernel.int_of("accuracy_level", 0) != INTEGERS:
+        real = WIDE * kernel.int_of("K", 0) * kernel.int_of("N", 0)
+        return 0 if kernel.int_of("bits", 4) == 4 else real
+    block = kernel.int_of("block_size", 1)
+    return x.size // x.shape[-1] * -(-x.shape[-1] // block) * (block + 2 * WIDE)
 
 
 def _conv_transpose(x: TensorType, weight: TensorType | None) -> int:

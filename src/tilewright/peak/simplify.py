@@ -162,10 +162,10 @@ def _into_weights(network: RuntimeNetwork, conv: RuntimeKernel, tail: RuntimeKer
 
 
 def fuse_matmul_add(network: RuntimeNetwork) -> None:
-    """MatMul with a constant matrix, then a constant row: one Gemm."""
+    """MatMul with a matrix, then a constant row: one Gemm."""
     for kernel in network.in_order("MatMul"):
         matrix = network.shape(kernel.input(1))
-        if kernel.input(1) not in network.constants or matrix is None or len(matrix) != 2:
+        if matrix is None or len(matrix) != 2:
             continue
         tail = network.sole_reader(kernel.output)
         if tail is None or tail.kind != "Add":

@@ -10,6 +10,7 @@ from tilewright.geometry.box import Box
 from tilewright.graph.graph import Graph
 from tilewright.graph.ops.spec import Engine
 from tilewright.peak.buffers import SLOT, buffer_bytes
+from tilewright.peak.dequantised import best_order
 from tilewright.peak.predict import predict_peak
 from tilewright.peak.quantised import held_bytes
 from tilewright.tiling.cutting import cut_ops
@@ -215,8 +216,9 @@ class TileProbe:
     @cached_property
     def inner(self) -> int:
         """Bytes the inside needs while one tile runs, beside the pieces of the outputs."""
-        body = tile_body(self.group, (0,) * len(self.splits))
-        return predict_peak(body).peak - sum(body.types[name].bytes for name in body.outputs)
+        body = best_order(tile_body(self.group, (0,) * len(self.splits)))
+        peak = predict_peak(body, tile_of=self.pattern.graph).peak
+        return peak - sum(body.types[name].bytes for name in body.outputs)
 
 
 class Segment:

@@ -7,7 +7,7 @@ from math import ceil
 from tilewright.errors import BudgetError
 from tilewright.graph.graph import Graph
 from tilewright.graph.ops import macs_of
-from tilewright.peak.dequantised import beside_readers
+from tilewright.peak.dequantised import beside_readers, best_order
 from tilewright.peak.predict import Prediction, predict_peak
 from tilewright.shrink.choose import Chooser, Selection, silent
 from tilewright.shrink.layouts import best_layouts, read_plain
@@ -52,17 +52,16 @@ def shrink_graph(
     as low as it goes)."""
     original = predict_peak(graph)
     if budget is None:
-        graph = beside_readers(graph)
-        return _smallest(graph, original, Chooser(graph, original, progress))
+        return _smallest(Shrunk(graph, (), original, original), progress)
     target = round(budget * original.peak) if isinstance(budget, float) else budget
     if original.peak <= target:
         return Shrunk(graph, (), original, original)
-    graph = beside_readers(graph)
-    found = _attempt(graph, original, Chooser(graph, original, progress), target)
+    beside = beside_readers(graph)
+    found = _attempt(beside, original, Chooser(beside, original, progress), target)
     if found is None or found.predicted.peak > target:  # what `smallest` gives is never refused
-        found = _smallest(graph, original, Chooser(graph, original, progress))
+        found = _smallest(Shrunk(graph, (), original, original), progress)
     if found.predicted.peak > target:
-        raise BudgetError(_why(target, found, graph))
+        raise BudgetError(_why(target, found, beside))
     return found
 
 
@@ -85,9 +84,11 @@ def _attempt(graph: Graph, original: Prediction, chooser: Chooser, target: int) 
     return best
 
 
-def _smallest(graph: Graph, original: Prediction, chooser: Chooser) -> Shrunk:
-    """The lowest peak found: targets are halved between what is met and what is not."""
-    best = Shrunk(graph, (), original, original)
+def _smallest(best: Shrunk, progress: Callable[[str], None]) -> Shrunk:
+    """The lowest peak found, or the network as it is: targets are halved between what is met and
+    what is not."""
+    graph, original = beside_readers(best.graph), best.original
+    chooser = Chooser(graph, original, progress)
     low, high = 0, original.peak
     while high > low * (1 + PRECISION) + 1:
         target = (low + high) // 2
@@ -106,18 +107,20 @@ def _peak(shrunk: Shrunk) -> int:
 
 def _write(graph: Graph, original: Prediction, selection: Selection) -> Shrunk:
     groups = tuple(cut_group(graph, range(c.start, c.stop), c.splits) for c in selection.choices)
-    tiled, predicted, plain = best_layouts(tile_graph(graph, groups), graph)
+    tiled, predicted, plain = best_layouts(best_order(tile_graph(graph, groups)), graph)
     return Shrunk(tiled, groups, original, predicted, plain)
 
 
 def rewritten(shrunk: Shrunk, graph: Graph) -> Graph:
     """The same groups and layouts, of the network with other numbers."""
+    if not shrunk.groups and not shrunk.plain:
+        return graph
     graph = beside_readers(graph)
     groups = [
         cut_group(graph, (graph.index[tiled.node.name] for tiled in group.ops), group.splits)
         for group in shrunk.groups
     ]
-    return read_plain(tile_graph(graph, groups), shrunk.plain)
+    return read_plain(best_order(tile_graph(graph, groups)), shrunk.plain)
 
 
 def own_name(name: str, graph: Graph) -> str:

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from tests.support.networks import residual
 
 from tilewright import api
-from tilewright.accounting import AccountingError, Ledger, Traffic, operators_of
+from tilewright.accounting import AccountingError, Ledger, Traffic
 from tilewright.frontend.builder import Builder
 from tilewright.graph.graph import Graph
 from tilewright.partition.partition import FusedKernel, FusionLevel, partition_graph
+from tilewright.partition.quantised import operators_on_integers
 
 
 def kernel_of(graph: Graph, name: str) -> FusedKernel:
@@ -126,7 +127,7 @@ def test_what_weights_alone_decide_is_no_operator() -> None:
 
 def test_a_lost_byte_is_an_error() -> None:
     graph = residual()
-    ledger = Ledger(graph, operators_of(graph))
+    ledger = Ledger(graph, operators_on_integers(graph))
     groups = [(i,) for i in range(len(ledger.operators))]
     whole = Traffic()
     for group in groups:
@@ -139,7 +140,7 @@ def test_a_lost_byte_is_an_error() -> None:
 
 
 GRAPH = api.load("mobilenet_v2@32x32").graph
-LEDGER = Ledger(GRAPH, operators_of(GRAPH))
+LEDGER = Ledger(GRAPH, operators_on_integers(GRAPH))
 
 
 @settings(max_examples=25, deadline=None)

@@ -5,6 +5,8 @@ Memory is deterministic under the settings of `execute`, so these compare number
 
 from pathlib import Path
 
+import ml_dtypes
+import numpy as np
 import pytest
 
 from support.builder import GraphBuilder, feeds_of
@@ -233,3 +235,25 @@ def test_many_small_tiles_are_not_free(tmp_path: Path) -> None:
         x = b.add("Neg", b.add("Abs", x))
     graph = b.graph()
     check(cut(graph, len(graph.nodes), (2, 32), (3, 32)), tmp_path)
+
+
+def packed(layers: int, activation: str, rows: int = 64, width: int = 512) -> Graph:
+    """Products with weights of four bits, a scale for every 32 of a column."""
+    b = GraphBuilder(opset=21)
+    x = b.input(rows, width)
+    for _ in range(layers):
+        stored = b.constant(b.random.integers(-8, 8, (width, width)).astype(ml_dtypes.int4))
+        scales = b.constant(np.full((width // 32, width), 0.01), "float32")
+        weights = b.add("DequantizeLinear", stored, scales, axis=0, block_size=32)
+        bias = b.constant(np.ones(width), "float32")
+        x = b.add(activation, b.add("Add", b.add("MatMul", x, weights), bias))
+    return b.graph()
+
+
+@pytest.mark.parametrize("activation", ["Sigmoid", "Relu"])
+def test_products_with_packed_weights(activation: str, tmp_path: Path) -> None:
+    """One kernel, which quantises what it reads; a Relu with one reader keeps weights real."""
+    graph = packed(3, activation)
+    check(graph, tmp_path, within=0.05)
+    tiles = tile_graph(graph, [cut_group(graph, range(4), (Split(1, 4),))])
+    check(tiles, tmp_path, within=0.05)

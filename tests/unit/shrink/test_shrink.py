@@ -15,6 +15,7 @@ from tilewright.frontend.builder import Builder
 from tilewright.frontend.weights import seeded, seeded_inputs
 from tilewright.graph.graph import Graph
 from tilewright.graph.verify import verify
+from tilewright.peak.dequantised import beside_readers, best_order
 from tilewright.peak.predict import predict_peak
 from tilewright.shrink.shrink import rewritten, shrink_graph
 from tilewright.units import parse_bytes
@@ -168,3 +169,36 @@ def test_smallest_is_one_number() -> None:
         assert named is not None and 0 <= parse_bytes(named[1]) - smallest <= 100
     for share in (1.0, 1.01, 1.1):
         assert shrink_graph(graph, round(share * smallest)).predicted.peak <= share * smallest
+
+
+def signed(channels: int, layers: int = 4) -> Graph:
+    """Convolutions of signed integers that several read, whose weights the runtime makes real: the
+    weights stand first in the file, as quantisers write them."""
+    b = GraphBuilder()
+    step = (b.constant(0.1, "float32"), b.constant(0, "int8"))
+    weights = [
+        b.add("DequantizeLinear", b.weight(channels, channels, 1, 1, dtype="int8"), *step)
+        for _ in range(layers)
+    ]
+    x = b.input(1, channels, 2, 2)
+    for weight in weights:
+        x = b.add("DequantizeLinear", b.add("QuantizeLinear", x, *step), *step)
+        after = b.add("Conv", x, weight)
+        b.add("ReduceMax", x, keepdims=1)
+        x = after
+    return b.graph()
+
+
+def test_a_network_that_is_not_cut_is_written_as_it_is() -> None:
+    graph = signed(16)
+    found = shrink_graph(graph, None)
+    assert not found.groups
+    assert predict_peak(found.graph).peak == found.predicted.peak
+
+
+def test_weights_become_real_numbers_right_before_their_use() -> None:
+    """Those that stand beside a reader in the file would be there from the start, all of them."""
+    graph = signed(64)
+    beside = beside_readers(graph)
+    assert predict_peak(beside).peak > 2 * predict_peak(graph).peak
+    assert predict_peak(best_order(beside)).peak == predict_peak(graph).peak

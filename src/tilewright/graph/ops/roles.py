@@ -74,8 +74,9 @@ _RELU6 = (0.0, 6.0)
 
 # Element-wise kinds that compare, choose or convert: no arithmetic, no FLOP.
 _NO_FLOPS = frozenset(
-    "And BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast Dropout Equal Expand Greater "
-    "GreaterOrEqual Identity IsInf IsNaN Less LessOrEqual Not Or Where Xor".split()
+    "And BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast DequantizeLinear Dropout Equal "
+    "Expand Greater GreaterOrEqual Identity IsInf IsNaN Less LessOrEqual Not Or QuantizeLinear "
+    "Where Xor".split()
 )
 _NORM_FLOPS = 5  # a difference, a square, a quotient, a scale and a shift for each element
 _SOFTMAX_FLOPS = 5  # maximum, difference, exponential, sum, quotient
@@ -200,7 +201,20 @@ def read_bytes(graph: Graph, node: Node, position: int, parameters: frozenset[st
         steers = kind.dtype == "int64" and len(kind.shape) <= 1
         if kind.size <= 1 or steers or position in _FOLDED_INPUTS.get(node.kind, ()):
             return 0
-    result = graph.types.get(node.outputs[0]) if node.kind in _SELECTING and not position else None
-    if result is None:
-        return kind.bytes
-    return min(kind.bytes, kind.with_shape(result.shape).bytes)
+    read, whole = _selected(graph, node, position)
+    return min(kind.bytes, -(-kind.bytes * read // max(1, whole)))
+
+
+def _selected(graph: Graph, node: Node, position: int) -> tuple[int, int]:
+    """Elements of an input that a node reads, and how many there are. What is dequantised to be
+    looked up is read where it is looked up."""
+    if node.kind == "DequantizeLinear":
+        readers = graph.consumers.get(node.outputs[0], ())
+        reader = graph.nodes[readers[0]] if len(readers) == 1 else None
+        if reader is None or reader.inputs[0] != node.outputs[0]:
+            return 1, 1
+        return _selected(graph, reader, 0)
+    source, result = (graph.types.get(n) for n in (node.inputs[position], node.outputs[0]))
+    if position or node.kind not in _SELECTING or source is None or result is None:
+        return 1, 1
+    return result.size, source.size

@@ -51,7 +51,8 @@ def _network(partition: Partition) -> Drawing:
     for index, operator in enumerate(partition.operators):
         item = partition.items.items[partition.items.item_of[index]]
         role = BoxRole.VIEW if item.role in _VIEWS else BoxRole.NODE
-        kind = graph.nodes[operator.nodes[-1]].kind if len(item.operators) > 1 else item.label
+        telling = graph.nodes[partition.items.telling[index]]
+        kind = telling.kind if len(item.operators) > 1 else item.label
         here = len(boxes)
         boxes.append(DrawnBox(operator.name, kind, home[index], role))
         for name in ledger.reads[index]:
