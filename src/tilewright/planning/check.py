@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tilewright.errors import TilewrightError, TilingError
 from tilewright.graph.graph import Graph
+from tilewright.legalise.steps import rewritten_name
 from tilewright.machine.document import Document
 from tilewright.machine.faults import Keys
 from tilewright.machine.machine import Machine
@@ -69,7 +70,7 @@ def plan_faults(plan: Plan, graph: Graph, machine: Machine) -> Iterator[KeyFault
             else:
                 home[name] = number
     for place, name in enumerate(plan.rewrites or ()):
-        if name not in graph.index and plan.images == 1:
+        if rewritten_name(name) not in graph.index and plan.images == 1:
             yield ("rewrites", place), f"rewrites names '{name}': no such node"
     missing = [node.name for node in graph.nodes if node.name not in home]
     if missing:

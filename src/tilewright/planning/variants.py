@@ -26,9 +26,10 @@ def best_variant(
     if given is not None or not legal.choices:
         return legal, None
     names = [name for name, _ in legal.choices]
+    estimated = tuple(name for name, rewritten in legal.choices if rewritten)
     found: list[tuple[float, Legalised, Fusion]] = []
     try:
-        for rewrites in dict.fromkeys((legal.rewrites or (), tuple(names), ())):
+        for rewrites in dict.fromkeys((estimated, tuple(names), ())):
             progress("comparing rewrites of the network")
             found.append(_proposed(graph, machine, dtype, options, rewrites, progress))
     except KeyboardInterrupt:
