@@ -148,9 +148,7 @@ def _given(value: ValueTiles, taken: Taken) -> Box | None:
     return _hull(value.write, taken)
 
 
-def _turns(
-    tiles: GroupTiles, lots: Lots, replicated: bool, cores: Sequence[int]
-) -> list[Turn]:
+def _turns(tiles: GroupTiles, lots: Lots, replicated: bool, cores: Sequence[int]) -> list[Turn]:
     """Tiles in the order they run: each core has neighbouring ones, the cores take turns; where
     their shares differ, each as often as it has tiles."""
     if replicated:
