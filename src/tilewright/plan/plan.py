@@ -47,6 +47,8 @@ class GroupPlan:
 
     def __post_init__(self) -> None:  # of what differs most often: searches ask for it all the time
         object.__setattr__(self, "_hash", hash((self.nodes, self.splits, self.core_split)))
+        if self.shares and (self.core_split is None or len(set(self.shares)) == 1):
+            object.__setattr__(self, "shares", ())  # nothing is divided, or evenly
 
     def __hash__(self) -> int:
         return self._hash
@@ -106,9 +108,10 @@ class Plan:
 
 
 def moved_to_cores(plan: Plan, cores: tuple[str, ...], nodes: Set[str] | None = None) -> Plan:
-    """A plan whose groups, or those with some of the nodes, run on given cores."""
+    """A plan whose groups, or those with some of the nodes, run on given cores, in the shares that
+    they have where these are as many."""
     groups = (
-        replace(group, cores=cores)
+        replace(group, cores=cores, shares=group.shares if len(group.shares) == len(cores) else ())
         if group.place is Place.CORES and (nodes is None or not nodes.isdisjoint(group.nodes))
         else group
         for group in plan.groups
