@@ -184,9 +184,7 @@ def timed_in_order(columns: Columns, tables: Tables, *, deal: bool) -> Timed | S
     return _simulated(columns, tables, order, needs, users, address, deal)
 
 
-def _space(
-    columns: Columns, tables: Tables, loads: Loads, ahead: Ids, switches: Switches
-) -> Space:
+def _space(columns: Columns, tables: Tables, loads: Loads, ahead: Ids, switches: Switches) -> Space:
     """Loads as in a ring; or where that is short of room and the other way is not, those of a
     single task apart from those that stay."""
     held = held_until(columns, tables.hardware, loads.rest, ahead, switches.overlapping)
