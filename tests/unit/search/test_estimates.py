@@ -26,6 +26,7 @@ from tilewright.search.candidates.estimates import Estimate
 from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.tile_costs import Dims
 from tilewright.search.candidates.tiles import USABLE_SHARE, Tiler
+from tilewright.search.candidates.unlike import soonest
 from tilewright.tiling.cutting import cut_ops
 from tilewright.tiling.grid import Cut, Split, dealt
 from tilewright.tiling.group import GroupTiles, TiledOp, whole_tile
@@ -68,7 +69,7 @@ class Reference:
             whole = workload_of(tiled.spec, tiled.op, whole_tile(tiled), self.network.dtype)
             models = self.network.models
             either = tuple(models.either(core, whole) for core in self.costs.cores)
-            kind, cycles, spent = self.costs.cost(work, either)
+            ((kind, cycles, spent),) = self.costs.cost(work, either)
             if tiled.spec.folded(tiled.op) and busy["matrix"]:
                 cycles = 0
             once = all(not driven(group.values[n].compute) for n in tiled.node.writes)
@@ -271,24 +272,43 @@ def test_which_core_comes_first_does_not_decide_what_folds() -> None:
 
 
 def test_a_cut_is_estimated_for_the_cores_that_it_is_for() -> None:
-    """Divided evenly, the slowest core takes longest; on those of one kind only these count."""
+    """Where nothing is divided, the first of them has all tiles; divided evenly, the slowest takes
+    longest; dealt by how fast each is, no kind of cores alone takes less."""
     machine = load_machine("mixed-cores")
     graph = prepared(api.load("four_convs").graph, machine, machine.dtype).graph
     network = Network(graph, machine, machine.dtype)
     tiler, conv = Tiler(network), network.ops(0)
-    exported = tiler.exported(network.units[0].nodes)
+    exported, cut = tiler.exported(network.units[0].nodes), (Split(2, 48),)
+    probe = tiler.probes.of(conv, exported)
     alone: list[float] = []
     for alike in network.models.core_classes:
         names = tuple(core.name for core in alike)
         some = tiler.on(names)
-        own = some.estimate(conv, exported, (Split(2, 4),), None)
+        own = some.estimate(conv, exported, cut, None)
         assert own is not None and own.plan(("conv",)).cores == names
         assert some.usable == alike[0].memory.usable and some.cores == len(alike)
         alone.append(own.compute)
-    whole = tiler.estimate(conv, exported, (Split(2, 4),), None)
+    whole = tiler.estimate(conv, exported, cut, None)
     assert whole is not None and whole.plan(("conv",)).cores == ()
-    assert whole.compute == max(alone) > min(alone)
+    assert whole.compute == alone[0]
+    even, best = (tiler.probed(probe, cut, 0, shares=shares) for shares in ((), None))
+    assert even is not None and best is not None
+    assert even.compute == pytest.approx(max(alone) / len(machine.cores))
+    assert best.compute < min(min(alone), even.compute)
+    plan = best.plan(("conv",))
+    again = tiler.on(plan.cores).probed(probe, cut, 0, shares=plan.shares)
+    assert again is not None and again.compute == best.compute
     assert tiler.on(()) is tiler
+
+
+@pytest.mark.parametrize("parts", range(1, 12))
+@pytest.mark.parametrize("times", [(1.0, 3.0), (2.0, 5.0, 3.0), (4.0, 4.0, 1.0)])
+def test_no_way_to_deal_parts_ends_sooner(parts: int, times: tuple[float, ...]) -> None:
+    counts = soonest(parts, times)
+    assert sum(counts) == parts
+    ways = (way for way in product(range(parts + 1), repeat=len(times)) if sum(way) == parts)
+    least = min(max(n * t for n, t in zip(way, times, strict=True)) for way in ways)
+    assert max(n * t for n, t in zip(counts, times, strict=True)) == least
 
 
 @pytest.mark.parametrize(

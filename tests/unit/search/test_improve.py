@@ -195,7 +195,7 @@ def test_groups_go_to_cores_of_one_kind_in_one_move() -> None:
             if site.kind is Kind.MERGE and len(made.groups) < len(plan.groups)
             for group in made.groups
         }
-        assert merged == ({(), *kinds} if several else {()})
+        assert kinds <= merged if several else merged == {()}
 
 
 def test_of_cuts_that_are_not_expected_to_fit_the_smallest_comes_last() -> None:

@@ -70,7 +70,8 @@ class Work(NamedTuple):
 class Dealt:
     """A way to cut a group for so many cores, whatever is kept. `turns` are tiles of the core that
     has the most, `inner` bytes of values that live within a tile; what all cores need is sent to
-    them at once where there is `multicast`."""
+    them at once where there is `multicast`. Where cores differ, one of them has `most` parts along
+    the core split."""
 
     def __init__(
         self,
@@ -79,10 +80,14 @@ class Dealt:
         core_split: int | None,
         cores: int,
         multicast: bool,
+        most: int = 0,
     ) -> None:
         self.cut, self.splits, self.core_split = cut, splits, core_split
         grid = core_grid(splits, core_split, cores)
         turns = turns_of(splits, grid)
+        if most and core_split is not None:
+            turns[core_split] = most
+        self.most = 0 if core_split is None else turns[core_split]  # parts of a core
         self.tiles, self.turns = tiles_of(splits), prod(turns)
         self.cores = cores if core_split is not None else 1
         self.loads = tuple(_loads(cut, splits, grid, turns, multicast))

@@ -9,15 +9,14 @@ from math import inf
 
 from tilewright.geometry.access import Shifted
 from tilewright.graph.ops.spec import channel_axis
-from tilewright.search.candidates.dealt import Copied, Dealt, Kept, Work
+from tilewright.search.candidates.dealt import Copied, Dealt, Kept
 from tilewright.search.candidates.estimates import Estimate
 from tilewright.search.candidates.finer import Finer
 from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.probe import Cutting, Probe, Probes
-from tilewright.search.candidates.soonest import shares_of, soonest
 from tilewright.search.candidates.tile_costs import TileCosts
+from tilewright.search.candidates.unlike import UnlikeCores
 from tilewright.tiling.grid import Shares, Split, core_grid
-from tilewright.tiling.grid import dealt as dealt_parts
 from tilewright.tiling.group import TiledOp, exports
 
 USABLE_SHARE = 0.9  # share of a scratchpad that may be planned with; addresses need some slack
@@ -43,11 +42,10 @@ class Tiler:
         self._others: dict[tuple[str, ...], Tiler] = {names: self}
         self.cores = len(self.machine.cores)
         self.usable = min(core.memory.usable for core in self.machine.cores)
-        kinds = enumerate(network.models.core_classes)
-        kind_of = {core.name: number for number, alike in kinds for core in alike}
-        self.kinds = [kind_of[core.name] for core in self.machine.cores]
+        self.unlike = UnlikeCores(network.models, names)
         self.probes = Probes(TileCosts(network))
         self._dealt: dict[tuple[Cutting, int | None], Dealt] = {}
+        self._uneven: dict[tuple[Cutting, int | None, int], Dealt] = {}  # by the most of a core
         self.rate, self.multicast = self.costs.rate, self.costs.route.multicast
         writes = [core.memory.write_pj_per_byte for core in self.machine.cores]
         self.main_pj = self.machine.main_memory.read_pj_per_byte + max(writes)
@@ -130,11 +128,14 @@ class Tiler:
         dealt, load, store = copied.dealt, copied.load, copied.store
         tiles, turns = dealt.tiles, dealt.turns
         cores, works = self.names, dealt.works(copied.kept)
-        slowest = works[0]
+        last = works[0]
         if len(works) > 1:
-            unlike = self._unlike(copied.dealt, works, replicated, shares)
-            cores, shares, slowest, turns = unlike
-        matrix, vector, energy, useful = slowest
+            found = self.unlike.divided(dealt, works, replicated, shares, self.pipelines)
+            cores, shares, last, turns = found.cores, found.shares, found.last, found.turns
+            if found.most not in (0, dealt.most):
+                copied = self._redealt(dealt, found.most).copied(copied.kept)
+                dealt, load, store = copied.dealt, copied.load, copied.store
+        matrix, vector, energy, useful = last
         both, least = matrix + vector, min(matrix, vector)
         overlapped = least if turns > 1 and self.pipelines else 0.0
         held = copied.held(overlapped > 0)
@@ -163,37 +164,16 @@ class Tiler:
             shares or (),
         )
 
-    def _unlike(
-        self, dealt: Dealt, works: Sequence[Work], replicated: bool, shares: Shares | None
-    ) -> tuple[tuple[str, ...], Shares, Work, int]:
-        """Where cores differ: the cores that have tiles, their shares, and of the one that is done
-        last what a tile takes, and how many it has. All tiles are the first core's where no split
-        is divided, and each has as many where two are."""
-        slowest = max(works, key=lambda work: work.matrix + work.vector)
-        if replicated or dealt.core_split is None:
-            first = slowest if replicated else works[self.kinds[0]]
-            return self.names, (), first, dealt.turns
-        if any(split.crossed for split in dealt.splits):
-            return self.names, (), slowest, dealt.turns
-        parts = dealt.splits[dealt.core_split].parts
-        each = [max(1.0, work.matrix + work.vector - self._hidden(work)) for work in works]
-        times = [each[kind] for kind in self.kinds]
-        if shares is None:
-            counts = soonest(parts, times)
-        else:
-            counts = [len(part) for part in dealt_parts(parts, shares or (1,) * len(times))]
-        last = max(range(len(times)), key=lambda core: counts[core] * times[core])
-        cores, some = self.names, tuple(counts)
-        if 0 in counts:
-            names = [core.name for core in self.machine.cores]
-            cores = tuple([name for name, count in zip(names, counts, strict=True) if count])
-            some = tuple([count for count in counts if count])
-        turns = counts[last] * (dealt.tiles // parts)
-        return cores, shares_of(some), works[self.kinds[last]], turns
-
-    def _hidden(self, work: Work) -> float:
-        """What the engines of a core do at the same time in each of many tiles."""
-        return min(work.matrix, work.vector) if self.pipelines else 0.0
+    def _redealt(self, dealt: Dealt, most: int) -> Dealt:
+        """The same tiles, so many parts of them on one core."""
+        key = (dealt.cut, dealt.core_split, most)
+        found = self._uneven.get(key)
+        if found is None:
+            found = Dealt(
+                dealt.cut, dealt.splits, dealt.core_split, self.cores, self.multicast, most
+            )
+            self._uneven[key] = found
+        return found
 
     def choices(self, ops: tuple[TiledOp, ...]) -> Iterator[tuple[tuple[Split, ...], int | None]]:
         """Ways to cut a single unit: none, one axis, or output channels and one other; two axes

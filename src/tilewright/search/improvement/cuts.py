@@ -15,8 +15,8 @@ from tilewright.program.signature import Signatures
 from tilewright.search.candidates.core_sets import core_sets, kinds_of_cores, parts_of_cores
 from tilewright.search.candidates.estimates import Division, Estimate
 from tilewright.search.candidates.network import Network
-from tilewright.search.candidates.soonest import shares_of
 from tilewright.search.candidates.tiles import TILES, Tiler
+from tilewright.search.candidates.unlike import shares_of
 from tilewright.tiling.grid import Halo, Split, dealt, tiles_of
 from tilewright.tiling.group import exports, typed_group
 
