@@ -11,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import tilewright
 from support.builder import GraphBuilder
+from tilewright import planning
 from tilewright.graph.graph import Node
 
 
@@ -109,6 +110,20 @@ def test_four_bit_weights_move_as_many_bytes_as_they_have(machine: str) -> None:
     assert bounds[0] - bounds[1] == prod(extents) // 2
     assert any("'w' is uint4" in text for text in packed.planned.warnings)
     assert not bytewise.planned.warnings
+
+
+def test_weights_that_onnxruntime_cannot_read_are_refused_before_the_search(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    net = narrow_weights(TensorProto.FLOAT4E2M1, [16, 16])
+    net.opset_import[0].version, net.ir_version = 23, 11
+
+    def searched(*_: object, **__: object) -> None:
+        pytest.fail("a plan was looked for")
+
+    monkeypatch.setattr(planning, "_plan", searched)
+    with pytest.raises(tilewright.TilewrightError, match="DequantizeLinear"):
+        tilewright.plan(net, "npu-2.7")
 
 
 def blocked_weights(kind: int, axis: int):

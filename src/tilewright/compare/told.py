@@ -65,6 +65,10 @@ def notes(found: PlanDifference) -> Iterator[str]:
         yield found.strangers
     for name, old, new in found.setting:
         yield f"{name}: {old} against {new}"
+    old, new = (side.plan.rewrites for side in (found.before, found.after))
+    if old != new:
+        one, other = (", ".join(names or ()) or "none" for names in (old, new))
+        yield f"rewrites: {one} against {other}; each lower bound is of its network as rewritten"
     for label, names in (("now resident", found.resident), ("resident no more", found.evicted)):
         if names:
             more = f" and {len(names) - TOP} more" if len(names) > TOP else ""

@@ -16,7 +16,15 @@ from tilewright.plan.read import read_plan
 from tilewright.planning.check import PlanFaultsError, check_plan
 from tilewright.planning.decide import Options, decide, told
 from tilewright.planning.prepare import prepared, warnings
-from tilewright.planning.proof import TOLERANCE, UNPROVEN, agreed, prove, run_tasks, validate
+from tilewright.planning.proof import (
+    TOLERANCE,
+    UNPROVEN,
+    agreed,
+    check_runs,
+    prove,
+    run_tasks,
+    validate,
+)
 from tilewright.planning.result import Arrays, Failure, Numbers, Planned, Verified
 from tilewright.planning.variants import best_variant
 from tilewright.program.account import account_of
@@ -139,6 +147,8 @@ def plan_model(
         memory_limit=memory_limit,
     )
     numbered = model.with_numbers(seed) if verify else model.graph
+    if verify:
+        check_runs(model, numbered)
     try:
         planned = _plan(numbered, machine, options, watch=watch, progress=progress)
     except PlanFaultsError as error:

@@ -2,14 +2,15 @@
 the untouched model."""
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from tilewright.errors import VerificationError
 from tilewright.execute.compare import compare, compared
-from tilewright.execute.runtime import run
+from tilewright.execute.runtime import run, session
 from tilewright.execute.vm import Executed, VirtualMachine
 from tilewright.frontend.save import save_onnx
 from tilewright.frontend.single import operator_model
@@ -19,7 +20,7 @@ from tilewright.graph.types import TensorType
 from tilewright.machine.machine import Machine
 from tilewright.model import Model
 from tilewright.planning.judge import proven
-from tilewright.planning.prepare import plannable
+from tilewright.planning.prepare import PLANNED, plannable
 from tilewright.planning.result import Arrays, Failure, Numbers, Planned, Verified
 from tilewright.program.account import Account
 from tilewright.program.place import Placed
@@ -157,9 +158,25 @@ def reference(
     model: Model, numbered: Graph, inputs: Arrays, *, optimise: bool = True
 ) -> dict[str, Array]:
     """What onnxruntime makes of the untouched model."""
+    with _untouched(model, numbered) as original:
+        return run(original, inputs, optimise=optimise, precise=True)
+
+
+def check_runs(model: Model, numbered: Graph) -> None:
+    """Raise where onnxruntime has no kernels for weights of an unusual type: before a search, as
+    its plan could not be compared."""
+    if any(constant.type.dtype not in PLANNED for constant in numbered.constants.values()):
+        with _untouched(model, numbered) as original:
+            session(original, optimise=False)
+
+
+@contextmanager
+def _untouched(model: Model, numbered: Graph) -> Generator[bytes | Path]:
+    """The model as it was given, or, where its numbers are seeded, written to a file."""
     if model.original is not None and numbered is model.graph:
-        return run(model.original, inputs, optimise=optimise, precise=True)
+        yield model.original
+        return
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         original = Path(folder) / "original.onnx"
         save_onnx(numbered, original)
-        return run(original, inputs, optimise=optimise, precise=True)
+        yield original

@@ -119,6 +119,8 @@ def summary_lines(planned: Planned) -> list[str]:
     account, machine = planned.account, planned.machine
     bound, least = planned.bounds.cycles, planned.bounds.compulsory_bytes
     node = f" at '{planned.bounds.node}'" if planned.bounds.node else ""
+    # Where there was a choice of rewrites, another one has another bound.
+    of = ", of the network as rewritten" if planned.plan.rewrites is not None else ""
     tasks, groups = len(planned.placed.program.tasks), len(planned.plan.groups)
     moved = account.dram_read_bytes + account.dram_write_bytes
     times = f" ({moved / least:.1f}x)" if least else ""
@@ -127,7 +129,7 @@ def summary_lines(planned: Planned) -> list[str]:
         f"{groups} {noun(groups, 'group')}, {tasks} {noun(tasks, 'task')}"
         + (f", {UNVERIFIED}" if planned.failure is not None else ""),
         f"latency      {_time(planned, account.latency_cycles)}",
-        f"lower bound  {_time(planned, bound)} by {planned.bounds.name}{node}; "
+        f"lower bound  {_time(planned, bound)} by {planned.bounds.name}{node}{of}; "
         f"the plan takes {account.latency_cycles / bound:.2f}x of it"
         if bound
         else "lower bound  nothing: no operator is left to run, and no byte to move",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from support.builder import GraphBuilder
-from tilewright.graph.graph import Graph
+from tilewright.graph.graph import Constant, Graph, Node
 from tilewright.graph.ops import costed_by_bytes, macs_of, runs_whole
 from tilewright.graph.types import TensorType
 from tilewright.model import coverage
@@ -130,3 +130,24 @@ def test_elements_below_a_byte_have_their_real_bytes(dtype: str, size: int, expe
     assert TensorType(dtype, (size,)).bytes == expected
     assert TensorType(dtype, (1, size)).bytes == expected
     assert np.prod(TensorType(dtype, (size, 2)).shape) == 2 * size
+
+
+def test_a_product_of_packed_weights_in_the_runtimes_own_domain_has_its_work() -> None:
+    node = Node(
+        "product",
+        "MatMulNBits",
+        ("x", "w", "s"),
+        ("y",),
+        {"K": 64, "N": 32, "bits": 4, "block_size": 32},
+        "com.microsoft",
+    )
+    kinds = {
+        "x": TensorType("float32", (2, 5, 64)),
+        "w": TensorType("uint8", (32, 2, 16)),
+        "s": TensorType("float32", (64,)),
+        "y": TensorType("float32", (2, 5, 32)),
+    }
+    constants = {name: Constant(kinds[name], None) for name in ("w", "s")}
+    graph = Graph("net", (node,), ("x",), ("y",), kinds, constants, {"": 21, "com.microsoft": 1})
+    assert macs_of(graph, node) == 2 * 5 * 64 * 32
+    assert not costed_by_bytes(graph, node)

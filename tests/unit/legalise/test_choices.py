@@ -13,6 +13,9 @@ from support.compare import assert_same, run_graph
 from support.networks import one_conv
 from support.programs import Lowered
 from support.unlike import unlike_cores
+from tilewright.compare.differ import difference
+from tilewright.compare.side import PlanSide, side_of
+from tilewright.compare.told import notes
 from tilewright.graph.graph import Graph
 from tilewright.legalise import dilated, legalise, transposed
 from tilewright.legalise.costs import LegalCosts
@@ -25,6 +28,7 @@ from tilewright.planning import Options, plan, prepared
 from tilewright.planning.check import PlanFaultsError
 from tilewright.planning.variants import carried
 from tilewright.program.lower import lowered
+from tilewright.report.plan_summary import summary_json, summary_lines
 from tilewright.search.candidates.layers import layer_by_layer
 from tilewright.search.effort import Effort
 
@@ -196,3 +200,19 @@ def test_a_plan_is_replayed_in_its_own_form(
     cheaper(not cropped)
     again = plan(graph, machine, Options(plan=read_plan(path))).plan
     assert again.groups == made.groups and again.rewrites == legal.rewrites
+
+
+def test_a_bound_is_told_to_be_of_the_network_as_rewritten() -> None:
+    graph, machine = CASES[0]
+    (node,) = graph.nodes
+    sides: list[PlanSide] = []
+    for label, rewrites in (("phases", (node.name,)), ("plain", ())):
+        legal = prepared(graph, machine, machine.dtype, rewrites)
+        made = layer_by_layer(legal.graph, machine, machine.dtype, "net")
+        run = plan(graph, machine, Options(plan=replace(made, rewrites=rewrites)))
+        (line,) = [row for row in summary_lines(run) if row.startswith("lower bound")]
+        assert "of the network as rewritten" in line
+        sides.append(side_of(label, summary_json(run), run.plan))
+    told = list(notes(difference(*sides)))
+    wanted = f"rewrites: {node.name} against none; each lower bound is of its network as rewritten"
+    assert wanted in told

@@ -14,8 +14,9 @@ from tilewright.graph.ops import (
     resample,
     windows,
 )
+from tilewright.graph.ops.quantised import RUNTIME
 from tilewright.graph.ops.spec import Engine, Op, OpSpec, op_of
-from tilewright.graph.ops.whole import PRODUCTS, Product
+from tilewright.graph.ops.whole import PRODUCTS, RUNTIME_PRODUCTS, Product
 
 SPECS: Mapping[str, OpSpec] = {
     spec.kind: spec
@@ -64,7 +65,8 @@ def runs_whole(graph: Graph, node: Node) -> bool:
 
 def products_of(graph: Graph, node: Node) -> tuple[Product, ...]:
     """The matrix products inside an operator that has no spec, as far as they are known."""
-    rule = PRODUCTS.get(node.kind) if not node.domain else None
+    known = {"": PRODUCTS, RUNTIME: RUNTIME_PRODUCTS}.get(node.domain, {})
+    rule = known.get(node.kind)
     op = op_of(graph, node) if rule is not None else None
     return rule(op) if rule is not None and op is not None else ()
 

@@ -131,6 +131,12 @@ def _deformed(op: Op) -> tuple[Product, ...]:
     return (Product(batch * groups, prod(extents), inner, filters // groups),)
 
 
+def _packed(op: Op) -> tuple[Product, ...]:
+    """A product with weights of few bits, whose shape the attributes tell."""
+    inner, columns = op.int_of("K", 0), op.int_of("N", 0)
+    return (Product(1, prod(op.shape(0)) // max(1, inner), inner, columns),)
+
+
 PRODUCTS: Mapping[str, Callable[[Op], tuple[Product, ...]]] = {
     "LSTM": _recurrent,
     "GRU": _recurrent,
@@ -141,3 +147,5 @@ PRODUCTS: Mapping[str, Callable[[Op], tuple[Product, ...]]] = {
     "STFT": _short_fourier,
     "DeformConv": _deformed,
 }
+# Of onnxruntime's own domain.
+RUNTIME_PRODUCTS: Mapping[str, Callable[[Op], tuple[Product, ...]]] = {"MatMulNBits": _packed}
