@@ -350,8 +350,8 @@ def test_a_plan_is_checked_for_its_network_all_faults_with_their_lines(command, 
         "- nodes: [conv1]\n"
         "- nodes: [conv2, conv9]\n"
         "- nodes: [conv4]\n"
-        "- nodes: [conv3]\n"
-        "  splits: [{axis: 7, parts: 2}]\n"
+        "- {nodes: [conv3], cores: [none],\n"
+        "  splits: [{axis: 7, parts: 2}]}\n"
         "resident: [nothing]\n"
     )
     alone = command("check", path)
@@ -361,13 +361,15 @@ def test_a_plan_is_checked_for_its_network_all_faults_with_their_lines(command, 
     assert outcome.code == 2
     assert [(fault["line"], fault["text"]) for fault in result["faults"]] == [
         (6, "groups[1] names 'conv9': no such node"),
+        (8, "groups[3] ('conv3') names core 'none': there are core"),
         (7, "groups[2] ('conv4') needs 'conv3', which groups[3] ('conv3') makes only later"),
         (8, "groups[3] ('conv3'): output 'conv3' has no axis 7"),
         (10, "'nothing' cannot be resident: no node makes a tensor of this name"),
     ]
     planned = command("plan", "four_convs@16x16", "--on", "mcu", "--plan", path)
     assert f"{path}:6: groups[1] names" in planned.err and "--model MODEL)" in planned.err
-    path.write_text(path.read_text().replace(", conv9", "").replace("axis: 7", "axis: 2"))
+    text = path.read_text().replace(", conv9", "").replace(", cores: [none]", "")
+    path.write_text(text.replace("axis: 7", "axis: 2"))
     lines = path.read_text().splitlines()[:-1]
     path.write_text("\n".join([*lines[:6], *lines[7:], lines[6]]))
     sound = command("check", path, "--model", "four_convs@16x16")

@@ -147,6 +147,17 @@ def test_a_network_quantised_by_onnxruntime(
         assert len(left) <= (3 if build is hourglass else 1)  # a transposed convolution is float
 
 
+def test_a_saved_run_is_verified_with_the_difference_that_its_plan_told(tmp_path: Path) -> None:
+    """Numbers one step apart are judged once, and told alike."""
+    path = quantised(attention, QuantFormat.QDQ, False, QuantType.QUInt8, tmp_path)
+    run = api.plan(str(path), on="mcu", layer_by_layer=True)
+    assert run.planned.verified is not None
+    run.save(tmp_path / "run")
+    again = api.verify(tmp_path / "run")
+    assert again.verified == run.planned.verified
+    assert f"{run.planned.verified.difference.max_rel_error:.1e}" in str(again)
+
+
 def blocks(b: Net) -> None:
     """A residual block on a large image, then a convolution whose weights are larger."""
     y = b.add("Relu", b.conv(b.input(1, 3, 96, 96), 16))

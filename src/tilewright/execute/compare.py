@@ -78,7 +78,7 @@ class Comparison:
         """The outcome in a line."""
         if self.failure is not None:
             return self.failure.told()
-        error = f"largest difference {self.difference.max_rel_error:.1e} of the largest value"
+        error = f"largest difference {self.difference.max_rel_error:.1e} of the largest output"
         if not self.rounded:
             return error
         return (

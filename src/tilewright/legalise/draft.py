@@ -15,7 +15,8 @@ class Draft(Writer):
     The last node keeps the old one's name and result. `indices` are constants that are no data,
     `views` nodes that move nothing: neither costs bytes. `machine` and `dtype` are what the network
     is made ready for; `wish` is whether a rewrite that can be done without is asked for (None: as
-    the costs say), `choice` what was decided, if anything had to be.
+    the costs say), `choice` what was decided, if anything had to be; `asked` is the form that it
+    is to have, `form` the one that was taken, where there are several.
     """
 
     def __init__(
@@ -26,10 +27,11 @@ class Draft(Writer):
         names: Names,
         machine: Machine,
         dtype: str,
-        wish: bool | None = None,
+        wish: tuple[bool | None, str] = (None, ""),
     ) -> None:
         super().__init__(graph, names)
-        self.wish = wish
+        self.wish, self.asked = wish
+        self.form = ""
         self.choice: bool | None = None
         self.old, (self.spec, self.op) = node, known
         self.machine, self.dtype = machine, dtype

@@ -23,7 +23,7 @@ from tilewright.legalise.limits import (
     array_limits,
     has_vector_engine,
 )
-from tilewright.legalise.steps import Legalised, LegalStep, Outcome
+from tilewright.legalise.steps import Legalised, LegalStep, Outcome, wished
 from tilewright.machine.dtypes import element_bits
 from tilewright.machine.machine import Limits, Machine
 
@@ -65,9 +65,10 @@ def legalise(
     steps: list[LegalStep] = []
     origin: dict[str, str] = {}  # a new node -> the user's node that it stands for
     choices: dict[str, bool] = {}
+    forms: dict[str, str] = {}
     for one in PASSES:
         while True:
-            rewritten, made = _run(one, graph, machine, element, origin, rewrites, choices)
+            rewritten, made = _run(one, graph, machine, element, origin, rewrites, choices, forms)
             steps += made
             if not made:
                 break
@@ -76,7 +77,7 @@ def legalise(
     steps += _remaining(graph, machine, element, origin)
     order = {node.name: i for i, node in enumerate(graph.nodes)}
     ordered = tuple(sorted(steps, key=lambda s: order.get(s.node, len(order))))
-    return Legalised(graph, ordered, tuple(choices.items()))
+    return Legalised(graph, ordered, tuple(choices.items()), tuple(forms.items()))
 
 
 def _run(
@@ -87,8 +88,9 @@ def _run(
     origin: dict[str, str],
     rewrites: Collection[str] | None,
     choices: dict[str, bool],
+    forms: dict[str, str],
 ) -> tuple[Graph, list[LegalStep]]:
-    """One pass over all nodes; `origin` and `choices` are added to."""
+    """One pass over all nodes; `origin`, `choices` and `forms` are added to."""
     names = Names(graph)
     steps: list[LegalStep] = []
     nodes: list[Node] = []
@@ -97,11 +99,10 @@ def _run(
     for node in graph.nodes:
         known = spec_of(graph, node)
         user = origin.get(node.name, node.name)
-        wish = None if rewrites is None else user in rewrites
         draft = None
         # What cannot be cut has a window that is not understood well enough to be rewritten.
         if known is not None and known[0].access(known[1], 0) is not None:
-            draft = Draft(graph, node, known, names, machine, dtype, wish)
+            draft = Draft(graph, node, known, names, machine, dtype, wished(rewrites, user))
         what = one.rule(draft, machine.limits) if draft is not None else None
         if draft is not None and draft.choice is not None:
             choices[user] = draft.choice
@@ -112,6 +113,7 @@ def _run(
         types |= draft.types
         constants |= draft.constants
         origin |= {new.name: user for new in draft.nodes}
+        forms |= {user: draft.form} if draft.form else {}
         limit = _stated(one, draft, machine)
         steps.append(_step(draft, user, limit, what, dtype))
     return (rebuilt(graph, nodes, constants, types), steps) if steps else (graph, [])

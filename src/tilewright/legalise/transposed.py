@@ -3,7 +3,6 @@ positions between two inputs, then depth to space."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from math import prod
 
 import numpy as np
@@ -14,6 +13,7 @@ from tilewright.graph.ops.windows import FIRST_SPATIAL, WindowParameters, transp
 from tilewright.legalise.costs import LegalCosts
 from tilewright.legalise.draft import Draft
 from tilewright.legalise.limits import LimitCheck, array_limits, reach
+from tilewright.legalise.steps import CROPPED, UNCROPPED
 from tilewright.machine.machine import Limits
 from tilewright.units import by
 
@@ -75,17 +75,22 @@ def take_phases(draft: Draft, limits: Limits) -> str | None:
         return None
     if bias and bias not in draft.graph.constants:
         return None
-    tries = [_axes(draft, window, crop=crop) for crop in (False, True)]
-    tries = [axes for axes in tries if _possible(axes)]
+    tries = {UNCROPPED: _axes(draft, window, crop=False), CROPPED: _axes(draft, window, crop=True)}
+    if tries[CROPPED] == tries[UNCROPPED]:
+        del tries[CROPPED]
+    tries = {form: axes for form, axes in tries.items() if _possible(axes)}
     if not tries:
         return None
     costs = LegalCosts(draft)
     if not costs.arrays:
         return None
-    best = min(tries, key=partial(_in_phases, costs))
+    cheapest = min(tries, key=lambda form: _in_phases(costs, tries[form]))
+    form = draft.asked if draft.asked in tries else cheapest
+    best = tries[form]
     legal = all(c.met or c.limit in ("channel_alignment", "dimension") for c in _checks(draft))
     if legal and not draft.decide(_in_phases(costs, best) < costs.whole()):
         return None
+    draft.form = form if len(tries) > 1 else ""
     _write(draft, best, weight, bias)
     kernels = by([axis.kernel for axis in best])
     crop = ", cropped" if any(axis.cropped for axis in best) else ""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tilewright.errors import TilewrightError, TilingError
 from tilewright.graph.graph import Graph
+from tilewright.legalise.steps import rewritten_name
 from tilewright.machine.document import Document
 from tilewright.machine.faults import Keys
 from tilewright.machine.machine import Machine
@@ -69,8 +70,9 @@ def plan_faults(plan: Plan, graph: Graph, machine: Machine) -> Iterator[KeyFault
                 yield keys, f"'{name}' is in groups[{home[name]}] and [{number}]"
             else:
                 home[name] = number
+    yield from _unknown_cores(plan, machine)
     for place, name in enumerate(plan.rewrites or ()):
-        if name not in graph.index and plan.images == 1:
+        if rewritten_name(name) not in graph.index and plan.images == 1:
             yield ("rewrites", place), f"rewrites names '{name}': no such node"
     missing = [node.name for node in graph.nodes if node.name not in home]
     if missing:
@@ -89,6 +91,16 @@ def plan_faults(plan: Plan, graph: Graph, machine: Machine) -> Iterator[KeyFault
     yield from _kept_wrongly(plan, graph, home)
     yield from _reloaded_wrongly(plan, graph)
     yield from _shared_wrongly(plan, graph, machine, named=not missing and not unknown)
+
+
+def _unknown_cores(plan: Plan, machine: Machine) -> Iterator[KeyFault]:
+    """Cores that the machine does not have."""
+    there = [core.name for core in machine.cores]
+    for number, group in enumerate(plan.groups):
+        for place, name in enumerate(group.cores):
+            if name not in there:
+                text = f"{group_label(number, group)} names core '{name}': there are "
+                yield ("groups", number, "cores", place), text + ", ".join(there)
 
 
 def _out_of_order(plan: Plan, graph: Graph, home: Mapping[str, int]) -> Iterator[KeyFault]:

@@ -54,7 +54,7 @@ def prove(
     outcome = proven(numbered, whole, expected, done.outputs, inputs, weights, TOLERANCE)
     if outcome.same and outcome.rounded:
         # A saved run is verified later without the original: against what was judged here.
-        numbers = replace(numbers, expected=done.outputs)
+        numbers = replace(numbers, expected=done.outputs, steps=outcome.difference)
         told = f"verified by steps: {outcome.told()}"
         planned = replace(planned, notes=(*planned.notes, told))
     elif not outcome.same:
@@ -80,7 +80,8 @@ def validate(placed: Placed, machine: Machine) -> None:
 
 def agreed(done: Executed, numbers: Numbers) -> Verified:
     """The proof that an execution gave the right numbers; raise where it did not."""
-    return Verified(compare(numbers.expected, done.outputs, TOLERANCE), done.tasks)
+    found = compare(numbers.expected, done.outputs, TOLERANCE)
+    return Verified(numbers.steps or found, done.tasks)
 
 
 def run_tasks(

@@ -23,7 +23,8 @@ Arrays = Mapping[str, Array]
 class Numbers:
     """What an execution took in and has to give. `zoo` names the network whose seeded weights are
     `weights`; it is None where they are the model's own, or seeded into a file's empty ones.
-    `as_written`: onnxruntime made `expected` with its optimiser off."""
+    `as_written`: onnxruntime made `expected` with its optimiser off. `steps`: `expected` is what an
+    execution gave that was judged by steps, so far from what onnxruntime gave."""
 
     seed: int
     zoo: str | None
@@ -32,6 +33,7 @@ class Numbers:
     weights: Arrays
     expected: Arrays
     as_written: bool = False
+    steps: Difference | None = None
 
 
 class Verified(NamedTuple):

@@ -8,6 +8,7 @@ from math import inf
 from tilewright.errors import TilewrightError
 from tilewright.graph.graph import Graph
 from tilewright.legalise import Legalised
+from tilewright.legalise.steps import rewritten_name
 from tilewright.machine.machine import Machine
 from tilewright.plan.order import in_order
 from tilewright.plan.plan import GroupPlan, Place, Plan
@@ -41,8 +42,9 @@ def best_variant(
     variants = _Variants(graph, machine, dtype, options, progress)
     found: list[_Variant] = []
     names = tuple(name for name, _ in legal.choices)
+    estimated = tuple(name for name, rewritten in legal.choices if rewritten)
     try:
-        for rewrites in dict.fromkeys((legal.rewrites or (), names, ())):
+        for rewrites in dict.fromkeys((estimated, names, ())):
             progress("comparing rewrites of the network")
             found.append(variants.proposed(rewrites))
     except KeyboardInterrupt:
@@ -119,7 +121,7 @@ class _Variants:
         most = evaluations_of(step, search.tasks) // FLIPS
         for name, rewritten in variant.legal.choices[:most]:
             self.progress("comparing rewrites of the network")
-            rest = tuple(other for other in taken if other != name)
+            rest = tuple(other for other in taken if rewritten_name(other) != name)
             other = self.made(rest if rewritten else (*rest, name), remedies=False)
             plan = carried(best.plan, other.legal.graph, name)
             if plan is None:

@@ -29,7 +29,7 @@ from tilewright.program.kernels.reuse import (
     users_of,
     with_waits,
 )
-from tilewright.program.kernels.space import Space, find_space
+from tilewright.program.kernels.space import Space, Standing, find_space, find_standing
 from tilewright.program.tables import Tables
 from tilewright.schedule.kernel import run
 from tilewright.schedule.problem import Flags, Ids, Quantities
@@ -164,8 +164,10 @@ def _roomier(
     if late.cycles == 0:
         return None
     fewer = ahead - (late.groups & (ahead > 1)).astype(np.int32)
-    held = held_until(columns, tables.hardware, loads.rest, fewer, switches.overlapping)
-    other = find_space(columns, tables.hardware, loads, held, apart=True)
+    standing = _standing(columns, tables, loads, fewer, switches)
+    if standing.short.any():
+        return None
+    other = find_space(columns, tables.hardware, loads, standing, apart=True)
     if other.short.any():
         return None
     less = late_loads(columns, tables.copies, tables.hardware, loads, other.issue, ahead.size)
@@ -184,14 +186,21 @@ def timed_in_order(columns: Columns, tables: Tables, *, deal: bool) -> Timed | S
     return _simulated(columns, tables, order, needs, users, address, deal)
 
 
+def _standing(
+    columns: Columns, tables: Tables, loads: Loads, ahead: Ids, switches: Switches
+) -> Standing:
+    held = held_until(columns, tables.hardware, loads.rest, ahead, switches.overlapping)
+    return find_standing(columns, tables.hardware, loads, held)
+
+
 def _space(columns: Columns, tables: Tables, loads: Loads, ahead: Ids, switches: Switches) -> Space:
     """Loads as in a ring; or where that is short of room and the other way is not, those of a
     single task apart from those that stay."""
-    held = held_until(columns, tables.hardware, loads.rest, ahead, switches.overlapping)
-    ring = find_space(columns, tables.hardware, loads, held, apart=False)
-    if not ring.short.any():
+    standing = _standing(columns, tables, loads, ahead, switches)
+    ring = find_space(columns, tables.hardware, loads, standing, apart=False)
+    if standing.short.any() or not ring.short.any():
         return ring
-    other = find_space(columns, tables.hardware, loads, held, apart=True)
+    other = find_space(columns, tables.hardware, loads, standing, apart=True)
     return ring if other.short.any() else other
 
 

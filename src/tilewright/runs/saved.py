@@ -16,6 +16,7 @@ import numpy as np
 
 from tilewright.drafts import writing
 from tilewright.errors import ModelError, TilewrightError, VerificationError
+from tilewright.execute.compare import Difference
 from tilewright.files import load_npz, save_arrays
 from tilewright.frontend.network_file import load_network, save_network
 from tilewright.graph.graph import Array, Graph
@@ -104,7 +105,8 @@ class Rechecked(Shown):
             ]
         return [
             f"{what}: valid; {verified.tasks} {noun(verified.tasks, 'task')} executed, largest "
-            f"difference {verified.difference.max_rel_error:.1e} of the largest output"
+            f"difference {verified.difference.max_rel_error:.1e} of the largest output, compared "
+            "with onnxruntime"
         ]
 
     def as_table(self) -> Table:
@@ -152,6 +154,7 @@ def save_run(planned: Planned, folder: Path) -> None:
             "executed": numbers is not None,
             "failure": failure_json(planned.failure),
             "as_written": numbers is not None and numbers.as_written,
+            "steps": None if numbers is None else numbers.steps,
             "seed": numbers.seed if numbers is not None else None,
             "zoo": numbers.zoo if numbers is not None else None,
             "files": {},
@@ -348,8 +351,9 @@ def _numbers(inside: Path, about: dict[str, Any], machine: Machine) -> Numbers:
         constants = legal.graph.constants
         weights = {name: c.data for name, c in constants.items() if c.data is not None}
     inputs, expected = _arrays(inside / _INPUTS), _arrays(inside / _EXPECTED)
-    as_written = about["as_written"]
-    return Numbers(seed, zoo, zoo is not None, inputs, weights, expected, as_written)
+    as_written, steps = about["as_written"], about.get("steps")
+    judged = None if steps is None else Difference(*map(float, steps))
+    return Numbers(seed, zoo, zoo is not None, inputs, weights, expected, as_written, judged)
 
 
 def _plain(arrays: Mapping[str, Array]) -> dict[str, Array]:

@@ -17,14 +17,11 @@ from tilewright.schedule.waits import Cause, Waits
 
 @dataclass(frozen=True, slots=True)
 class CriticalStep:
-    """One task of the critical path and what bound its start to the step before.
-
-    `slowed` are cycles its transfer lost because others shared the bandwidth of `pool`.
-    """
+    """One task of the critical path and what bound its start to the step before; `pool` is the
+    bandwidth that it lost cycles by sharing."""
 
     task: int
     cause: Cause
-    slowed: int
     pool: int | None
 
 
@@ -93,7 +90,7 @@ def critical_path(problem: Problem, schedule: Schedule) -> tuple[CriticalStep, .
     while True:
         earlier, cause = waits.earlier(task)
         pool = problem.resources.engines[waits.engine[task]].pool if slowed[task] > 0 else None
-        steps.append(CriticalStep(task, cause, slowed[task], pool))
+        steps.append(CriticalStep(task, cause, pool))
         if cause is Cause.ORIGIN:
             return tuple(reversed(steps))
         task = earlier

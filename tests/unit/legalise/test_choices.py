@@ -14,8 +14,9 @@ from support.networks import one_conv
 from support.programs import Lowered
 from support.unlike import unlike_cores
 from tilewright.graph.graph import Graph
-from tilewright.legalise import dilated, legalise
+from tilewright.legalise import dilated, legalise, transposed
 from tilewright.legalise.costs import LegalCosts
+from tilewright.legalise.steps import rewritten_name
 from tilewright.machine.load import load_machine
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import plan_text
@@ -88,10 +89,11 @@ def test_single_rewrites_are_made_where_plans_are_better_with_them(
     monkeypatch.setattr(LegalCosts, "whole", lambda self: cheap)
     graph, machine = two_upscales(), unlike_cores()
     found = plan(graph, machine, Options(effort=Effort.LOW))
-    assert found.plan.rewrites == (graph.nodes[1].name,)
     assert found.plan.rewrites is not None
+    taken = {rewritten_name(entry) for entry in found.plan.rewrites}
+    assert taken == {graph.nodes[1].name}
     for node in graph.nodes:
-        rewrites = {node.name}.symmetric_difference(found.plan.rewrites)
+        rewrites = taken.symmetric_difference({node.name})
         other = prepared(graph, machine, machine.dtype, rewrites).graph
         changed = carried(found.plan, other, node.name)
         if changed is not None:
@@ -151,3 +153,46 @@ def test_rewrites_of_unknown_operators_are_faults() -> None:
     wrong = replace(made, rewrites=(*(made.rewrites or ()), "nobody"))
     with pytest.raises(PlanFaultsError, match="rewrites names 'nobody': no such node"):
         plan(graph, machine, Options(plan=wrong))
+
+
+# Four taps of which the first row is cut off: phases can begin with the kernel or with the output.
+padded = partial(one_conv, (1, 16, 12, 12), 8, (4, 4), transposed=True, strides=[2, 2])
+
+
+def test_a_rewrite_is_made_in_the_form_that_is_asked_for() -> None:
+    graph, machine = padded(pads=[1] * 4), unlike_cores()
+    name, feeds = graph.nodes[0].name, feeds_of(graph)
+    entries = [f"{name}/{form}" for form in ("cropped", "uncropped")]
+    found = [legalise(graph, machine, machine.dtype, (entry,)) for entry in entries]
+    assert [legal.rewrites for legal in found] == [(entry,) for entry in entries]
+    names = [[node.name for node in legal.graph.nodes] for legal in found]
+    assert names[0] != names[1]
+    for legal in found:
+        assert_same(run_graph(legal.graph, feeds), run_graph(graph, feeds))
+    # A name alone, as older plans have it: the costs decide about the form.
+    either = legalise(graph, machine, machine.dtype, (name,)).rewrites
+    assert either is not None and set(either) < set(entries)
+
+
+@pytest.mark.parametrize("cropped", [True, False])
+def test_a_plan_is_replayed_in_its_own_form(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cropped: bool
+) -> None:
+    """On a machine whose costs would have the other form, from its file."""
+    graph, machine = padded(pads=[1] * 4), unlike_cores()
+
+    def cheaper(wanted: bool) -> None:
+        def cost(_: object, axes: tuple[transposed._PhaseAxis, ...]) -> float:
+            return float((axes[0].crop > 0) != wanted)
+
+        monkeypatch.setattr(transposed, "_in_phases", cost)
+        monkeypatch.setattr(LegalCosts, "whole", lambda _: inf)
+
+    cheaper(cropped)
+    legal = prepared(graph, machine, machine.dtype)
+    made = layer_by_layer(legal.graph, machine, machine.dtype, "net")
+    path = tmp_path / "plan.yaml"
+    path.write_text(plan_text(replace(made, rewrites=legal.rewrites)))
+    cheaper(not cropped)
+    again = plan(graph, machine, Options(plan=read_plan(path))).plan
+    assert again.groups == made.groups and again.rewrites == legal.rewrites

@@ -41,7 +41,7 @@ def test_path_says_what_shared_bandwidth_cost() -> None:
     problem = Problem.of(
         Resources((port, port), (Fraction(4),)), [0, 1], [0, 0], [[], []], transfer=[40, 20]
     )
-    assert report(problem).critical_path == (CriticalStep(0, Cause.ORIGIN, slowed=5, pool=0),)
+    assert report(problem).critical_path == (CriticalStep(0, Cause.ORIGIN, pool=0),)
 
 
 def test_idle_time_is_put_down_to_engine_bandwidth_or_nothing() -> None:

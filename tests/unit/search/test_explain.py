@@ -8,6 +8,7 @@ import pytest
 
 from support.builder import GraphBuilder
 from support.networks import pair, residual, u_shape, view_between
+from support.unlike import core, unlike_cores
 from tilewright import api
 from tilewright.frontend.builder import Builder
 from tilewright.frontend.normalize import normalize
@@ -25,6 +26,7 @@ from tilewright.report.explained import boundary_lines, explanation_json
 from tilewright.search.candidates.layers import layer_by_layer
 from tilewright.search.explanation.explain import Boundary, Explanation, explain, grid_words
 from tilewright.search.explanation.trials import NOT_SPILLED, BoundaryKind, How, Trials
+from tilewright.search.improvement.boundaries import Edge
 from tilewright.tiling.grid import Split
 
 
@@ -70,9 +72,28 @@ def test_beside_a_plan_no_trial_is_spilled_to_fit(monkeypatch: pytest.MonkeyPatc
         pytest.fail("a trial was made to fit")
 
     monkeypatch.setattr(lower, "_made_to_fit", made_to_fit)
-    forced = trials.kept("first")
+    forced = trials.kept(Edge("first", 0, 1))
     assert forced.obstacle == (BoundaryKind.MEMORY, "") and forced.shortage is not None
     assert forced.shortage.remedy == NOT_SPILLED and forced.shortage.short_by > 0
+
+
+def test_groups_are_joined_on_their_own_cores() -> None:
+    """A core that they do not use has no say: its scratchpad holds no tile of both."""
+    graph = pair(3, 64, 16)
+    machine = unlike_cores(large=core(16, kib=256), small=core(8, kib=16))
+    plan = layer_by_layer(graph, machine, machine.dtype, "net")
+    groups = tuple(replace(g, splits=(), core_split=None, cores=("large",)) for g in plan.groups)
+    plan = replace(plan, groups=groups)
+    found = only(explain(graph, machine, plan, lowered(graph, machine, plan)))
+    joined = next(trial for trial in found.trials if trial.how is How.TOGETHER)
+    assert joined.cycles is not None and joined.cut is not None
+    assert joined.cut.cores == ("large",)
+    assert "small.sram" not in found.text
+    # Where there is no room, it is the scratchpad of their own core that is short.
+    narrow = unlike_cores(large=core(16, kib=40), small=core(8, kib=16))
+    short = Trials(graph, narrow, plan).together(0, 1).shortage
+    assert short is not None
+    assert short.memory == "large.sram"
 
 
 @pytest.mark.parametrize(("kib", "kind"), [(32, BoundaryKind.MEMORY), (88, None)])
@@ -82,7 +103,7 @@ def test_a_tensor_that_cannot_stay_is_told_with_its_bytes(
     graph, usable = pair(3, 16, 64), kib * 1024
     machine = load_machine("mcu").with_memory(usable)
     plan = layer_by_layer(graph, machine, machine.dtype, "net")
-    forced = Trials(graph, machine, plan).kept("first")
+    forced = Trials(graph, machine, plan).kept(Edge("first", 0, 1))
     if kind is None:
         assert forced.cycles is not None
         assert forced.shortage is None

@@ -32,18 +32,38 @@ class Space(NamedTuple):
     short: Flags
 
 
+class Standing(NamedTuple):
+    """Where all lies that is used but not loaded: addresses (-1: none), up to which position every
+    buffer is held (-1: not used), and the positions at which there was no room."""
+
+    address: Quantities
+    last: Quantities
+    short: Flags
+
+
 @njit()
-def find_space(columns: Columns, hardware: Hardware, loads: Loads, held: Ids, apart: bool) -> Space:
-    """Addresses in all memories but the main one, and where each load is issued: as wanted, or as
-    soon after as there is room until it is used. In every group, what is there for most of it looks
-    for room first."""
-    buffers, count = columns.memory.size, loads.rest.size
+def find_standing(columns: Columns, hardware: Hardware, loads: Loads, held: Ids) -> Standing:
+    """Addresses of what is computed, in all memories but the main one."""
+    buffers = columns.memory.size
     last = np.full(buffers, -1, np.int64)
     for buffer in range(buffers):
         if loads.first[buffer] >= 0:
             last[buffer] = held[loads.last[buffer]]
-    short = np.zeros(count + 1, np.bool_)
-    address = _computed(columns, hardware, loads, last, short)
+    short = np.zeros(loads.rest.size + 1, np.bool_)
+    return Standing(_computed(columns, hardware, loads, last, short), last, short)
+
+
+@njit()
+def find_space(
+    columns: Columns, hardware: Hardware, loads: Loads, standing: Standing, apart: bool
+) -> Space:
+    """Addresses of what is loaded beside what is computed, and where each load is issued: as
+    wanted, or as soon after as there is room until it is used. In every group, what is there for
+    most of it looks for room first. Where those that stay lie `apart`, all have to find room: the
+    first without is the last that is looked at."""
+    buffers, count = columns.memory.size, loads.rest.size
+    address, last = standing.address.copy(), standing.last.copy()
+    short = standing.short.copy()
     high = np.empty(buffers, np.int64)
     for buffer in range(buffers):
         high[buffer] = address[buffer] + columns.size[buffer]
@@ -98,6 +118,8 @@ def find_space(columns: Columns, hardware: Hardware, loads: Loads, held: Ids, ap
                 continue
             if address[buffer] < 0:
                 short[place] = True
+                if apart:
+                    return Space(address, issue, short)
                 continue
             shelves.low[buffer] = address[buffer]
             if not apart:

@@ -231,7 +231,7 @@ class _Explainer:
         numbers = (edge.before, *between, edge.after)
         together = self.trials.together(*numbers)
         kept = [
-            self.trials.kept(each.tensor, moving_groups(self.plan, each), named=len(edges) > 1)
+            self.trials.kept(each, named=len(edges) > 1)
             for each, row in zip(edges, passing, strict=True)
             if row.memory is not None or moving_groups(self.plan, each)
         ]

@@ -2,8 +2,8 @@
 
 Two ways to take it away: both groups as one, depth-first, cut as the search would cut it; or the
 tensor between them kept in the scratchpads. Data movement between them runs on the cores then,
-within the group or by itself. Either on fewer cores too: what is not divided is not passed between
-them. Everything else stays as it is.
+within the group or by itself. Groups stay on their cores; either way on fewer cores too: what is
+not divided is not passed between them. Everything else stays as it is.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,7 +30,7 @@ from tilewright.search.candidates.estimates import Estimate
 from tilewright.search.candidates.forced import least_bytes
 from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.tiles import Tiler
-from tilewright.search.improvement.boundaries import CUTS, Joins
+from tilewright.search.improvement.boundaries import CUTS, Edge, Joins, moving_groups
 from tilewright.tiling.group import TiledOp, exports, typed_group
 
 VAST = 1 << 40  # bytes
@@ -134,13 +134,15 @@ class Trials:
         """Main-memory traffic of the plan as it is."""
         return sum(traffic(self.base.program, self.machine.main_memory.name))
 
-    def kept(self, name: str, moved: Sequence[int] = (), *, named: bool = False) -> Forced:
-        """A tensor stays in the scratchpads; groups that only move it do so on the cores, and what
-        comes out of them stays too. The trial has its name where it is `named`."""
-        tensor = name if named else ""
+    def kept(self, edge: Edge, *, named: bool = False) -> Forced:
+        """A tensor stays in the scratchpads; groups that only move it do so on the cores of those
+        it is between, and what comes out of them stays too. The trial has its name where it is
+        `named`."""
+        name, moved = edge.tensor, moving_groups(self.plan, edge)
+        tensor, cores = name if named else "", self._cores(edge.before, edge.after)
         cuts: list[tuple[int, Estimate]] = []
         for number in moved:
-            options = self._options(self.joins.members(self.plan, (number,)))
+            options = self._options((number,), cores)
             if isinstance(options, Forced):
                 return replace(options, how=How.KEPT, tensor=tensor)
             cuts.append((number, options[0]))
@@ -152,7 +154,7 @@ class Trials:
         if order is None:
             text = f"a path leaves the group and returns through '{self._between(numbers)}'"
             return Forced(How.TOGETHER, obstacle=(BoundaryKind.NOT_CONVEX, text))
-        options = self._options(self.joins.members(self.plan, numbers))
+        options = self._options(numbers, self._cores(*numbers))
         if isinstance(options, Forced):
             return options
         found = [self._cut(numbers, order, option) for option in options[:CUTS]]
@@ -179,15 +181,20 @@ class Trials:
         tensor = kept.tensor if kept is not None and how is How.KEPT else ""
         return replace(self._run(how, plan), cores=cores, tensor=tensor)
 
-    def _options(self, nodes: Sequence[int]) -> list[Estimate] | Forced:
-        """Ways to cut nodes as one group, at least one, or why there are none."""
+    def _cores(self, *numbers: int) -> tuple[str, ...]:
+        return self.joins.cores_of(self.plan, numbers)
+
+    def _options(self, numbers: Sequence[int], cores: tuple[str, ...]) -> list[Estimate] | Forced:
+        """Ways to cut groups as one for some cores, at least one, or why there are none."""
+        nodes = self.joins.members(self.plan, numbers)
         try:
-            options = self.joins.options(nodes)
+            options = self.joins.options(nodes, cores)
         except TilingError as error:
             return Forced(How.TOGETHER, obstacle=(BoundaryKind.NOT_TILEABLE, str(error)))
         except CostError as error:
             return Forced(How.TOGETHER, obstacle=(BoundaryKind.LIMIT, str(error)))
-        return options or self._no_cut(typed_group(self.graph, nodes), exports(self.graph, nodes))
+        ops, exported = typed_group(self.graph, nodes), exports(self.graph, nodes)
+        return options or self._no_cut(ops, exported, cores)
 
     def _cut(self, numbers: Sequence[int], order: Sequence[int], option: Estimate) -> Forced:
         """Groups as one in a given cut."""
@@ -297,12 +304,15 @@ class Trials:
         new = {n: t for n, t in broken(program, (number,)).items() if n not in before}
         return next((f"'{node}': {text}" for node, text in new.items()), "")
 
-    def _no_cut(self, ops: tuple[TiledOp, ...], exported: dict[str, bool]) -> Forced:
+    def _no_cut(
+        self, ops: tuple[TiledOp, ...], exported: dict[str, bool], cores: tuple[str, ...]
+    ) -> Forced:
         """Why no cut of a group is possible: it cannot be cut, or its finest tiles are too big."""
-        least = least_bytes(self.tiler, ops, exported)
+        least = least_bytes(self.tiler.on(cores), ops, exported)
         if isinstance(least, str):
             return Forced(How.TOGETHER, obstacle=(BoundaryKind.NOT_TILEABLE, least))
-        memory = min(self.machine.cores, key=lambda core: core.memory.usable).memory
+        there = [core for core in self.machine.cores if not cores or core.name in cores]
+        memory = min(there, key=lambda core: core.memory.usable).memory
         short = Shortage(memory.name, least, memory.usable)
         return Forced(How.TOGETHER, obstacle=(BoundaryKind.MEMORY, ""), shortage=short)
 

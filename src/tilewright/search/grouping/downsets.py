@@ -35,13 +35,7 @@ class Units:
                 successors[other] |= 1 << unit
                 above |= ancestors[other]
             ancestors.append(above)
-        descendants = [0] * self.count
-        for unit in range(self.count - 1, -1, -1):
-            below = successors[unit]
-            for other in bits(successors[unit]):
-                below |= descendants[other]
-            descendants[unit] = below
-        self.successors, self.ancestors, self.descendants = successors, ancestors, descendants
+        self.successors, self.ancestors = successors, ancestors
 
     def above(self, group: int) -> int:
         """All that has to run before a convex group."""

@@ -67,11 +67,19 @@ class Joins:
     def __init__(self, network: Network, tiler: Tiler) -> None:
         self.network, self.graph, self.tiler = network, network.graph, tiler
 
-    def options(self, nodes: Sequence[int]) -> list[Estimate]:
-        """Ways to cut nodes as one group that fit, the best first; `TilingError` or `CostError`
-        where it cannot be one."""
+    def options(self, nodes: Sequence[int], cores: tuple[str, ...] = ()) -> list[Estimate]:
+        """Ways to cut nodes as one group that fit some cores, or all, the best first; `TilingError`
+        or `CostError` where it cannot be one."""
         exported = exports(self.graph, nodes)
-        return forced_cuts(self.tiler, typed_group(self.graph, nodes), exported)
+        return forced_cuts(self.tiler.on(cores), typed_group(self.graph, nodes), exported)
+
+    def cores_of(self, plan: Plan, numbers: Sequence[int]) -> tuple[str, ...]:
+        """The cores that some groups run on, none of them named where it is all."""
+        groups = [g for g in (plan.groups[n] for n in numbers) if g.place is Place.CORES]
+        used = {name for group in groups for name in group.cores}
+        names = tuple(core.name for core in self.network.machine.cores if core.name in used)
+        some = all(group.cores for group in groups) and len(names) < len(self.network.machine.cores)
+        return names if some else ()
 
     def members(self, plan: Plan, numbers: Sequence[int]) -> list[int]:
         """The nodes of some groups."""
@@ -151,15 +159,16 @@ class Joins:
     def _without(self, plan: Plan, edge: Edge) -> Iterator[Plan]:
         moving = moving_groups(plan, edge)
         try:
+            cores = self.cores_of(plan, (edge.before, edge.after))
             if edge.tensor not in plan.resident or moving:
-                cuts = [(number, self.options(self.members(plan, (number,)))) for number in moving]
+                cuts = [(n, self.options(self.members(plan, (n,)), cores)) for n in moving]
                 if all(options for _, options in cuts):
                     yield self.kept(plan, edge.tensor, [(n, options[0]) for n, options in cuts])
             between = (n for n in moving if n not in (edge.before, edge.after))
             numbers = (edge.before, *between, edge.after)
             order = order_with(self.graph, plan.groups, numbers)
-            if order is not None:
-                for option in self.options(self.members(plan, numbers))[:CUTS]:
-                    yield self.joined(plan, numbers, order, option)
+            for some in dict.fromkeys((cores, ())) if order is not None else ():
+                for option in self.options(self.members(plan, numbers), some)[:CUTS]:
+                    yield self.joined(plan, numbers, order or (), option)
         except (TilingError, CostError):
             return  # it cannot be one group, or not on these engines
