@@ -26,6 +26,7 @@ from tilewright.machine.load import load_machine
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Plan
 from tilewright.planning import prepared
+from tilewright.program import build
 from tilewright.program.linking import Linked
 from tilewright.program.lower import lowered, verify_stages
 from tilewright.program.lowering import Lowering
@@ -45,6 +46,7 @@ PARTS = (aligned, aligned, halves, joined, joined, residual)
 IMAGES = ((1, 8, 24, 20), (1, 4, 32, 16), (1, 16, 16, 12))
 PARTED = ((1, 32, 12, 10), (1, 16, 16, 12))
 MOST_MOVES = 6
+MANY = 10**6  # more tiles than any group has: each is built
 INTERNED = ("layout", "copy")  # numbers of views and copies, in the order they were met
 
 
@@ -127,6 +129,20 @@ def test_a_changed_plan_evaluates_the_same_from_the_cache_and_from_scratch(
         fresh = Lowering(graph, machine, machine.dtype)
         assert_same(known, evaluated(fresh, plan), (warm, fresh))
     assert_same(evaluated(warm, plan), known, (warm, warm))  # and once more, all of it known
+
+
+@pytest.mark.parametrize("parts", [False, True])
+@settings(max_examples=60)
+@given(data=st.data())
+def test_tiles_that_repeat_one_like_them_are_as_if_built(data: st.DataObject, parts: bool) -> None:
+    graph, machine, plan = data.draw(planned(parts=parts), "plan")
+    lowerings = [Lowering(graph, machine, machine.dtype) for _ in range(2)]
+    found: list[tuple[Linked, Timed | Short] | str] = []
+    for lowering, few in zip(lowerings, (0, MANY), strict=True):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(build, "FEW", few)
+            found.append(evaluated(lowering, plan))
+    assert_same(found[0], found[1], (lowerings[0], lowerings[1]))
 
 
 @pytest.mark.parametrize("parts", [False, True])

@@ -63,6 +63,11 @@ def _divided(draw: Draw, machine: Machine, plan: Plan, number: int) -> Plan:
         replace(s, crossed=crossed and k != dimension) for k, s in enumerate(group.splits)
     )
     other = replace(group, splits=splits, core_split=dimension, replicated=replicated, cores=cores)
+    if dimension is not None and draw(st.booleans()):
+        some = [draw(st.integers(1, 4)) for _ in cores or names]
+        other = replace(other, shares=tuple(some))
+    else:
+        other = replace(other, shares=())
     return replace(plan, groups=(*plan.groups[:number], other, *plan.groups[number + 1 :]))
 
 

@@ -261,7 +261,8 @@ def _cores(group: GroupPlan) -> str:
     named = ", ".join(group.cores)
     if not axes:
         return named or "one core"
-    return f"split over {named or 'the cores'} along axis {' and '.join(axes)}"
+    shares = f" in shares {':'.join(map(str, group.shares))}" if group.shares else ""
+    return f"split over {named or 'the cores'} along axis {' and '.join(axes)}{shares}"
 
 
 def _place(group: GroupPlan) -> str:

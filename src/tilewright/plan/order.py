@@ -1,10 +1,11 @@
 """Orders in which the groups of a plan can run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from heapq import heappop, heappush
 
 from tilewright.graph.graph import Graph
-from tilewright.plan.plan import GroupPlan
+from tilewright.plan.plan import GroupPlan, Place, Plan
 
 
 def order_with(
@@ -40,3 +41,28 @@ def order_of(graph: Graph, home: Mapping[str, int], count: int) -> list[int] | N
             if not waiting[other]:
                 heappush(ready, other)
     return order if len(order) == count else None
+
+
+def in_order(
+    graph: Graph,
+    plan: Plan,
+    groups: Sequence[GroupPlan],
+    leaving: Callable[[tuple[str, ...]], Collection[str]],
+) -> Plan | None:
+    """A plan with other groups, in an order that runs, and only those tensors kept that pass
+    between them; None where some would wait for each other. `leaving` are values that nodes hand to
+    others."""
+    home = {name: number for number, group in enumerate(groups) for name in group.nodes}
+    order = order_of(graph, home, len(groups))
+    if order is None:
+        return None
+    on_cores = (group.nodes for group in groups if group.place is Place.CORES)
+    passed = {name for nodes in on_cores for name in leaving(nodes)}
+    shared = ((memory, tuple(n for n in row if n in passed)) for memory, row in plan.shared)
+    return replace(
+        plan,
+        groups=tuple(groups[number] for number in order),
+        resident=tuple(name for name in plan.resident if name in passed),
+        reloaded=tuple(row for row in plan.reloaded if row[0] in passed),
+        shared=tuple(row for row in shared if row[1]),
+    )

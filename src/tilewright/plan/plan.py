@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from tilewright.errors import TilewrightError
-from tilewright.tiling.grid import Split
+from tilewright.tiling.grid import Shares, Split
 from tilewright.units import noun
 
 
@@ -33,7 +33,8 @@ class GroupPlan:
     split that is crossed with it is shared among them too.
     Where `replicated`, every core computes all tiles, so that each has all of the result. `cores`
     are the names of those that it runs on (none: all of them); groups on different ones run side by
-    side where nothing else orders them."""
+    side where nothing else orders them. They have as many of the parts along `core_split` as their
+    `shares` say, in the order of the cores (none: all as many)."""
 
     nodes: tuple[str, ...]
     splits: tuple[Split, ...]
@@ -41,10 +42,13 @@ class GroupPlan:
     place: Place = Place.CORES
     replicated: bool = False
     cores: tuple[str, ...] = ()
+    shares: Shares = ()
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:  # of what differs most often: searches ask for it all the time
         object.__setattr__(self, "_hash", hash((self.nodes, self.splits, self.core_split)))
+        if self.shares and (self.core_split is None or len(set(self.shares)) == 1):
+            object.__setattr__(self, "shares", ())  # nothing is divided, or evenly
 
     def __hash__(self) -> int:
         return self._hash
@@ -104,9 +108,10 @@ class Plan:
 
 
 def moved_to_cores(plan: Plan, cores: tuple[str, ...], nodes: Set[str] | None = None) -> Plan:
-    """A plan whose groups, or those with some of the nodes, run on given cores."""
+    """A plan whose groups, or those with some of the nodes, run on given cores, in the shares that
+    they have where these are as many."""
     groups = (
-        replace(group, cores=cores)
+        replace(group, cores=cores, shares=group.shares if len(group.shares) == len(cores) else ())
         if group.place is Place.CORES and (nodes is None or not nodes.isdisjoint(group.nodes))
         else group
         for group in plan.groups
@@ -130,6 +135,8 @@ def plan_text(plan: Plan) -> str:
             entry["replicated"] = True
         if group.cores:
             entry["cores"] = list(group.cores)
+        if group.shares:
+            entry["shares"] = list(group.shares)
         if group.place is not Place.CORES:
             entry["place"] = group.place.value
         groups.append(entry)

@@ -105,13 +105,32 @@ def _group(given: object, where: Keys, faults: Faults) -> GroupPlan:
     place = take(partial(_place, entry, where), Place.CORES)
     replicated = take(partial(_replicated, entry, core_split, where), False)
     cores = take(partial(_cores, entry, where), ())
-    return GroupPlan(nodes, splits, core_split, place, replicated, cores)
+    shares = take(partial(_shares, entry, core_splits, cores, where), ())
+    return GroupPlan(nodes, splits, core_split, place, replicated, cores, shares)
 
 
 def _cores(entry: Tree, where: Keys) -> tuple[str, ...]:
     found = _names(entry, "cores", where)
     if "cores" in entry and not found:
         raise key_fault((*where, "cores"), "names no core: leave it out for all of them")
+    return found
+
+
+def _shares(
+    entry: Tree, core_splits: tuple[int, ...], cores: tuple[str, ...], where: Keys
+) -> tuple[int, ...]:
+    """In which proportion the cores divide the parts of a split."""
+    place = (*where, "shares")
+    found = tuple(
+        _whole(share, (*place, number), 1)
+        for number, share in enumerate(list_at(entry, "shares", where))
+    )
+    if "shares" not in entry:
+        return ()
+    if len(core_splits) != 1:
+        raise key_fault(place, "divides the parts of one split: give `core_split` its number")
+    if not found or (cores and len(found) != len(cores)):
+        raise key_fault(place, "has to be a list of whole numbers, one for each core")
     return found
 
 

@@ -12,6 +12,7 @@ from tilewright.machine.faults import Keys
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Place, Plan, PlanError, group_label
 from tilewright.plan.read import PlanFileError
+from tilewright.program.cut import wrong_shares
 from tilewright.program.faults import LoweringError
 from tilewright.program.main_memory import not_on_chip, off_cores, unshareable
 from tilewright.tiling.cutting import cut_group
@@ -79,6 +80,9 @@ def plan_faults(plan: Plan, graph: Graph, machine: Machine) -> Iterator[KeyFault
         yield ("groups",), f"no group has node '{missing[0]}'{more}"
     yield from _out_of_order(plan, graph, home)
     for number, group in enumerate(plan.groups):
+        wrong = wrong_shares(group, len(machine.cores))
+        if wrong:
+            yield ("groups", number, "shares"), f"{group_label(number, group)} {wrong}"
         try:
             if group.place is Place.CORES and number not in unknown:
                 cut_group(graph, (graph.index[name] for name in group.nodes), group.splits)

@@ -2,17 +2,19 @@
 computes, and hands on what the outside needs. The passes make it good."""
 
 from collections.abc import Sequence
+from functools import partial
 from operator import mul
 
 from tilewright.geometry.box import Ints
 from tilewright.graph.ops.spec import Strides
+from tilewright.program.alike import Likeness, Pattern
 from tilewright.program.columns import COMPUTE, COPY
 from tilewright.program.cut import Index
 from tilewright.program.cut_tables import CutTables, GroupOperator
 from tilewright.program.faults import LoweringError
 from tilewright.program.held import Held, Leg
 from tilewright.program.regions import Region
-from tilewright.program.rows import Access, GroupRows, Outside, Row, Surroundings, Title
+from tilewright.program.rows import Access, GroupRows, Outside, Row, RowStep, Surroundings, Title
 from tilewright.program.tile_tables import (
     TileSpot,
     box_spot,
@@ -21,6 +23,8 @@ from tilewright.program.tile_tables import (
 )
 from tilewright.program.tile_work import TileWork
 from tilewright.program.views import serves
+
+FEW = 2  # tiles on a core: of so few, hardly any are alike
 
 
 class RowBuilder:
@@ -46,11 +50,63 @@ class RowBuilder:
             for some in (around.regions, around.places)
         )
 
-    def build(self) -> GroupRows:
-        """All tiles in turn."""
+    def build(self, steps: Sequence[RowStep]) -> GroupRows:
+        """All tiles in turn, and what these steps make of them. Of tiles that are alike one is
+        built, and repeated for the others."""
+        likeness, made = self._likeness(), self.made
+        if likeness is None:
+            for turn, (index, core) in enumerate(self.cut.turns):
+                _Tile(self, made, turn, index, core).build()
+            self._run(steps, made)
+            return made
+        patterns: dict[Index, Pattern] = {}
         for turn, (index, core) in enumerate(self.cut.turns):
-            _Tile(self, turn, index, core).build()
-        return self.made
+            key = (core, *likeness.key(index))
+            pattern = patterns.get(key)
+            if pattern is None:
+                tile = GroupRows()
+                _Tile(self, tile, turn, index, core).build()
+                pattern = Pattern(tile, likeness, index, partial(self._lies, index, core))
+                patterns[key] = pattern
+                self._run(steps, tile)
+            pattern.repeat(made, turn, index)
+        return made
+
+    def _run(self, steps: Sequence[RowStep], made: GroupRows) -> None:
+        for step in steps:
+            step.run(self.context, self.cut.tiles.ops, made)
+
+    def _likeness(self) -> Likeness | None:
+        """Which tiles are alike, where there are enough of them to ask."""
+        if len(self.cut.turns) <= FEW * len(self.cut.cores):
+            return None
+        found = self.tables.likeness
+        if found is None or not self.around.regions:
+            return found
+        written = {k: some.written for k, some in self.values.items() if some.written is not None}
+        return found.beside(written, self.around.regions)
+
+    def _lies(self, index: Index, core: int, row: Row, number: int, slot: int) -> tuple[int, Ints]:
+        """Of an access to a buffer that others use too: the value, and its strides there."""
+        op = self.ops[row.ops[0]]
+        if row.title is Title.LOAD_PACK:
+            packed = self.tables.pack(op, self.packs[row.value], core)
+            return row.value, packed.weights.storage.strides
+        value = row.value
+        if row.kind == COMPUTE:
+            work = self.tables.work(op, index, core)[0]
+            operands = [op.inputs[k] for k in work.operands]
+            value = [*operands, *(op.outputs[k] for k in work.results)][number]
+        main = self.mains.get(value)
+        if main is not None and main.slot == slot:
+            return value, main.storage.strides
+        places = (self.regions.items(), self.places.items())
+        return value, next(
+            held.storage.strides
+            for some in places
+            for (kept, _), held in some
+            if kept == value and held.slot == slot
+        )
 
     def slot(self, value: int, core: int) -> int:
         """The slot of a buffer that others use too."""
@@ -101,7 +157,7 @@ class RowBuilder:
 
 
 class _Tile:
-    """Builds one tile of one group on one core."""
+    """Builds one tile of one group on one core, into rows of its own or those of all tiles."""
 
     __slots__ = (
         "buffers",
@@ -115,10 +171,12 @@ class _Tile:
         "values",
     )
 
-    def __init__(self, parent: RowBuilder, turn: int, index: Index, core: int) -> None:
+    def __init__(
+        self, parent: RowBuilder, made: GroupRows, turn: int, index: Index, core: int
+    ) -> None:
         self.parent, self.transfers, self.values = parent, parent.transfers, parent.values
         self.turn, self.index, self.core = turn, index, core
-        self.rows, self.buffers = parent.made.rows, parent.made.buffers
+        self.rows, self.buffers = made.rows, made.buffers
         self.held = parent.held[index, core] = {}
 
     def build(self) -> None:

@@ -9,14 +9,19 @@ from typing import NamedTuple
 from tilewright.geometry.box import Box
 from tilewright.geometry.interval import Interval
 from tilewright.plan.plan import GroupPlan
+from tilewright.program.faults import LoweringError
 from tilewright.program.signature import Signature
-from tilewright.tiling.grid import Cut, core_grid, shares
+from tilewright.tiling.grid import Cut, Shares, core_grid, dealt
 from tilewright.tiling.group import GroupTiles, ValueTiles
+from tilewright.units import noun
 
 Index = tuple[int, ...]
 Turn = tuple[Index, int]
 Taken = Mapping[int, range]
 """Dimension of the grid -> the positions along it that a core has; all where it is not named."""
+
+Lots = Mapping[int, Shares]
+"""Dimensions of the grid whose parts cores divide, and in which shares."""
 
 Hulls = dict[int, Box]
 """Core -> region."""
@@ -78,18 +83,34 @@ class GroupCut:
         return _ranges(self.tiles.counts, self._lots, self.cores, self.replicated)
 
 
-def lots_of(plan: GroupPlan, cores: Sequence[int]) -> dict[int, int]:
-    """Dimensions whose parts are divided among cores, and among how many."""
-    return {} if plan.replicated else core_grid(plan.splits, plan.core_split, len(cores))
+def wrong_shares(plan: GroupPlan, cores: int) -> str:
+    """Why the cores of a group cannot have the shares it says, or nothing; `cores` are those of the
+    machine."""
+    count = len(plan.cores) or cores
+    fits = not plan.shares or len(plan.shares) == count
+    return "" if fits else f"has {len(plan.shares)} shares for {count} {noun(count, 'core')}"
+
+
+def lots_of(plan: GroupPlan, cores: Sequence[int]) -> Lots:
+    """Dimensions whose parts are divided among cores, and in which shares."""
+    if plan.replicated or plan.core_split is None:
+        return {}
+    wrong = wrong_shares(plan, len(cores))
+    if wrong:
+        raise LoweringError(f"the group of '{plan.nodes[0]}' {wrong}")
+    if plan.shares:
+        return {plan.core_split: plan.shares}
+    grid = core_grid(plan.splits, plan.core_split, len(cores))
+    return {dim: (1,) * among for dim, among in grid.items()}
 
 
 def _ranges(
-    counts: Sequence[int], lots: Mapping[int, int], cores: Sequence[int], replicated: bool
+    counts: Sequence[int], lots: Lots, cores: Sequence[int], replicated: bool
 ) -> dict[int, Taken]:
     """Core -> the positions it has along the dimensions that are divided among the cores."""
     if replicated:
         return {core: {} for core in cores}
-    grid = product(*(shares(counts[dim], among) for dim, among in lots.items()))
+    grid = product(*(dealt(counts[dim], shares) for dim, shares in lots.items()))
     return {
         core: dict(zip(lots, taken, strict=True))
         for core, taken in zip(cores, grid, strict=False)
@@ -127,19 +148,25 @@ def _given(value: ValueTiles, taken: Taken) -> Box | None:
     return _hull(value.write, taken)
 
 
-def _turns(
-    tiles: GroupTiles, lots: Mapping[int, int], replicated: bool, cores: Sequence[int]
-) -> list[Turn]:
-    """Tiles in the order they run: each core has neighbouring ones, the cores take turns."""
+def _turns(tiles: GroupTiles, lots: Lots, replicated: bool, cores: Sequence[int]) -> list[Turn]:
+    """Tiles in the order they run: each core has neighbouring ones, the cores take turns; where
+    their shares differ, each as often as it has tiles."""
     if replicated:
         return [(index, core) for index in tiles.indices for core in cores]
+    takers = {
+        dim: [k for k, part in enumerate(dealt(tiles.counts[dim], shares)) for _ in part]
+        for dim, shares in lots.items()
+    }
     rows: dict[int, list[Index]] = {}
     for index in tiles.indices:
         turn = 0
-        for dim, among in lots.items():
-            turn = turn * among + index[dim] * among // tiles.counts[dim]
+        for dim, shares in lots.items():
+            turn = turn * len(shares) + takers[dim][index[dim]]
         rows.setdefault(turn, []).append(index)
     turns = sorted(rows)
+    if any(len(set(shares)) > 1 for shares in lots.values()):
+        timely = [(k / len(rows[t]), t, index) for t in turns for k, index in enumerate(rows[t])]
+        return [(index, cores[turn]) for _, turn, index in sorted(timely)]
     return [
         (index, cores[turn])
         for taken in zip_longest(*(rows[turn] for turn in turns))

@@ -1,10 +1,11 @@
 """What all programs of a cut have in common, whatever is around it: the regions of its tiles, their
 work, and the bytes of what they hold."""
 
-from functools import partial
+from functools import cached_property, partial
 
 from tilewright.geometry.box import Ints
 from tilewright.graph.ops.spec import Engine
+from tilewright.program.alike import Likeness, likeness_of
 from tilewright.program.constants import Pack
 from tilewright.program.cut import GroupCut, Index
 from tilewright.program.held import HeldTransfers, Storage
@@ -58,6 +59,11 @@ class CutTables:
         self.cached = next((d for d, s in enumerate(tiles.splits) if s.halo is Halo.CACHE), None)
         self._locals: dict[tuple[int, Ints, int], tuple[int, Storage]] = {}
         self._packed: dict[tuple[int, int], PackedLoads] = {}
+
+    @cached_property
+    def likeness(self) -> Likeness | None:
+        """Which of its tiles are alike, whatever is around them."""
+        return likeness_of(self)
 
     def local(self, value: int, shape: Ints, core: int) -> tuple[int, Storage]:
         """Bytes for a region of a value in the memory of a core, and how it lies there."""

@@ -24,7 +24,7 @@ from tilewright.program.linking import Kept, Linked, Site, joined, linked
 from tilewright.program.main_memory import Main, main_of
 from tilewright.program.main_rows import main_rows
 from tilewright.program.passes.duplicates import DuplicateCopies
-from tilewright.program.pipeline import LOCAL, PIPELINING, PREFETCH, QUEUES
+from tilewright.program.pipeline import ACROSS_TILES, IN_TILES, PIPELINING, PREFETCH, QUEUES
 from tilewright.program.regions import regions_of
 from tilewright.program.residents import Residents
 from tilewright.program.rows import Outside, Surroundings
@@ -61,7 +61,8 @@ class Lowering:
     ) -> None:
         self.context = context or Context(graph, machine, dtype)
         self.graph, self.machine, self.without = graph, machine, without
-        self.passes = tuple(step for step in LOCAL if step.name not in without)
+        self._in_tiles = [step for step in IN_TILES if step.name not in without]
+        self._across_tiles = [step for step in ACROSS_TILES if step.name not in without]
         main = machine.main_memory
         self._on_chip = [memory.usable for memory in machine.memories if memory is not main]
         self._all_cores = tuple(range(len(machine.cores)))
@@ -244,7 +245,7 @@ class Lowering:
         if group.place is not Place.CORES:
             return Entry(number, group, members, signature, -1, None, (), ())
         cores = self.cores_of(group)
-        key = (signature.key, group.splits, group.core_split, group.replicated, cores)
+        key = (signature.key, group.splits, group.core_split, group.replicated, group.shares, cores)
         known = self._cuts.get(key)
         if known is None:
             ops = typed_group(self.graph, members)
@@ -351,8 +352,8 @@ class Lowering:
                     least = self._leasts[key] = least_bytes(builder, shares=shares)
                 if exceeds(least, room):
                     raise NoRoomError("more is live at once than there is room for")
-            made = builder.build()
-            for step in self.passes:
+            made = builder.build(self._in_tiles)
+            for step in self._across_tiles:
                 step.run(self.context, cut.tiles.ops, made)
             standing = [
                 self._standing(outside, entry.signature.names, kept) for outside in made.outside
@@ -372,12 +373,8 @@ class Lowering:
 
     def _reloading(self, entry: Entry, name: str, resident: Kept) -> list[int]:
         """Which operators of a group load a resident tensor again."""
-        nodes = [self.graph.nodes[index] for index in entry.members]
-        return [
-            op
-            for op, node in enumerate(nodes)
-            if name in node.inputs and node.name in resident.again
-        ]
+        nodes = enumerate(self.graph.nodes[index] for index in entry.members)
+        return [op for op, n in nodes if name in n.inputs and n.name in resident.again]
 
     def _main_block(self, entry: Entry, main: Main) -> Block:
         """The block of a group that runs in the main memory."""

@@ -45,10 +45,13 @@ SPILLING = PlanStep(
     ensures="one that does, or the reason why not",
     rounds=40,
 )
-LOCAL = (FoldActivations(), DuplicateCopies(), Multicast(), ImplicitReshape())
-"""Within a group: alike groups share what these make of them."""
+IN_TILES = (FoldActivations(), ImplicitReshape())
+"""Within a tile, or several that share buffers: alike tiles share what these make of them."""
 
-PASSES = (*LOCAL, PIPELINING, PREFETCH, QUEUES)
+ACROSS_TILES = (DuplicateCopies(), Multicast())
+"""Over all tiles of a group: alike groups share what these make of them."""
+
+PASSES = (*IN_TILES, *ACROSS_TILES, PIPELINING, PREFETCH, QUEUES)
 """All passes that can be left out, in order."""
 
 STEPS = (*PASSES, SPILLING)

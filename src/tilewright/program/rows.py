@@ -3,10 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tilewright.geometry.box import Ints
 from tilewright.program.regions import Regions
+from tilewright.tiling.group import TiledOp
+
+if TYPE_CHECKING:
+    from tilewright.program.context import Context
 
 Access = tuple[int, int, int]
 """Slot (a buffer of the group, or ~k for the k-th outside one), byte offset, layout."""
@@ -92,3 +96,11 @@ class GroupRows:
     rows: list[Row] = field(default_factory=list[Row])
     buffers: list[Local] = field(default_factory=list[Local])
     outside: list[Outside] = field(default_factory=list[Outside])
+
+
+class RowStep(Protocol):
+    """A pass within groups."""
+
+    def run(self, context: "Context", ops: tuple[TiledOp, ...], made: GroupRows) -> None:
+        """Change the rows of some tiles, or of a group."""
+        ...

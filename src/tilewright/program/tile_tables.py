@@ -12,7 +12,9 @@ from tilewright.program.cut import Index
 from tilewright.tiling.grid import Cut
 from tilewright.tiling.group import GroupTiles, TiledOp, ValueTiles
 
-_Axis = tuple[int | None, Sequence[Interval]]
+Axis = tuple[int | None, Sequence[Interval]]
+"""The dimension of the grid that drives an axis, and the intervals by position along it (one where
+there is none)."""
 
 
 class TileSpot(NamedTuple):
@@ -60,7 +62,7 @@ def whole_spot(shape: Ints) -> TileSpot:
     return TileSpot((0,) * len(shape), shape, shape)
 
 
-def picker(axes: Sequence[_Axis]) -> Pick:
+def picker(axes: Sequence[Axis]) -> Pick:
     """The regions of a value that is cut so along its axes."""
     dims = sorted({dim for dim, _ in axes if dim is not None})
     if not dims:
@@ -80,44 +82,48 @@ def picker(axes: Sequence[_Axis]) -> Pick:
     return at
 
 
-def _axes_of(cuts: Sequence[Cut]) -> list[_Axis]:
+def _axes_of(cuts: Sequence[Cut]) -> list[Axis]:
     return [(cut.dim, cut.intervals) for cut in cuts]
 
 
-def _cut_picker(cuts: Sequence[Cut], known: "ValueSpots") -> Pick:
+def _cut_picker(axes: Sequence[Axis], known: "ValueSpots") -> Pick:
     """The regions of a value that is cut so, the known ones of it where these are the same."""
-    axes = _axes_of(cuts)
     return known.have if axes == known.axes else picker(axes)
 
 
 class ValueSpots:
-    """The regions of one value of a group over its tiles: what a tile can read (`have`), and what
-    it gives to the outside (`write`, None: nothing)."""
+    """The regions of one value of a group over its tiles: what a tile can read (`have`, cut along
+    `axes`), and what it gives to the outside (`write`, cut along those `written`; None: nothing).
+    `idle` are the dimensions that do not matter."""
 
     def __init__(self, value: ValueTiles, dims: int) -> None:
         self.axes = _axes_of(value.have)
         self.have = picker(self.axes)
-        self.write = None if value.write is None else _cut_picker(value.write, self)
+        self.written = None if value.write is None else _axes_of(value.write)
+        self.write = None if self.written is None else _cut_picker(self.written, self)
         self.once = value.once
         driven = {cut.dim for cut in value.have}
-        self._idle = [dim for dim in range(dims) if dim not in driven]
+        self.idle = [dim for dim in range(dims) if dim not in driven]
 
     def given(self, index: Index) -> TileSpot | None:
         """What this tile gives to the outside: the first along dimensions that do not matter."""
-        if self.write is None or (self._idle and any(index[dim] for dim in self._idle)):
+        if self.write is None or (self.idle and any(index[dim] for dim in self.idle)):
             return None
         return self.write(index)
 
 
 class OpTiles:
     """The tiles of one operator of a group: `inputs` and `outputs` are regions by position, of an
-    input that is no data all of it."""
+    input that is no data all of it. Of an operator with one result, `axes` are how its output and
+    its inputs are cut (None: not at all), and `kinds` number positions along every dimension, those
+    alike by extents and padding by the same."""
 
     def __init__(self, tiles: GroupTiles, tiled: TiledOp, spots: Mapping[str, ValueSpots]) -> None:
         self.tiles, self.tiled = tiles, tiled
         values = [tiles.values.get(name) if name else None for name in tiled.node.outputs]
         self._tiles: dict[Index, Tile | None] = {}
-        self._kinds: list[Sequence[int]] | None = None
+        self.kinds: list[Sequence[int]] | None = None
+        self.axes: list[Sequence[Axis] | None] = []
         self._once: Ints = ()
         self._moves = tiled.spec.family == "layout"  # its steps may say from where they take
         if len(values) == 1 and values[0] is not None:
@@ -130,8 +136,9 @@ class OpTiles:
     def _separable(self, value: ValueTiles, spots: Mapping[str, ValueSpots]) -> None:
         """An operator with one result: everything is found axis by axis."""
         self._once = tuple(value.once)
-        node = self.tiled.node
-        self.outputs = [_cut_picker(value.compute, spots[node.outputs[0]])]
+        node, computed = self.tiled.node, _axes_of(value.compute)
+        self.outputs = [_cut_picker(computed, spots[node.outputs[0]])]
+        self.axes.append(computed)
         self.inputs: list[Pick] = []
         facts: list[list[list[object]]] = [[] for _ in self.tiles.counts]
         for cut in value.compute:
@@ -140,23 +147,25 @@ class OpTiles:
         for position, rows in enumerate(self.tiles.reaches[node.name]):
             if rows is None:
                 self.inputs.append(self._all_of(position))
+                self.axes.append(None)
                 continue
-            axes: list[_Axis] = []
+            axes: list[Axis] = []
             for dim, reaches in rows:
                 axes.append((dim, tuple([reach[0] for reach in reaches])))
                 if dim is not None:
                     facts[dim].append(
                         [(i[1] - i[0], before, after) for i, before, after in reaches]
                     )
+            self.axes.append(axes)
             inner = spots.get(node.inputs[position])
             same = inner is not None and axes == inner.axes
             self.inputs.append(inner.have if inner is not None and same else picker(axes))
-        self._kinds = []
+        self.kinds = []
         for count, columns in zip(self.tiles.counts, facts, strict=True):
             seen: dict[tuple[object, ...], int] = {}
             entries = zip(*columns, strict=True) if columns else [()] * count
             numbers = [seen.setdefault(entry, len(seen)) for entry in entries]
-            self._kinds.append(range(count) if self._moves else numbers)
+            self.kinds.append(range(count) if self._moves else numbers)
 
     def _all_of(self, position: int) -> Pick:
         operand = self.tiled.op.inputs[position]
@@ -175,7 +184,7 @@ class OpTiles:
 
     def computes(self, index: Index) -> bool:
         """Whether the tile at this position has anything to compute."""
-        if self._kinds is None:
+        if self.kinds is None:
             return self._tile(index) is not None
         if self._once and any(index[dim] for dim in self._once):
             return False
@@ -183,15 +192,15 @@ class OpTiles:
 
     def kind(self, index: Index) -> Index:
         """Equal for tiles whose work is the same: extents and padding, not where they lie."""
-        if self._kinds is None:
+        if self.kinds is None:
             return index
-        return tuple([row[at] for row, at in zip(self._kinds, index, strict=True)])
+        return tuple([row[at] for row, at in zip(self.kinds, index, strict=True)])
 
     def extents(self, index: Index) -> Hashable:
         """What the work of a tile depends on: extents and padding, not where it lies. Data movement
         is the exception: its steps may say from where they take. Where there are several results,
         all about the tile."""
-        if self._kinds is None or self._moves:
+        if self.kinds is None or self._moves:
             return self.tile(index)
         rows: list[tuple[tuple[int, int, int], ...] | None] = []
         for axes in self.tiles.reaches[self.tiled.node.name]:

@@ -164,7 +164,8 @@ def _roomier(
     if late.cycles == 0:
         return None
     fewer = ahead - (late.groups & (ahead > 1)).astype(np.int32)
-    other = _space(columns, tables, loads, fewer, switches, apart=True)
+    held = held_until(columns, tables.hardware, loads.rest, fewer, switches.overlapping)
+    other = find_space(columns, tables.hardware, loads, held, apart=True)
     if other.short.any():
         return None
     less = late_loads(columns, tables.copies, tables.hardware, loads, other.issue, ahead.size)
@@ -183,17 +184,15 @@ def timed_in_order(columns: Columns, tables: Tables, *, deal: bool) -> Timed | S
     return _simulated(columns, tables, order, needs, users, address, deal)
 
 
-def _space(
-    columns: Columns,
-    tables: Tables,
-    loads: Loads,
-    ahead: Ids,
-    switches: Switches,
-    *,
-    apart: bool = False,
-) -> Space:
+def _space(columns: Columns, tables: Tables, loads: Loads, ahead: Ids, switches: Switches) -> Space:
+    """Loads as in a ring; or where that is short of room and the other way is not, those of a
+    single task apart from those that stay."""
     held = held_until(columns, tables.hardware, loads.rest, ahead, switches.overlapping)
-    return find_space(columns, tables.hardware, loads, held, apart)
+    ring = find_space(columns, tables.hardware, loads, held, apart=False)
+    if not ring.short.any():
+        return ring
+    other = find_space(columns, tables.hardware, loads, held, apart=True)
+    return ring if other.short.any() else other
 
 
 def _scratchpads(hardware: Hardware) -> list[int]:

@@ -22,6 +22,7 @@ from tilewright.program.place import DoesNotFitError
 from tilewright.program.timed import Timed
 from tilewright.search.bounds.bounds import busy_cycles
 from tilewright.search.candidates.candidate import Candidates, NoPlanFitsError, NoTileFitsError
+from tilewright.search.candidates.core_sets import kinds_of_cores, parts_of_cores
 from tilewright.search.candidates.layers import with_room
 from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.tiles import TILES, USABLE_SHARE
@@ -31,7 +32,7 @@ from tilewright.search.found import Found, Trial
 from tilewright.search.grouping.dp import best_grouping, greedy_merge
 from tilewright.search.grouping.patterns import Pattern, PatternSpace
 from tilewright.search.improvement.boundaries import TIE, Joins
-from tilewright.search.improvement.cuts import Cuts, kinds_of_cores, parts_of_cores
+from tilewright.search.improvement.cuts import Cuts
 from tilewright.search.improvement.improve import Improver, evaluations_of
 from tilewright.search.improvement.moves import Moves
 from tilewright.search.least_memory import LeastMemory

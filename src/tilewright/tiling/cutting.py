@@ -11,7 +11,7 @@ from tilewright.errors import TilingError
 from tilewright.geometry.access import Access
 from tilewright.geometry.interval import Interval, even_split
 from tilewright.graph.graph import Graph
-from tilewright.tiling.grid import Cut, Halo, Split, shares, whole_cut
+from tilewright.tiling.grid import Cut, Halo, Shares, Split, dealt, whole_cut
 from tilewright.tiling.group import (
     ANY,
     GroupTiles,
@@ -42,10 +42,10 @@ def cut_ops(
     splits: tuple[Split, ...],
     *,
     probe: bool = False,
-    lots: Mapping[int, int] | None = None,
+    lots: Mapping[int, Shares] | None = None,
 ) -> GroupTiles:
-    """As `cut_group`, for a group that is typed and known to be convex. `lots` says among
-    how many cores a dimension of the grid is divided: halos are kept within a core.
+    """As `cut_group`, for a group that is typed and known to be convex. `lots` says in
+    which shares cores divide a dimension of the grid: halos are kept within a core.
 
     A probe derives a single inner tile: enough to know what one tile costs, at a fraction of the
     work. The result then has a grid of one.
@@ -70,9 +70,9 @@ def cut_ops(
         ]
     )
     begins = {
-        dim: frozenset(share.start for share in shares(counts[dim], cores) if share)
-        for dim, cores in (lots or {}).items()
-        if cores > 1
+        dim: frozenset(part.start for part in dealt(counts[dim], shares) if part)
+        for dim, shares in (lots or {}).items()
+        if len(shares) > 1
     }
     written = {name: _padded(cuts, counts) for name, cuts in needs.items()}
     needs = dict(written)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import gcd, prod
 from typing import NamedTuple
 
@@ -68,9 +68,15 @@ def tiles_of(splits: Iterable[Split]) -> int:
     return prod([split.parts for split in splits])
 
 
-def shares(parts: int, takers: int) -> list[range]:
-    """The parts that each of several takers has: neighbours together, as evenly as can be."""
-    begins = [-(-turn * parts // takers) for turn in range(takers + 1)]
+Shares = tuple[int, ...]
+"""In which proportion several takers share something."""
+
+
+def dealt(parts: int, shares: Shares) -> list[range]:
+    """The parts that each of several takers has: neighbours together, as close to their shares as
+    can be."""
+    whole = sum(shares)
+    begins = [-(-before * parts // whole) for before in accumulate(shares, initial=0)]
     return [range(*pair) for pair in pairwise(begins)]
 
 

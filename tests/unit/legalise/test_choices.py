@@ -2,14 +2,16 @@
 
 from dataclasses import replace
 from functools import partial
+from itertools import permutations
 from math import inf
 from pathlib import Path
 
 import pytest
 
-from support.builder import feeds_of
+from support.builder import GraphBuilder, feeds_of
 from support.compare import assert_same, run_graph
 from support.networks import one_conv
+from support.programs import Lowered
 from support.unlike import unlike_cores
 from tilewright.compare.differ import difference
 from tilewright.compare.side import PlanSide, side_of
@@ -23,6 +25,8 @@ from tilewright.plan.plan import plan_text
 from tilewright.plan.read import read_plan
 from tilewright.planning import Options, plan, prepared
 from tilewright.planning.check import PlanFaultsError
+from tilewright.planning.variants import carried
+from tilewright.program.lower import lowered
 from tilewright.report.plan_summary import summary_json, summary_lines
 from tilewright.search.candidates.layers import layer_by_layer
 from tilewright.search.effort import Effort
@@ -69,6 +73,53 @@ def test_plans_decide_whatever_the_estimate_says(
         monkeypatch.setattr(dilated, "_expansion", lambda *_, cheap=cheap: cheap)
         found.append(plan(graph, machine, options).placed.schedule.makespan)
     assert found[0] == found[1]
+
+
+def two_upscales() -> Graph:
+    """Of the first, most phases would be nothing but zeros."""
+    b = GraphBuilder()
+    y = b.input(1, 16, 6, 6)
+    y = b.add("ConvTranspose", y, b.weight(16, 16, 1, 1), strides=[3, 3])
+    y = b.add("ConvTranspose", y, b.weight(16, 8, 4, 4), strides=[2, 2], pads=[1] * 4)
+    return b.graph(y)
+
+
+@pytest.mark.parametrize("cheap", [0.0, inf])
+def test_single_rewrites_are_made_where_plans_are_better_with_them(
+    monkeypatch: pytest.MonkeyPatch, cheap: float
+) -> None:
+    """Though estimates like all of them, or none."""
+    monkeypatch.setattr(LegalCosts, "whole", lambda self: cheap)
+    graph, machine = two_upscales(), unlike_cores()
+    found = plan(graph, machine, Options(effort=Effort.LOW))
+    assert found.plan.rewrites == (graph.nodes[1].name,)
+    assert found.plan.rewrites is not None
+    for node in graph.nodes:
+        rewrites = {node.name}.symmetric_difference(found.plan.rewrites)
+        other = prepared(graph, machine, machine.dtype, rewrites).graph
+        changed = carried(found.plan, other, node.name)
+        if changed is not None:
+            timed = lowered(other, machine, changed).schedule
+            assert timed.makespan >= found.placed.schedule.makespan
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_plan_is_carried_over_to_another_form_of_an_operator(kept: bool) -> None:
+    """And runs: together with its neighbours, or by itself."""
+    graph, machine = two_upscales(), unlike_cores()
+    first, second = graph.nodes
+    forms = {
+        rewrites: prepared(graph, machine, machine.dtype, rewrites).graph
+        for rewrites in ((), (second.name,))
+    }
+    for one, other in permutations(forms):
+        made = layer_by_layer(forms[one], machine, machine.dtype, "net")
+        resident = first.outputs if kept else ()
+        changed = carried(replace(made, resident=resident), forms[other], second.name)
+        assert changed is not None and changed.resident == resident
+        placed = lowered(forms[other], machine, changed)
+        done = Lowered(graph, forms[other], machine, placed)
+        assert_same(done.execute().outputs, done.reference())
 
 
 @pytest.mark.parametrize(("graph", "machine"), CASES)

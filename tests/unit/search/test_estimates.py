@@ -27,7 +27,7 @@ from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.tile_costs import Dims
 from tilewright.search.candidates.tiles import USABLE_SHARE, Tiler
 from tilewright.tiling.cutting import cut_ops
-from tilewright.tiling.grid import Cut, Split, shares
+from tilewright.tiling.grid import Cut, Split, dealt
 from tilewright.tiling.group import GroupTiles, TiledOp, whole_tile
 
 FIELDS = ("compute", "dma", "fill", "bytes", "least", "traffic", "energy", "halo")
@@ -167,9 +167,10 @@ class Reference:
         for dim, split in enumerate(splits):
             if split.crossed and core_split is not None:
                 among = {core_split: splits[core_split].parts, dim: split.parts}
-        dealt = [shares(split.parts, among.get(dim, 1)) for dim, split in enumerate(splits)]
+        takers = [among.get(dim, 1) for dim in range(len(splits))]
+        rows = [dealt(s.parts, (1,) * n) for s, n in zip(splits, takers, strict=True)]
         loads: list[tuple[int, tuple[int, ...]]] = []
-        for own in product(*dealt):
+        for own in product(*rows):
             before = None
             for step, position in enumerate(product(*own)):
                 part = tuple(position[dim] for dim in dims if dim is not None)

@@ -64,6 +64,7 @@ def group_rows(planned: Planned) -> list[dict[str, Any]]:
                     for s in group.splits
                 ],
                 "core_splits": group.core_splits,
+                "shares": group.shares,
                 "tiles": len(total.tiles),
                 "tasks": total.tasks,
                 "start": total.start or 0,

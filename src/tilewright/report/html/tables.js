@@ -85,7 +85,7 @@
     const group = state.group;
     chooser.value = group === null ? "" : String(group);
     element("tiles-facts").textContent = group === null ? "" : `${groups[group].nodes.join(", ").slice(0, 160)}; ${grid(group)}`
-      + (groups[group].core_splits.length ? `; split over the cores along ${groups[group].core_splits.map((k) => groups[group].splits[k][0]).join(" and ")}` : "");
+      + (groups[group].core_splits.length ? `; split over the cores along ${groups[group].core_splits.map((k) => groups[group].splits[k][0]).join(" and ")}${groups[group].shares.length ? ` in shares ${groups[group].shares.join(":")}` : ""}` : "");
     if (group === null) {
       element("tiles-view").innerHTML = '<p class="hint">Choose a group here, in the table, the graph or the timeline.</p>';
       element("tasks-view").innerHTML = '<p class="hint">The tasks of a tile: their times, regions, strides and addresses.</p>';

@@ -11,6 +11,7 @@ from tilewright.errors import TilewrightError
 from tilewright.graph.ops import runs_whole
 from tilewright.plan.plan import GroupPlan, Place, Plan
 from tilewright.program.metrics import Objective, Prices, prices_of
+from tilewright.search.candidates.core_sets import core_sets
 from tilewright.search.candidates.estimates import Estimate
 from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.sections import Section, Sections
@@ -156,7 +157,8 @@ class Candidates:
         """Cut a unit that runs alone in the best way that takes so many bytes; whether it is
         another than it has."""
         signature = self.sections.signature(number)
-        smaller = [o for o in self._cut_alone(number, limit) if o.bytes <= limit]
+        options = self._cut_alone(number, limit)
+        smaller = [o for o in options if o.bytes <= min(limit, self.tiler.room(o.cores))]
         if not smaller or smaller[0] == self._alone[signature]:
             return False
         self._alone[signature] = smaller[0]
@@ -187,12 +189,12 @@ class Candidates:
         """The best way to cut a unit whose data come from and go to the main memory."""
         signature = self.sections.signature(number)
         if signature not in self._alone:
-            usable = self.tiler.usable
-            options = self._cut_alone(number, usable * USABLE_SHARE)
-            fitting = [o for o in options if o.bytes <= usable * USABLE_SHARE]
-            fitting = fitting or [o for o in options if o.least <= usable]
-            fitting = fitting or [o for o in options if o.bytes <= 2 * usable]
+            room, options = self.tiler.room, self._cut_alone(number)
+            fitting = [o for o in options if o.bytes <= room(o.cores) * USABLE_SHARE]
+            fitting = fitting or [o for o in options if o.least <= room(o.cores)]
+            fitting = fitting or [o for o in options if o.bytes <= 2 * room(o.cores)]
             if not fitting:
+                usable = max(map(room, core_sets(self.network)))
                 tiled = self.network.ops(number)[0]
                 least = min((o.least for o in options), default=0)
                 operator = f"'{tiled.node.name}' ({tiled.node.kind})"
@@ -200,12 +202,19 @@ class Candidates:
             self._alone[signature] = fitting[0]
         return self._alone[signature]
 
-    def _cut_alone(self, number: int, limit: float) -> list[Estimate]:
-        """Ways to cut a unit whose data come from and go to the main memory, the best first."""
+    def _cut_alone(self, number: int, limit: float | None = None) -> list[Estimate]:
+        """Ways to cut a unit whose data come from and go to the main memory, on all cores or, where
+        they differ, on those of some kinds; the best first."""
         ops = self.network.ops(number)
         exported = self.tiler.exported(self.network.units[number].nodes)
         fastest = self.objective is not Objective.TRAFFIC
-        options = self.tiler.options(ops, exported, frozenset(), limit, fastest=fastest)
+        options: list[Estimate] = []
+        sets = core_sets(self.network)
+        for cores in sets:
+            tiler = self.tiler.on(cores)
+            options += tiler.options(ops, exported, frozenset(), limit, fastest=fastest)
+        if len(sets) > 1:
+            options.sort(key=lambda o: (o.cycles, o.traffic, o.bytes))
         few = (o for o in options if tiles_of(o.splits) <= self.most_tiles)
         options = [o for o in few if not o.replicated]
         if self.objective is Objective.TRAFFIC:

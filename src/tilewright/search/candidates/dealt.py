@@ -88,7 +88,7 @@ class Dealt:
         self.loads = tuple(_loads(cut, splits, grid, turns, multicast))
         self.stores = tuple(_stores(cut))
         self.inner = cut.inner
-        self._works: dict[Kept, Work] = {}
+        self._works: dict[Kept, tuple[Work, ...]] = {}
 
     def copied(self, kept: Kept) -> "Copied":
         """What it copies with some values kept."""
@@ -114,23 +114,25 @@ class Dealt:
         side = Side(cycles, first, moved, held, Slow(waited, slow))
         return Copied(self, side, Side(out, out, written, holding), kept)
 
-    def work(self, kept: Kept) -> Work:
-        """What its engines do with some values kept."""
+    def works(self, kept: Kept) -> tuple[Work, ...]:
+        """What its engines do with some values kept, on each kind of core."""
         if not self.cut.probe.views:
             kept = frozenset()
         known = self._works.get(kept)
         if known is None:
-            known = self._works[kept] = self._worked(self.cut.views(kept))
+            views = self.cut.views(kept)
+            kinds = range(len(self.cut.probe.costs.cores))
+            known = self._works[kept] = tuple([self._worked(views, kind) for kind in kinds])
         return known
 
-    def _worked(self, views: set[int]) -> Work:
+    def _worked(self, views: set[int], kind: int) -> Work:
         matrix = vector = energy = useful = 0.0
         cut, tiles, turns = self.cut, self.tiles, self.turns
         probe = cut.probe
         for place, (outputs, tile) in enumerate(zip(probe.outputs, cut.tiles, strict=True)):
-            node, run = probe.nodes[place], None if place in views else tile.run
-            if run is None:
+            if place in views or not tile.runs:
                 continue
+            node, run = probe.nodes[place], tile.runs[kind]
             cycles = 0 if node.folds and matrix else run.cycles
             once = tiles > 1 and not any(_driven(cut.needs[value]) for value in outputs)
             times = 1 / turns if once else 1.0

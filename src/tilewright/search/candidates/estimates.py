@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from tilewright.plan.plan import GroupPlan
-from tilewright.tiling.grid import Split, core_grid
+from tilewright.tiling.grid import Shares, Split, core_grid
 
 Division = tuple[tuple[int, int], ...]
 """Axes of a value that are divided among the cores, and among how many each; none: one core has all
@@ -29,6 +29,7 @@ class Estimate(NamedTuple):
     energy: float
     halo: float  # share of the compute time that computes what another tile has
     cores: tuple[str, ...] = ()  # that it is for; none: all of them
+    shares: Shares = ()  # of the parts along the core split that they have; none: all as many
 
     @property
     def cycles(self) -> float:
@@ -55,5 +56,11 @@ class Estimate(NamedTuple):
 
     def plan(self, nodes: tuple[str, ...]) -> GroupPlan:
         """As a decision for these nodes."""
-        replicated, cores = self.replicated, self.cores
-        return GroupPlan(nodes, self.splits, self.core_split, replicated=replicated, cores=cores)
+        return GroupPlan(
+            nodes,
+            self.splits,
+            self.core_split,
+            replicated=self.replicated,
+            cores=self.cores,
+            shares=self.shares,
+        )

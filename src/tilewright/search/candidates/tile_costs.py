@@ -54,12 +54,12 @@ class NodeTile:
     sizes: tuple[tuple[int, int], ...]
     reads: tuple[tuple[Spans, ...] | None, ...]
     constants: tuple[tuple[tuple[int, ...], PartCost], ...]
-    ran: Callable[[], Run] | None
+    ran: Callable[[], tuple[Run, ...]] | None
 
     @cached_property
-    def run(self) -> Run | None:
-        """Worked out when it is asked for: copies alone rule most tiles out."""
-        return None if self.ran is None else self.ran()
+    def runs(self) -> tuple[Run, ...]:
+        """By kind of core; worked out when it is asked for: copies alone rule most tiles out."""
+        return () if self.ran is None else self.ran()
 
 
 class Value:
@@ -155,7 +155,7 @@ class TileCosts:
         self._value_costs: dict[object, Value] = {}
         self._nodes: dict[str, NodeLooks] = {}
         self._node_costs: dict[object, NodeLooks] = {}
-        self._costs: dict[tuple[Workload, tuple[bool, ...]], Run] = {}
+        self._costs: dict[tuple[Workload, tuple[bool, ...]], tuple[Run, ...]] = {}
         self._packs = packs_of(network.graph, network.layouts)
         self._lying: dict[str, View] = {}
 
@@ -231,13 +231,13 @@ class TileCosts:
     def _rate(self, hop: Hop) -> float:
         return self.machine.joint_bytes_per_cycle(hop[1])
 
-    def cost(self, work: Workload, either: tuple[bool, ...]) -> Run:
-        """What work takes in the shape of its positions that suits the engine best, on the core
-        where it takes longest: each of them gets as much."""
+    def cost(self, work: Workload, either: tuple[bool, ...]) -> tuple[Run, ...]:
+        """What work takes in the shape of its positions that suits the engine best, on each kind of
+        core."""
         known = self._costs.get((work, either))
         if known is None:
             runs = (self._run(core, work, e) for core, e in zip(self.cores, either, strict=True))
-            known = self._costs[work, either] = max(runs, key=lambda run: run.cycles)
+            known = self._costs[work, either] = tuple(runs)
         return known
 
     def _run(self, core: Core, work: Workload, either: bool) -> Run:
@@ -283,7 +283,7 @@ class TileCosts:
             (tiled.op.result(k).size, box.size) for k, box in enumerate(boxes) if box is not None
         )
 
-        def ran() -> Run:
+        def ran() -> tuple[Run, ...]:
             access, dtype = tiled.access[0], self.network.dtype
             return self.cost(
                 workload_of(tiled.spec, tiled.op, tile, dtype, access), self._either(node)

@@ -9,13 +9,15 @@ from math import inf
 
 from tilewright.geometry.access import Shifted
 from tilewright.graph.ops.spec import channel_axis
-from tilewright.search.candidates.dealt import Copied, Dealt, Kept
+from tilewright.search.candidates.dealt import Copied, Dealt, Kept, Work
 from tilewright.search.candidates.estimates import Estimate
 from tilewright.search.candidates.finer import Finer
 from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.probe import Cutting, Probe, Probes
+from tilewright.search.candidates.soonest import shares_of, soonest
 from tilewright.search.candidates.tile_costs import TileCosts
-from tilewright.tiling.grid import Split, core_grid
+from tilewright.tiling.grid import Shares, Split, core_grid
+from tilewright.tiling.grid import dealt as dealt_parts
 from tilewright.tiling.group import TiledOp, exports
 
 USABLE_SHARE = 0.9  # share of a scratchpad that may be planned with; addresses need some slack
@@ -41,6 +43,9 @@ class Tiler:
         self._others: dict[tuple[str, ...], Tiler] = {names: self}
         self.cores = len(self.machine.cores)
         self.usable = min(core.memory.usable for core in self.machine.cores)
+        kinds = enumerate(network.models.core_classes)
+        kind_of = {core.name: number for number, alike in kinds for core in alike}
+        self.kinds = [kind_of[core.name] for core in self.machine.cores]
         self.probes = Probes(TileCosts(network))
         self._dealt: dict[tuple[Cutting, int | None], Dealt] = {}
         self.rate, self.multicast = self.costs.rate, self.costs.route.multicast
@@ -62,14 +67,19 @@ class Tiler:
                 other.probes = self.probes
         return self._others[cores]
 
+    def room(self, cores: tuple[str, ...]) -> int:
+        """Bytes that each of some cores has (none: of its own)."""
+        machine = self.machine.cores
+        return min(core.memory.usable for core in machine if not cores or core.name in cores)
+
     def kind(self, tiled: TiledOp) -> str:
         """The kind of engine that runs an operator."""
         whole = tuple(
             None if kind is None else tuple((0, extent) for extent in kind.shape)
             for kind in tiled.op.outputs
         )
-        run = self.costs.tile(self.costs.node(tiled), whole).run
-        return "" if run is None else run.kind
+        runs = self.costs.tile(self.costs.node(tiled), whole).runs
+        return max(runs, key=lambda run: run.cycles).kind if runs else ""
 
     def estimate(
         self,
@@ -93,10 +103,12 @@ class Tiler:
         *,
         replicated: bool = False,
         resident: frozenset[str] = frozenset(),
+        shares: Shares | None = None,
     ) -> Estimate | None:
-        """As `estimate`, for a group that is cut in several ways."""
+        """As `estimate`, for a group that is cut in several ways; its parts dealt to the cores in
+        some shares (none: evenly), or in those that suit the cores best."""
         copied = self.copied(probe, splits, core_split, probe.kept(resident))
-        return None if copied is None else self.computed(copied, replicated)
+        return None if copied is None else self.computed(copied, replicated, shares)
 
     def copied(
         self, probe: Probe, splits: tuple[Split, ...], core_split: int | None, kept: Kept
@@ -111,11 +123,18 @@ class Tiler:
             self._dealt[cut, core_split] = dealt
         return dealt.copied(kept)
 
-    def computed(self, copied: Copied, replicated: bool = False) -> Estimate:
+    def computed(
+        self, copied: Copied, replicated: bool = False, shares: Shares | None = None
+    ) -> Estimate:
         """With what computing takes."""
         dealt, load, store = copied.dealt, copied.load, copied.store
         tiles, turns = dealt.tiles, dealt.turns
-        matrix, vector, energy, useful = dealt.work(copied.kept)
+        cores, works = self.names, dealt.works(copied.kept)
+        slowest = works[0]
+        if len(works) > 1:
+            unlike = self._unlike(copied.dealt, works, replicated, shares)
+            cores, shares, slowest, turns = unlike
+        matrix, vector, energy, useful = slowest
         both, least = matrix + vector, min(matrix, vector)
         overlapped = least if turns > 1 and self.pipelines else 0.0
         held = copied.held(overlapped > 0)
@@ -140,8 +159,41 @@ class Tiler:
             int(traffic),
             energy + traffic * self.main_pj,
             1.0 - useful / both if both else 0.0,
-            self.names,
+            cores,
+            shares or (),
         )
+
+    def _unlike(
+        self, dealt: Dealt, works: Sequence[Work], replicated: bool, shares: Shares | None
+    ) -> tuple[tuple[str, ...], Shares, Work, int]:
+        """Where cores differ: the cores that have tiles, their shares, and of the one that is done
+        last what a tile takes, and how many it has. All tiles are the first core's where no split
+        is divided, and each has as many where two are."""
+        slowest = max(works, key=lambda work: work.matrix + work.vector)
+        if replicated or dealt.core_split is None:
+            first = slowest if replicated else works[self.kinds[0]]
+            return self.names, (), first, dealt.turns
+        if any(split.crossed for split in dealt.splits):
+            return self.names, (), slowest, dealt.turns
+        parts = dealt.splits[dealt.core_split].parts
+        each = [max(1.0, work.matrix + work.vector - self._hidden(work)) for work in works]
+        times = [each[kind] for kind in self.kinds]
+        if shares is None:
+            counts = soonest(parts, times)
+        else:
+            counts = [len(part) for part in dealt_parts(parts, shares or (1,) * len(times))]
+        last = max(range(len(times)), key=lambda core: counts[core] * times[core])
+        cores, some = self.names, tuple(counts)
+        if 0 in counts:
+            names = [core.name for core in self.machine.cores]
+            cores = tuple([name for name, count in zip(names, counts, strict=True) if count])
+            some = tuple([count for count in counts if count])
+        turns = counts[last] * (dealt.tiles // parts)
+        return cores, shares_of(some), works[self.kinds[last]], turns
+
+    def _hidden(self, work: Work) -> float:
+        """What the engines of a core do at the same time in each of many tiles."""
+        return min(work.matrix, work.vector) if self.pipelines else 0.0
 
     def choices(self, ops: tuple[TiledOp, ...]) -> Iterator[tuple[tuple[Split, ...], int | None]]:
         """Ways to cut a single unit: none, one axis, or output channels and one other; two axes

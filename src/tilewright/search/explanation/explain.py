@@ -414,12 +414,13 @@ def grid_words(graph: Graph, group: GroupPlan, cores: int) -> str:
     words: list[str] = []
     cores = len(group.cores) or cores
     grid = {} if group.replicated else core_grid(group.splits, group.core_split, cores)
+    shares = f" in shares {':'.join(map(str, group.shares))}" if group.shares else ""
     for dim, split in enumerate(group.splits):
         axis = axes[split.axis] if split.axis < len(axes) else f"axis {split.axis}"
         each = -(-shape[split.axis] // split.parts)
         kept = ", halo kept" if split.halo.value == "cache" else ""
         among = min(grid.get(dim, 1), split.parts)
-        over = f" over {among} cores" if among > 1 else ""
+        over = f" over {among} cores{shares}" if among > 1 else ""
         words.append(f"{axis} {shape[split.axis]} in {split.parts} of {each}{over}{kept}")
     return " x ".join(words) + _cores_words(group)
 

@@ -25,12 +25,12 @@ from tilewright.program.pipeline import LESS_AT_ONCE
 from tilewright.program.place import DoesNotFitError, Placed
 from tilewright.program.program import Compute, Program
 from tilewright.program.timed import Short
+from tilewright.search.candidates.core_sets import kinds_of_cores, parts_of_cores
 from tilewright.search.candidates.estimates import Estimate
 from tilewright.search.candidates.forced import least_bytes
 from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.tiles import Tiler
 from tilewright.search.improvement.boundaries import CUTS, Edge, Joins, moving_groups
-from tilewright.search.improvement.cuts import kinds_of_cores, parts_of_cores
 from tilewright.tiling.group import TiledOp, exports, typed_group
 
 VAST = 1 << 40  # bytes

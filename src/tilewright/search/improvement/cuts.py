@@ -1,21 +1,23 @@
 """Ways to cut any group of a plan, as decisions without nodes: those the estimates like, and those
 close to cuts that are there."""
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from functools import cached_property
-from itertools import zip_longest
+from itertools import permutations, zip_longest
 from math import inf
 
 from tilewright.errors import TilewrightError
 from tilewright.graph.ops.spec import channel_axis
 from tilewright.plan.plan import GroupPlan, Place
 from tilewright.program.signature import Signatures
+from tilewright.search.candidates.core_sets import core_sets, kinds_of_cores, parts_of_cores
 from tilewright.search.candidates.estimates import Division, Estimate
 from tilewright.search.candidates.network import Network
+from tilewright.search.candidates.soonest import shares_of
 from tilewright.search.candidates.tiles import TILES, Tiler
-from tilewright.tiling.grid import Halo, Split, tiles_of
+from tilewright.tiling.grid import Halo, Split, dealt, tiles_of
 from tilewright.tiling.group import exports, typed_group
 
 MOST = 12  # cuts by estimate of a group that are proposed
@@ -57,6 +59,11 @@ class Cuts:
         """Cores that groups are divided among: all, and where cores differ, those of a kind."""
         return ((), *kinds_of_cores(self.network))
 
+    @cached_property
+    def sets(self) -> tuple[tuple[str, ...], ...]:
+        """The same, and where memories differ, those that have more."""
+        return tuple(dict.fromkeys((*core_sets(self.network), *self.kinds)))
+
     def ways(
         self,
         members: tuple[int, ...],
@@ -68,7 +75,12 @@ class Cuts:
         divided among the cores, then the second best, and so on. `kept` are tensors of the group
         that stay, `beside` bytes of others that do, on all cores together."""
         found = self._group(members, kept, cores).ways(beside)
-        return [replace(way, cores=cores) for way in found]
+        if self.kinds == ((),):
+            return [replace(way, cores=cores) for way in found]
+        there = self._there(cores)
+        return [
+            replace(way, cores=tuple(there[name] for name in way.cores) or cores) for way in found
+        ]
 
     def elsewhere(
         self,
@@ -77,8 +89,8 @@ class Cuts:
         beside: int,
         cores: tuple[str, ...],
     ) -> Iterator[GroupPlan]:
-        """The best cut of a group for other cores than some, by kind."""
-        for other in self.kinds:
+        """The best cut of a group for other cores than some, by kinds."""
+        for other in self.sets:
             if other != cores:
                 yield from self.ways(members, kept, beside, other)[:1]
 
@@ -110,7 +122,7 @@ class Cuts:
             group = self._group(members, kept, cutting.cores)
             if tiles_of(cutting.splits) > group.most:
                 continue
-            estimate = group.estimate(cutting)
+            estimate = group.estimate(self._here(cutting))
             if estimate is None or estimate.amid[0] > most:
                 continue
             share = group.least(estimate) / max(1, group.free(beside))
@@ -123,7 +135,7 @@ class Cuts:
 
     def cycles(self, members: tuple[int, ...], kept: frozenset[str], cutting: GroupPlan) -> float:
         """What a cut of a group is expected to take; without end where nothing is known of it."""
-        estimate = self._group(members, kept, cutting.cores).estimate(cutting)
+        estimate = self._group(members, kept, cutting.cores).estimate(self._here(cutting))
         return inf if estimate is None else estimate.amid[0]
 
     def _group(
@@ -144,6 +156,22 @@ class Cuts:
         kinds = [[core.name for core in kind] for kind in self.network.models.core_classes]
         first = [name for kind in kinds for name in kind[: len(set(kind).intersection(cores))]]
         return () if len(first) == len(self.network.machine.cores) else tuple(first)
+
+    def _there(self, cores: tuple[str, ...]) -> dict[str, str]:
+        """For each core that stands for one of some (`_like`), the one it stands for."""
+        names = [core.name for core in self.network.machine.cores]
+        kinds = [[core.name for core in kind] for kind in self.network.models.core_classes]
+        rows = ((kind, [name for name in cores or names if name in kind]) for kind in kinds)
+        return {first: own for kind, row in rows for first, own in zip(kind, row, strict=False)}
+
+    def _here(self, cutting: GroupPlan) -> GroupPlan:
+        """A cut with the shares in the order of the cores that stand for its own."""
+        if not cutting.shares:
+            return cutting
+        there, own = self._there(cutting.cores), cutting.cores
+        names = [core.name for core in self.network.machine.cores]
+        share = dict(zip(own or names, cutting.shares, strict=True))
+        return replace(cutting, shares=tuple(share[there[name]] for name in names if name in there))
 
     def alone(self, members: tuple[int, ...]) -> bool:
         """Whether nodes are one unit."""
@@ -189,6 +217,27 @@ class Cuts:
                 for parts in (2, 4):
                     yield replace(own, splits=(*own.splits, Split(axis, parts)))
         yield from _otherwise(own)
+        yield from self._dealt_otherwise(own)
+
+    def _dealt_otherwise(self, own: GroupPlan) -> Iterator[GroupPlan]:
+        """Where cores differ: a part of a core's goes to one of another kind, or all have as
+        many."""
+        cores = own.cores or tuple(core.name for core in self.network.machine.cores)
+        kinds = [set(cores).intersection(kind) for kind in self.kinds[1:]]
+        kinds = [kind for kind in kinds if kind]
+        if own.core_split is None or len(kinds) < 2 or len(own.core_splits) > 1:
+            return
+        parts = own.splits[own.core_split].parts
+        taken = dict(zip(cores, dealt(parts, own.shares or (1,) * len(cores)), strict=True))
+        counts = {name: len(part) for name, part in taken.items()}
+        for giving, taking in permutations(kinds, 2):
+            most = max(sorted(giving), key=counts.__getitem__)
+            least = min(sorted(taking), key=counts.__getitem__)
+            if counts[most]:
+                changed = {most: counts[most] - 1, least: counts[least] + 1}
+                yield _with_counts(own, {**counts, **changed})
+        if own.shares:
+            yield replace(own, shares=())
 
     def further(self, group: GroupPlan) -> Iterator[GroupPlan]:
         """Other numbers of parts not far from a group's, and the same tiles on fewer cores, or on
@@ -202,20 +251,7 @@ class Cuts:
                 if parts >= 2:
                     yield _with(own, number, replace(split, parts=parts))
         some = parts_of_cores(self.network)
-        yield from (replace(own, cores=cores) for cores in ((), *some) if some)
-
-
-def parts_of_cores(network: Network) -> list[tuple[str, ...]]:
-    """Cores that tiles may run on instead of all: a half, the other, a single one."""
-    names = tuple(core.name for core in network.machine.cores)
-    half = len(names) // 2
-    return list(dict.fromkeys((names[:half], names[half:], names[:1]))) if half else []
-
-
-def kinds_of_cores(network: Network) -> list[tuple[str, ...]]:
-    """The cores of each kind, where a machine has several kinds."""
-    kinds = network.models.core_classes
-    return [tuple(core.name for core in alike) for alike in kinds] if len(kinds) > 1 else []
+        yield from (replace(own, cores=cores, shares=()) for cores in ((), *some) if some)
 
 
 class _Group:
@@ -288,6 +324,7 @@ class _Group:
                     own.core_split,
                     replicated=own.replicated,
                     resident=self.kept,
+                    shares=own.shares,
                 )
             except TilewrightError:
                 self._found[own] = None
@@ -343,6 +380,13 @@ def _exchanged(own: GroupPlan, first: int) -> GroupPlan:
 
 def _with(own: GroupPlan, number: int, split: Split) -> GroupPlan:
     return replace(own, splits=(*own.splits[:number], split, *own.splits[number + 1 :]))
+
+
+def _with_counts(own: GroupPlan, counts: Mapping[str, int]) -> GroupPlan:
+    """The same tiles, so many parts for each core; those without any are left out."""
+    cores = tuple(name for name, count in counts.items() if count)
+    shares = shares_of(tuple(counts[name] for name in cores))
+    return replace(own, cores=own.cores if len(cores) == len(counts) else cores, shares=shares)
 
 
 def cutting_of(group: GroupPlan) -> GroupPlan:

@@ -2,9 +2,8 @@
 which order they can run."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
-from tilewright.plan.order import order_of
+from tilewright.plan.order import in_order
 from tilewright.plan.plan import GroupPlan, Place, Plan
 from tilewright.search.improvement.cuts import Cuts, cutting_of
 from tilewright.search.improvement.shape import Shape
@@ -83,28 +82,7 @@ class Facts:
 
     def ordered(self, plan: Plan, groups: Sequence[GroupPlan]) -> Plan | None:
         """Groups in an order that runs, and only those tensors kept that pass between them."""
-        home = {name: number for number, group in enumerate(groups) for name in group.nodes}
-        order = order_of(self.graph, home, len(groups))
-        if order is None:
-            return None
-        passed = {
-            name
-            for group in groups
-            if group.place is Place.CORES
-            for name in self._leaving(group.nodes)
-        }
-        resident = tuple(name for name in plan.resident if name in passed)
-        reloaded = tuple(row for row in plan.reloaded if row[0] in passed)
-        shared = tuple(
-            (memory, tuple(n for n in row if n in passed)) for memory, row in plan.shared
-        )
-        return replace(
-            plan,
-            groups=tuple(groups[number] for number in order),
-            resident=resident,
-            reloaded=reloaded,
-            shared=tuple(row for row in shared if row[1]),
-        )
+        return in_order(self.graph, plan, groups, self._leaving)
 
     def _leaving(self, nodes: tuple[str, ...]) -> tuple[str, ...]:
         """Values that nodes hand to others."""
