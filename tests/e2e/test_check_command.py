@@ -350,9 +350,9 @@ def test_a_plan_is_checked_for_its_network_all_faults_with_their_lines(command, 
         "- nodes: [conv1]\n"
         "- nodes: [conv2, conv9]\n"
         "- nodes: [conv4]\n"
-        "- {nodes: [conv3], cores: [none],\n"
+        "- {nodes: [conv3], cores: [none, core, core],\n"
         "  splits: [{axis: 7, parts: 2}]}\n"
-        "resident: [nothing]\n"
+        "resident: [nothing, conv1, conv1]\n"
     )
     alone = command("check", path)
     assert alone.code == 0 and "not checked: nodes, tensors, cuts and room" in alone.out
@@ -362,13 +362,15 @@ def test_a_plan_is_checked_for_its_network_all_faults_with_their_lines(command, 
     assert [(fault["line"], fault["text"]) for fault in result["faults"]] == [
         (6, "groups[1] names 'conv9': no such node"),
         (8, "groups[3] ('conv3') names core 'none': there are core"),
+        (8, "groups[3] ('conv3') names core 'core' twice"),
         (7, "groups[2] ('conv4') needs 'conv3', which groups[3] ('conv3') makes only later"),
         (8, "groups[3] ('conv3'): output 'conv3' has no axis 7"),
         (10, "'nothing' cannot be resident: no node makes a tensor of this name"),
+        (10, "'conv1' cannot be resident: it is named twice"),
     ]
     planned = command("plan", "four_convs@16x16", "--on", "mcu", "--plan", path)
     assert f"{path}:6: groups[1] names" in planned.err and "--model MODEL)" in planned.err
-    text = path.read_text().replace(", conv9", "").replace(", cores: [none]", "")
+    text = path.read_text().replace(", conv9", "").replace(", cores: [none, core, core]", "")
     path.write_text(text.replace("axis: 7", "axis: 2"))
     lines = path.read_text().splitlines()[:-1]
     path.write_text("\n".join([*lines[:6], *lines[7:], lines[6]]))

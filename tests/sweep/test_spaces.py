@@ -219,6 +219,14 @@ def bomb() -> list[Any]:
         ({"name": bomb()}, "name: .* has to be text"),
         ({"under_ms": nan}, "under_ms: nan"),
         ({"front": ["latency_ms", "speed"]}, "no column 'speed'"),
+        ({"front": ["latency_ms", "model"]}, "'model' is an axis whose values are no numbers"),
+        (
+            {
+                "axes": {**ONE, "n": {"field": COUNT, "values": [1, 2]}},
+                "guided": {"minimise": ["latency_ms", "n"]},
+            },
+            "'n' is an axis: define a column",
+        ),
         ({"under_ms": "fast"}, "under_ms"),
         ({"guided": {"generation": 1}}, "guided: generation"),
         ({"set": {"machine.cores.cluster.nothing.here": "1"}}, "has no such field"),

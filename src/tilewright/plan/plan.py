@@ -1,6 +1,6 @@
 """Plan: which operators run together, how they are cut, and on which cores; and as YAML."""
 
-from collections.abc import Set
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from html import escape
@@ -11,6 +11,9 @@ import yaml
 from tilewright.errors import TilewrightError
 from tilewright.tiling.grid import Shares, Split
 from tilewright.units import noun
+
+Shared = tuple[tuple[str, tuple[str, ...]], ...]
+"""Memories that cores share, and the values in them."""
 
 
 class PlanError(TilewrightError):
@@ -86,7 +89,7 @@ class Plan:
     groups: tuple[GroupPlan, ...]
     resident: tuple[str, ...] = ()
     reloaded: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    shared: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    shared: Shared = ()
     images: int = 1
     batched: tuple[str, ...] = ()
     memory_limit: int | None = None
@@ -117,6 +120,14 @@ def moved_to_cores(plan: Plan, cores: tuple[str, ...], nodes: Set[str] | None = 
         for group in plan.groups
     )
     return replace(plan, groups=tuple(groups))
+
+
+def by_memory(rows: Iterable[tuple[str, Iterable[str]]]) -> Shared:
+    """Values in memories that cores share: each memory once, those without any left out."""
+    found: dict[str, list[str]] = {}
+    for memory, names in rows:
+        found.setdefault(memory, []).extend(names)
+    return tuple((memory, tuple(names)) for memory, names in found.items() if names)
 
 
 def plan_text(plan: Plan) -> str:

@@ -94,13 +94,16 @@ def plan_faults(plan: Plan, graph: Graph, machine: Machine) -> Iterator[KeyFault
 
 
 def _unknown_cores(plan: Plan, machine: Machine) -> Iterator[KeyFault]:
-    """Cores that the machine does not have."""
+    """Cores that the machine does not have, or that a group names twice."""
     there = [core.name for core in machine.cores]
     for number, group in enumerate(plan.groups):
         for place, name in enumerate(group.cores):
             if name not in there:
                 text = f"{group_label(number, group)} names core '{name}': there are "
                 yield ("groups", number, "cores", place), text + ", ".join(there)
+            elif name in group.cores[:place]:
+                text = f"{group_label(number, group)} names core '{name}' twice"
+                yield ("groups", number, "cores", place), text
 
 
 def _out_of_order(plan: Plan, graph: Graph, home: Mapping[str, int]) -> Iterator[KeyFault]:
@@ -122,6 +125,8 @@ def _kept_wrongly(plan: Plan, graph: Graph, home: Mapping[str, int]) -> Iterator
     """Tensors that cannot stay in the scratchpads."""
     for place, name in enumerate(plan.resident):
         fault = _not_resident(plan, graph, home, name)
+        if name in plan.resident[:place]:
+            fault = "it is named twice"
         if fault:
             yield ("resident", place), f"'{name}' cannot be resident: {fault}"
 

@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 from tilewright.errors import TilewrightError
 from tilewright.graph.graph import Graph
 from tilewright.machine.machine import Core
-from tilewright.plan.plan import GroupPlan, Place, Plan
+from tilewright.plan.plan import GroupPlan, Place, Plan, by_memory
 from tilewright.program.lowering import Lowering
 from tilewright.program.metrics import metrics_of
 from tilewright.program.timed import Timed
@@ -326,7 +326,7 @@ def _with_kept(graph: Graph, plan: Plan, parts: Iterable[tuple[Plan, Mapping[str
     }
     resident: list[str] = []
     reloaded: list[tuple[str, tuple[str, ...]]] = []
-    shared: dict[str, list[str]] = {}
+    shared: list[tuple[str, list[str]]] = []
     for part, names in parts:
         for name in part.resident:
             value = names.get(name, "")
@@ -341,6 +341,6 @@ def _with_kept(graph: Graph, plan: Plan, parts: Iterable[tuple[Plan, Mapping[str
             for value in (names.get(name, "") for name in values):
                 users = {graph.producer.get(value), *graph.consumers.get(value, ())}
                 if users <= on_cores and value not in graph.outputs:
-                    shared.setdefault(memory, []).append(value)
-    rows = tuple((memory, tuple(values)) for memory, values in shared.items())
-    return replace(plan, resident=tuple(resident), reloaded=tuple(reloaded), shared=rows)
+                    shared.append((memory, [value]))
+    kept, again = tuple(resident), tuple(reloaded)
+    return replace(plan, resident=kept, reloaded=again, shared=by_memory(shared))

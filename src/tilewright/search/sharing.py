@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from tilewright.graph.graph import Graph
-from tilewright.plan.plan import Place, Plan
+from tilewright.plan.plan import Place, Plan, by_memory
 from tilewright.search.candidates.network import Network
 from tilewright.tiling.group import exports
 
@@ -31,7 +31,7 @@ def sharing_plans(
     crossing = _crossing(network, may_stay, plan)
     names = [name for name in crossing if _on_cores(network.graph, plan, name)]
     while names:
-        yield replace(plan, shared=(*plan.shared, (memory, tuple(names))))
+        yield replace(plan, shared=by_memory((*plan.shared, (memory, names))))
         names = names[len(names) // 4 + 1 :]
 
 

@@ -90,8 +90,9 @@ def _space(top: Mapping[str, Any], folder: Path, name: str) -> Space:
         faults.found += _name_faults([(number, expression)], numbers, "require")
     own = [each for each, _ in defines if each == "cost"]
     front = front or ("latency_ms", *(own or ["energy_pj"]))
-    faults.found += _column_faults(front, {*METRICS, *numbers}, ("front",))
-    guided = faults.take(partial(_guided, top.get("guided"), front, numbers), None)
+    columns = {*METRICS, *FACTS, *(each for each, _ in defines)}
+    faults.found += _column_faults(front, columns, axes, ("front",))
+    guided = faults.take(partial(_guided, top.get("guided"), front, columns, axes), None)
     faults.end()
 
     space = Space(
@@ -265,13 +266,15 @@ def _option(field: str, value: object, where: Keys) -> Scalar:
     return value
 
 
-def _guided(entry: object, front: tuple[str, ...], known: set[str]) -> Guided | None:
+def _guided(
+    entry: object, front: tuple[str, ...], columns: set[str], axes: tuple[Axis, ...]
+) -> Guided | None:
     if entry is None or entry is False:
         return None
     spec, faults = mapping_at({} if entry is True else entry, ("guided",)), Faults()
     faults.unknown(spec, _GUIDED_KEYS, ("guided",))
     minimise = faults.take(partial(_names, spec, "minimise", ("guided",)), ()) or front
-    faults.found += _column_faults(minimise, {*METRICS, *known}, ("guided", "minimise"))
+    faults.found += _column_faults(minimise, columns, axes, ("guided", "minimise"))
     generation, seed = spec.get("generation", 16), spec.get("seed", 0)
     if type(generation) is not int or not 2 <= generation <= 10_000 or type(seed) is not int:
         text = "generation is a whole number of at least 2, seed a whole number"
@@ -356,11 +359,18 @@ def _name_faults(
 
 
 def _column_faults(
-    names: tuple[str, ...], known: set[str], where: Keys
+    names: tuple[str, ...], columns: set[str], axes: tuple[Axis, ...], where: Keys
 ) -> Iterator[tuple[Keys, str]]:
+    numeric = {axis.name: axis.numbers is not None for axis in axes}
     for number, name in enumerate(names):
-        if name not in known:
-            yield (*where, number), f"no column '{name}'; there are {', '.join(sorted(known))}"
+        if name in columns:
+            continue
+        text = f"no column '{name}'; there are {', '.join(sorted(columns))}"
+        if numeric.get(name):
+            text = f"'{name}' is an axis: define a column of it, as in {{my_{name}: {name}}}"
+        elif name in numeric:
+            text = f"'{name}' is an axis whose values are no numbers"
+        yield (*where, number), text
     if len(set(names)) < max(2, len(names)):
         yield where, "needs at least two columns, each once"
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from tilewright.graph.graph import Graph
-from tilewright.plan.plan import GroupPlan, Plan
+from tilewright.plan.plan import GroupPlan, Plan, by_memory
 from tilewright.program.metrics import Metrics
 from tilewright.search.improvement.improve import Improver
 
@@ -79,8 +79,6 @@ def _with_section(graph: Graph, one: Plan, other: Plan, begin: Point, end: Point
     kept += [name for name in other.resident if name in made]
     shared = [(memory, [n for n in row if n not in made]) for memory, row in one.shared]
     shared += [(memory, [n for n in row if n in made]) for memory, row in other.shared]
-    memories = dict.fromkeys(memory for memory, _ in shared)
-    rows = ((memory, [n for m, row in shared for n in row if m == memory]) for memory in memories)
     reloaded = [row for row in one.reloaded if row[0] not in made]
     reloaded += [row for row in other.reloaded if row[0] in made]
     return replace(
@@ -88,5 +86,5 @@ def _with_section(graph: Graph, one: Plan, other: Plan, begin: Point, end: Point
         groups=(*one.groups[: begin[0]], *section, *one.groups[end[0] :]),
         resident=tuple(kept),
         reloaded=tuple(reloaded),
-        shared=tuple((memory, tuple(row)) for memory, row in rows if row),
+        shared=by_memory(shared),
     )
