@@ -95,9 +95,9 @@ class Shown:
 
 SHOWN = {
     "fold-activations": Shown(fused, "fsrcnn@32x48", "npu-2.7", 1.05),
+    "implicit-reshape": Shown(layers, "sd15_down_block@8x8", "npu-2.7", 1.05),
     "duplicate-copies": Shown(fused, "fsrcnn@32x48", "npu-2.7", 1.0, 1.02),
     "multicast": Shown(fused, "fsrcnn@32x48", "npu-2.7", 1.0, 1.1),
-    "implicit-reshape": Shown(layers, "sd15_down_block@8x8", "npu-2.7", 1.05),
     "pipelining": Shown(attention, "sd15_down_block@32x32", "npu-2.7", 1.05),
     "prefetch": Shown(fused, "four_convs", "npu-2.7", 1.05),
     "copy-queues": Shown(fused, "four_convs", "npu-4.0", 1.02),

@@ -353,6 +353,13 @@ def test_energy_is_no_objective_where_nothing_is_known_of_it(refused, tmp_path: 
         assert "no energy figures" in refused(*base, name)
 
 
+def test_a_main_memory_that_is_too_small_is_refused_at_once(refused, tmp_path: Path) -> None:
+    tiny = tmp_path / "tiny.yaml"
+    tiny.write_text("extends: mcu\nmemories: {external: {capacity: 1 KiB}}\n")
+    told = refused("plan", "four_convs@16x16", "--on", tiny)
+    assert "memory external: inputs and outputs of the network take" in told
+
+
 @pytest.mark.parametrize("name", ["placed.json", "machine.json", "expected.npz", MANIFEST])
 def test_missing_files_are_named(refused, planned: Path, name: str) -> None:
     (planned / FOLDER / name).unlink()

@@ -19,6 +19,7 @@ from tilewright.graph.types import BITS, FLOATS
 from tilewright.legalise import Legalised, legalise
 from tilewright.machine.dtypes import element_bits, rate_class
 from tilewright.machine.machine import Machine, lacking_elements
+from tilewright.units import format_bytes
 
 PLANNED = frozenset({*FLOATS, "bool", *(f"{u}int{b}" for u in ("", "u") for b in (8, 16, 32, 64))})
 
@@ -40,6 +41,7 @@ def plannable(
     """The same, checked: every result has a type and a size that can be planned."""
     legal = prepared(typed(without_dead(graph)), machine, dtype, rewrites)
     _check_known(legal.graph)
+    _check_room(legal.graph, machine, dtype)
     return legal
 
 
@@ -123,3 +125,17 @@ def _check_known(graph: Graph) -> None:
                     f"node '{node.name}' ({node.kind}): its result '{name}' is {kind}, "
                     "which cannot be planned"
                 )
+
+
+def _check_room(graph: Graph, machine: Machine, dtype: str) -> None:
+    """Raise where the main memory cannot hold what goes in and comes out, whatever is planned."""
+    names = {name for name in graph.inputs if name in graph.consumers}.union(graph.outputs)
+    kinds = [graph.types[name] for name in names]
+    planned = element_bits(dtype)
+    bits = (k.size * (planned if k.dtype in FLOATS else BITS[k.dtype]) for k in kinds)
+    memory, needed = machine.main_memory, -(-sum(bits) // 8)
+    if needed > memory.usable:
+        raise ModelError(
+            f"memory {memory.name}: inputs and outputs of the network take {format_bytes(needed)}, "
+            f"{format_bytes(memory.usable)} are there"
+        )
