@@ -5,7 +5,7 @@ from dataclasses import replace
 from heapq import heappop, heappush
 
 from tilewright.graph.graph import Graph
-from tilewright.plan.plan import GroupPlan, Place, Plan
+from tilewright.plan.plan import GroupPlan, Place, Plan, by_memory
 
 
 def order_with(
@@ -58,11 +58,11 @@ def in_order(
         return None
     on_cores = (group.nodes for group in groups if group.place is Place.CORES)
     passed = {name for nodes in on_cores for name in leaving(nodes)}
-    shared = ((memory, tuple(n for n in row if n in passed)) for memory, row in plan.shared)
+    shared = ((memory, [n for n in row if n in passed]) for memory, row in plan.shared)
     return replace(
         plan,
         groups=tuple(groups[number] for number in order),
         resident=tuple(name for name in plan.resident if name in passed),
         reloaded=tuple(row for row in plan.reloaded if row[0] in passed),
-        shared=tuple(row for row in shared if row[1]),
+        shared=by_memory(shared),
     )

@@ -70,7 +70,7 @@ def plan_faults(plan: Plan, graph: Graph, machine: Machine) -> Iterator[KeyFault
                 yield keys, f"'{name}' is in groups[{home[name]}] and [{number}]"
             else:
                 home[name] = number
-    yield from _unknown_cores(plan, machine)
+    yield from _wrong_cores(plan, machine)
     for place, name in enumerate(plan.rewrites or ()):
         if rewritten_name(name) not in graph.index and plan.images == 1:
             yield ("rewrites", place), f"rewrites names '{name}': no such node"
@@ -93,7 +93,7 @@ def plan_faults(plan: Plan, graph: Graph, machine: Machine) -> Iterator[KeyFault
     yield from _shared_wrongly(plan, graph, machine, named=not missing and not unknown)
 
 
-def _unknown_cores(plan: Plan, machine: Machine) -> Iterator[KeyFault]:
+def _wrong_cores(plan: Plan, machine: Machine) -> Iterator[KeyFault]:
     """Cores that the machine does not have, or that a group names twice."""
     there = [core.name for core in machine.cores]
     for number, group in enumerate(plan.groups):

@@ -56,7 +56,7 @@ def likeness_of(tables: "CutTables") -> Likeness | None:
         return None
     if any(op.moves or op.tiles.kinds is None for op in tables.ops):
         return None
-    columns: list[list[Column]] = [[range(0)] * 0 for _ in counts]
+    columns: list[list[Column]] = [[] for _ in counts]
     regions: dict[int, list[Sequence[Axis]]] = {}
     for value, some in spots.items():
         regions[value] = [some.axes]
@@ -113,7 +113,7 @@ class Pattern:
     buffers that others use too, each way a region moves there has a slot (~k: `outside[k]`)."""
 
     def __init__(self, made: GroupRows, likeness: Likeness, index: Index, lies: Lies) -> None:
-        self.made, self.likeness, self.index = made, likeness, index
+        self.made, self.likeness = made, likeness
         self.outside: list[tuple[int, Move]] = []
         known: dict[tuple[int, int, Ints], int] = {}
         for row in made.rows:
