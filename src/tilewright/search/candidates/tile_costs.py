@@ -95,6 +95,8 @@ class NodeLooks:
             finishing is not None and any(finishing.finish in e.output_stage for e in core.engines)
             for core in cores
         )
+        places = tiled.spec.in_place(op, tiled.access[0])
+        self.in_place = tuple(k for k, number in enumerate(self.data) if number in places)
         self.moves = tiled.spec.engine is Engine.MOVE
         self.dims: dict[tuple[int, Dims], tuple[Dims | None, ...]] = {}
         self.regions: dict[tuple[int, Spans], Spans] = {}
