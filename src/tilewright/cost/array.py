@@ -25,7 +25,7 @@ from tilewright.cost.base import (
     whole_cycles,
 )
 from tilewright.cost.energy import EnergyFigures
-from tilewright.cost.steps import Dense, StepCosts, seen_cycles, tile_costs
+from tilewright.cost.steps import Dense, Pair, StepCosts, seen_cycles, tile_costs
 from tilewright.machine.dtypes import element_bytes, nearest_class, runs_as
 from tilewright.machine.machine import Engine
 from tilewright.machine.parameters import (
@@ -192,6 +192,7 @@ class ArrayModel(CostModel):
         self._lanes = max(mode.unroll.lanes for mode in self._modes)
         super().__init__()
         self._tiles: dict[Workload, StepCosts] = {}
+        self._seen_shapes: dict[tuple[str, int, int, int], tuple[list[Pair], list[float]]] = {}
 
     def supports(self, work: Workload) -> bool:
         """Convolutions in types that the array has or that fit into one it has; channelwise work
@@ -207,10 +208,9 @@ class ArrayModel(CostModel):
         shapes = view_shapes(work)
         if not shapes or not self._same_steps:
             return views_of(work)
-        first, second = (*work.pieces, None)[:2]
-        pairs = [(_shape(first), _shape(second))]
-        pairs += [((high, wide), (1, work.positions - high * wide)) for high, wide in shapes]
-        pairs, cycles = seen_cycles(work, self._choices(work), pairs)
+        others = self._shapes(work, shapes)
+        pairs = [((1, 0), (1, 0)), *others[0]]  # the work as it is comes first
+        cycles = [sum([self._cycles(piece, exact=False) for piece in work.pieces]), *others[1]]
         scale = work.batch * self._scale
         most = min(cycles) * (1 + 1e-9) + 2 / scale
         near: dict[
@@ -223,6 +223,18 @@ class ArrayModel(CostModel):
             work.as_view(*pairs[n][0], pairs[n][1] if n > len(shapes) else (0, 0)) if n else work
             for n in near.values()
         ]
+
+    def _shapes(
+        self, work: Workload, shapes: list[tuple[int, int]]
+    ) -> tuple[list[Pair], list[float]]:
+        """Shapes for the positions of pointwise work, and what each takes: the same for all work of
+        so many channels on so many positions."""
+        key = (work.dtype, work.out_channels, work.in_channels, work.positions)
+        known = self._seen_shapes.get(key)
+        if known is None:
+            pairs = [((high, wide), (1, work.positions - high * wide)) for high, wide in shapes]
+            known = self._seen_shapes[key] = seen_cycles(work, self._choices(work), pairs)
+        return known
 
     def floor(self, work: Workload) -> float:
         """One call per image, every input element once, and whole tiles where all modes have the
@@ -394,11 +406,6 @@ class ArrayModel(CostModel):
             WorkKind.ELTWISE: rate.eltwise,
         }
         return forms.get(kind)
-
-
-def _shape(work: Workload | None) -> tuple[int, int]:
-    """The positions of work, none where there is none."""
-    return (work.out_height, work.out_width) if work is not None else (1, 0)
 
 
 def _covered(inputs: int, outputs: int, kernel: int, stride: int) -> int:

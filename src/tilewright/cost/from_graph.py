@@ -40,7 +40,7 @@ def workload_of(
     element = element_of(op, dtype)
     access = access or spec.access(op, 0)
     rules = access.inputs[0] if access is not None and access.inputs else None
-    if rules is None or tile.input_box(0) is None:
+    if rules is None or tile.inputs[0] is None:
         return _vector(spec, tile, element)
     if len(rules) > _FIRST_SPATIAL and _has_window(spec, rules):
         return _window(spec, op, tile, rules, element)
@@ -67,9 +67,9 @@ def _has_window(spec: OpSpec, rules: tuple[AxisRule, ...]) -> bool:
 
 
 def _window(spec: OpSpec, op: Op, tile: Tile, rules: tuple[AxisRule, ...], dtype: str) -> Workload:
-    reaches, source = tile.inputs[0], tile.input_box(0)
+    reaches, source = tile.inputs[0], tile.input_shape(0)
     assert reaches is not None and source is not None
-    out, data = _Image.of(tile.output.shape), _Image.of(source.shape)
+    out, data = _Image.of(tile.output.shape), _Image.of(source)
     kind, groups = _mixing(spec, op, rules[1], out.channels)
     kernels = tuple(map(_kernel, rules[_FIRST_SPATIAL:]))
     strides = tuple(map(_stride, rules[_FIRST_SPATIAL:]))
@@ -141,15 +141,15 @@ def _product(tile: Tile, rules: tuple[AxisRule, ...], dtype: str) -> Workload:
 
 def _vector(spec: OpSpec, tile: Tile, dtype: str) -> Workload:
     shape = tile.output.shape
-    boxes = [tile.input_box(index) for index in range(len(tile.inputs))]
-    inputs = [box for box in boxes if box is not None]
-    largest = max((box.size for box in inputs), default=tile.output.size)
+    size = prod(shape)
+    shapes = [tile.input_shape(index) for index in range(len(tile.inputs))]
+    inputs = [prod(extents) for extents in shapes if extents is not None]
+    largest = max(inputs, default=size)
     # Scales and zero points are part of the instruction.
-    inputs = [box for box in inputs if box.size > 1 or tile.output.size == 1]
-    full = [box for box in inputs if box.size == tile.output.size]
+    inputs = [elements for elements in inputs if elements > 1 or size == 1]
     operator = spec.vector_class
-    if spec.pairs and len(full) == len(inputs) == 2 and len(shape) == 4:
+    if spec.pairs and inputs == [size, size] and len(shape) == 4:
         image = _Image.of(shape)
         sides = image.channels, image.channels, *image.extents, *image.extents
         return Workload(WorkKind.ELTWISE, dtype, *sides, batch=image.batch, operator=operator)
-    return Workload(WorkKind.VECTOR, dtype, tile.output.size, largest, operator=operator)
+    return Workload(WorkKind.VECTOR, dtype, size, largest, operator=operator)

@@ -104,6 +104,11 @@ class CostModels:
 
     def best(self, core: Core, work: Workload, either: bool = False) -> tuple[Engine, Cost]:
         """The engine that runs the work in the fewest cycles, of those of a core that may."""
+        engine = self.engine(core, work, either)
+        return engine, self.model(engine).cost(work)
+
+    def engine(self, core: Core, work: Workload, either: bool = False) -> Engine:
+        """The same without the cost, which need not be known where there is one engine."""
         able = self.able(core, work, either)
         if not able:
             whose, what = f"{self.machine.name}'s {core.name}", work.operator or work.kind
@@ -113,8 +118,9 @@ class CostModels:
             broken = broken_limit(work, self.machine.limits)
             because = f": {broken}" if broken else ""
             raise CostError(f"no engine of {whose} runs {what}{because} ({_needed(work)})")
-        costs = [(engine, self.model(engine).cost(work)) for engine in able]
-        return min(costs, key=lambda pair: pair[1].cycles)
+        if len(able) == 1:
+            return able[0]
+        return min(able, key=lambda engine: self.model(engine).cost(work).cycles)
 
 
 def finishes(engine: Engine, finish: str, work: Workload) -> bool:

@@ -11,6 +11,9 @@ from typing import NamedTuple
 
 from tilewright.geometry.interval import Interval
 
+ANY = Interval(0, 1)
+"""Of an output axis, for rules that no axis drives."""
+
 
 class Reach(NamedTuple):
     """What an output interval needs along one input axis: the part that exists, and the padding on
@@ -245,6 +248,19 @@ class Access:
     def grows(self, axis: int) -> bool:
         """Whether an interval of the axis may have to become larger."""
         return self.grain[axis] > 1 or axis in self._growing
+
+    @cached_property
+    def wholes(self) -> tuple[tuple[tuple[Reach], ...] | None, ...]:
+        """What all of the output needs, per axis of each input."""
+        return tuple(
+            None
+            if rules is None
+            else tuple(
+                (rule.reach(ANY if rule.axis is None else Interval(0, self.shape[rule.axis])),)
+                for rule in rules
+            )
+            for rules in self.inputs
+        )
 
     @cached_property
     def _growing(self) -> dict[int, list[Window | Mirrored]]:

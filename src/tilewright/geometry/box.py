@@ -39,6 +39,8 @@ class Box:
 
     def hull(self, other: "Box") -> "Box":
         """The smallest box that holds both."""
+        if self.intervals == other.intervals:
+            return self
         if self.empty:
             return other
         if other.empty:

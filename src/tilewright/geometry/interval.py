@@ -1,5 +1,6 @@
 """Interval: half-open ranges of one axis."""
 
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -50,6 +51,7 @@ class Interval(NamedTuple):
         return f"{self.start}-{self.stop}"
 
 
+@lru_cache(maxsize=4096)
 def even_split(extent: int, parts: int, grain: int = 1) -> tuple[Interval, ...]:
     """Cut [0, extent) in parts: evenly, the remainder to the first ones. With a grain the size is
     rounded up to its multiple and the remainder goes last, so there may be fewer parts."""

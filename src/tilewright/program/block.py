@@ -12,7 +12,7 @@ from tilewright.program.kernels.gather import HEAD, OF_ACCESS, OF_BUFFER, OF_TAS
 from tilewright.program.kernels.link import link
 from tilewright.program.kernels.live import live_in_block
 from tilewright.program.kernels.wavefront import wavefront
-from tilewright.program.rows import GroupRows, Local, Outside, Row, Told
+from tilewright.program.rows import Access, GroupRows, Local, Outside, Row, Told
 from tilewright.program.tables import Tables
 from tilewright.schedule.problem import Ids
 
@@ -33,29 +33,19 @@ class Block:
     live: tuple[int, ...]
 
 
-class Standing(NamedTuple):
-    """A buffer that others use too, in a core's memory (0 bytes: not there); `stays`: who has it
-    written there reads it later."""
-
-    memory: int = 0
-    size: int = 0
-    stays: bool = False
-
-
-def block_of(
-    made: GroupRows, tables: Tables, standing: Sequence[Standing], *, pipelined: bool
-) -> Block:
-    """The block of a group; where `pipelined`, its engines work on neighbouring tiles. `standing`
-    are its outside buffers."""
-    used = _used(made)
-    packed = _packed(made, used, tables)
+def block_of(made: GroupRows, tables: Tables, *, pipelined: bool) -> Block:
+    """The block of a group; where `pipelined`, its engines work on neighbouring tiles."""
+    accesses = [access for row in made.rows for some in (row.reads, row.writes) for access in some]
+    seen = {slot for slot, _, _ in accesses}
+    used = {slot: number for number, slot in enumerate(sorted([s for s in seen if s >= 0]))}
+    packed = _packed(made, accesses, used, tables)
     told: list[Told] = [(row.ops, int(row.title), row.work, row.value) for row in made.rows]
     if pipelined and _alternates(made.rows):
         columns = _alone(_Tables.of(packed))
         order = wavefront(columns, link(columns, tables.views), tables.hardware)
         told = [told[number] for number in order.tolist()]
         packed = _Tables.of(packed).ordered(order)
-    beside = np.array(standing, np.int64).reshape(-1, 3)
+    beside = np.array([outside[2:] for outside in made.outside], np.int64).reshape(-1, 3)
     live = live_in_block(packed, beside, tables.hardware.main, tables.hardware.home.size)
     return Block(
         packed,
@@ -77,38 +67,34 @@ def _alternates(rows: list[Row]) -> bool:
     return several and len(engines) > 1
 
 
-def _used(made: GroupRows) -> dict[int, int]:
-    """Buffers that rows still use, with the numbers they get."""
-    seen = {slot for row in made.rows for views in (row.reads, row.writes) for slot, _, _ in views}
-    return {slot: number for number, slot in enumerate(sorted([s for s in seen if s >= 0]))}
-
-
-def _packed(made: GroupRows, used: dict[int, int], tables: Tables) -> Table:
-    """All tables of a group in a row."""
-    rows = [
-        (row.kind, engine, row.source, row.target, cycles, moved, copy, choice, row.turn)
-        for row in made.rows
-        for engine, cycles, _, moved, copy, choice in (row.price,)
-    ]
-    accesses = [
-        (slot if slot < 0 else used[slot], offset, layout, write)
-        for row in made.rows
-        for write, views in ((0, row.reads), (1, row.writes))
-        for slot, offset, layout in views
-    ]
+def _packed(
+    made: GroupRows, accesses: Sequence[Access], used: dict[int, int], tables: Tables
+) -> Table:
+    """All tables of a group in a row; `used` are the buffers that its accesses still use, with the
+    numbers they get."""
+    rows = made.rows
     own = [made.buffers[slot] for slot in used]
-    energies = np.array([row.price.energy for row in made.rows], np.float64).view(np.int64)
     numbers: list[int] = [len(rows), len(accesses), len(own), len(made.outside)]
-    for column in zip(*rows, strict=True):
-        numbers += column
-    numbers += energies.tolist()
-    numbers += [len(row.reads) + len(row.writes) for row in made.rows]
-    for column in zip(*accesses, strict=True):
-        numbers += column
+    if rows:
+        engine, cycles, energy, moved, copy, choice = zip(*[row.price for row in rows], strict=True)
+        slots, offsets, layouts = zip(*accesses, strict=True)
+        numbers += [row.kind for row in rows]
+        numbers += engine
+        numbers += [row.source for row in rows]
+        numbers += [row.target for row in rows]
+        numbers += (*cycles, *moved, *copy, *choice)
+        numbers += [row.turn for row in rows]
+        numbers += np.array(energy, np.float64).view(np.int64).tolist()
+        numbers += [len(row.reads) + len(row.writes) for row in rows]
+        numbers += [slot if slot < 0 else used[slot] for slot in slots]
+        numbers += offsets
+        numbers += layouts
+        for row in rows:
+            numbers += [0] * len(row.reads) + [1] * len(row.writes)
     numbers += [memory for memory, _, _, _ in own]
     numbers += [size for _, size, _, _ in own]
     numbers += [tables.alignment[memory] for memory, _, _, _ in own]
-    return np.array(numbers, np.int64)
+    return np.fromiter(numbers, np.int64, len(numbers))
 
 
 class _Tables(NamedTuple):

@@ -38,7 +38,7 @@ class RowBuilder:
         self.context = tables.transfers.context
         self.made = GroupRows()
         self.held: dict[tuple[Index, int], dict[int, Held]] = {}
-        self.slots: dict[tuple[int, int], int] = {}
+        self.slots: dict[int, int] = {}
         self.joints: dict[tuple[int, int], int] = {}
         self.mains: dict[int, Held] = {}
         self.regions, self.places = (
@@ -108,26 +108,33 @@ class RowBuilder:
             if kept == value and held.slot == slot
         )
 
-    def slot(self, value: int, core: int) -> int:
-        """The slot of a buffer that others use too."""
-        known = self.slots.get((value, core))
+    def slot(self, value: int) -> int:
+        """The slot of a value between groups."""
+        known = self.slots.get(value)
         if known is None:
-            known = self.slots[value, core] = ~len(self.made.outside)
-            self.made.outside.append(Outside(value, core))
+            known = self.slots[value] = self._outside(Outside(value, -1))
         return known
+
+    def _outside(self, buffer: Outside) -> int:
+        """The slot of another buffer that others use too."""
+        self.made.outside.append(buffer)
+        return -len(self.made.outside)
 
     def _region(self, value: int, core: int, region: Region) -> Held:
         """A core's region of a resident value."""
         name, spot = self.names[value], box_spot(region.box.intervals)
         if region.frame is None:
-            storage = self.transfers.local(name, spot.shape, core)[1]
-            return Held(self.slot(value, core), 0, spot, storage)
+            size, storage = self.transfers.local(name, spot.shape, core)
+            stays = region.read is not None
+            slot = self._outside(Outside(value, core, storage.memory, size, stays))
+            return Held(slot, 0, spot, storage)
         place = (self.around.joined[value], core)
+        size, strides = self.context.local(name, region.frame.shape)
+        storage = self.transfers.seen(name, strides, self.context.memory_of(core, name))
         slot = self.joints.get(place)
         if slot is None:
-            slot = self.joints[place] = self.slot(value, core)
-        strides = self.context.local(name, region.frame.shape)[1]
-        storage = self.transfers.seen(name, strides, self.context.memory_of(core, name))
+            slot = self._outside(Outside(value, core, storage.memory, size))
+            self.joints[place] = slot
         return Held(slot, region.offset(strides), spot, storage)
 
     def main(self, value: int) -> Held:
@@ -137,7 +144,7 @@ class RowBuilder:
             layout, memory = self.around.main[value]
             spot = whole_spot(self.context.tables.layouts[layout].shape)
             storage = self.transfers.between(self.names[value], layout, memory)
-            known = self.mains[value] = Held(self.slot(value, -1), 0, spot, storage)
+            known = self.mains[value] = Held(self.slot(value), 0, spot, storage)
         return known
 
     def before(self, index: Index, core: int, value: int) -> tuple[int, Held] | None:
@@ -285,7 +292,7 @@ class _Tile:
         slot = self._buffer(first, size, packed.memory)
         for (operand, offset, storage), spot in parts:
             self.held[op.inputs[operand]] = Held(slot, offset, spot, storage)
-        read = (parent.slot(first, -1), start, layout)
+        read = (parent.slot(first), start, layout)
         self._transfer(Title.LOAD_PACK, op, first, read, (slot, 0, layout), legs)
         return self.held[value]
 

@@ -23,6 +23,8 @@ def least_bytes(builder: RowBuilder, *, shares: bool) -> list[int]:
     has at once, and what is there meanwhile for the tiles before and behind. `shares`: a tile uses
     what the tile before it has loaded."""
     found = [0] * len(builder.context.usable)
+    if len(builder.cut.turns) <= FEW:
+        return found
     turns: dict[int, list[Index]] = {}
     for index, core in builder.cut.turns:
         turns.setdefault(core, []).append(index)

@@ -11,7 +11,7 @@ from tilewright.errors import TilewrightError
 from tilewright.graph.graph import Graph
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import GroupPlan, Place, Plan, group_label
-from tilewright.program.block import Block, Standing, block_of
+from tilewright.program.block import Block, block_of
 from tilewright.program.build import RowBuilder
 from tilewright.program.context import Context, Lying
 from tilewright.program.cut import Entry, GroupCut, Outer, lots_of
@@ -27,7 +27,7 @@ from tilewright.program.passes.duplicates import DuplicateCopies
 from tilewright.program.pipeline import ACROSS_TILES, IN_TILES, PIPELINING, PREFETCH, QUEUES
 from tilewright.program.regions import regions_of
 from tilewright.program.residents import Residents
-from tilewright.program.rows import Outside, Surroundings
+from tilewright.program.rows import Surroundings
 from tilewright.program.shared import Shared
 from tilewright.program.timed import Refused, Short, Switches, Timed, timed
 from tilewright.tiling.cutting import cut_ops
@@ -294,15 +294,14 @@ class Lowering:
             else self._block(entry, entry.cut, main, kept, room)
         )
         rows: list[tuple[int, int]] = []
-        for value, core in block.outside:
+        for value, core, memory, size, _ in block.outside:
             name = names[value]
             if core < 0:
                 lying = self.lying(main, name)
                 rows.append((self.shared.between(lying), lying.offset))
             else:
-                shape = kept[value].regions[core].room.shape
                 name = kept[value].joint or name
-                rows.append((self.shared.region(name, core, shape), 0))
+                rows.append((self.shared.region(name, core, memory, size), 0))
         return Site(block, names, np.array(rows, np.int64).reshape(-1, 2))
 
     def _block(
@@ -355,21 +354,10 @@ class Lowering:
             made = builder.build(self._in_tiles)
             for step in self._across_tiles:
                 step.run(self.context, cut.tiles.ops, made)
-            standing = [
-                self._standing(outside, entry.signature.names, kept) for outside in made.outside
-            ]
             overlapping = self.switches.overlapping
-            known = block_of(made, self.context.tables, standing, pipelined=overlapping)
+            known = block_of(made, self.context.tables, pipelined=overlapping)
             self._blocks[key] = known
         return known
-
-    def _standing(self, outside: Outside, names: Sequence[str], kept: dict[int, Kept]) -> Standing:
-        """The bytes that a buffer which others use too takes of a core's memory."""
-        if outside.core < 0:
-            return Standing()
-        name, region = names[outside.value], kept[outside.value].regions[outside.core]
-        memory, size = self.shared.region_bytes(name, outside.core, region.room.shape)
-        return Standing(memory, size, region.read is not None and region.frame is None)
 
     def _reloading(self, entry: Entry, name: str, resident: Kept) -> list[int]:
         """Which operators of a group load a resident tensor again."""
@@ -385,8 +373,7 @@ class Lowering:
         if known is None:
             by_name = dict(zip(names, lies, strict=True))
             made = main_rows(self.context, entry.members, names, by_name.__getitem__)
-            standing = [Standing() for _ in made.outside]
-            known = block_of(made, self.context.tables, standing, pipelined=False)
+            known = block_of(made, self.context.tables, pipelined=False)
             self._blocks[key] = known
         return known
 
@@ -417,13 +404,15 @@ class Lowering:
 
     def region_bytes(self, name: str, kept: Kept) -> tuple[tuple[int, int, int], ...]:
         """Of every core's region of a resident tensor: the core, its memory, and the bytes."""
-        key = (name, kept.number)
+        context = self.context
+        key = (context.signatures.value(name), kept.number)
         known = self._region_bytes.get(key)
         if known is None:
-            known = self._region_bytes[key] = tuple(
-                (core, *self.shared.region_bytes(name, core, region.room.shape))
+            rows = [
+                (core, context.memory_of(core, name), context.local(name, region.room.shape)[0])
                 for core, region in kept.regions.items()
-            )
+            ]
+            known = self._region_bytes[key] = tuple(rows)
         return known
 
 

@@ -69,10 +69,14 @@ Local = tuple[int, int, int, int]
 
 class Outside(NamedTuple):
     """A buffer that other groups use too: a value in the main memory (core -1), or a core's region
-    of a resident one."""
+    of a resident one, with the bytes that it takes of a memory there. `stays`: who has it written
+    there reads it later."""
 
     value: int
     core: int
+    memory: int = 0
+    size: int = 0
+    stays: bool = False
 
 
 @dataclass(frozen=True, slots=True)

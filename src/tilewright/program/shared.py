@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tilewright.program.context import Context, Ints, Lying
+from tilewright.program.context import Context, Lying
 from tilewright.program.tables import Growing
 from tilewright.schedule.problem import Quantities
 
@@ -36,13 +36,9 @@ class Shared:
             self._between[lying.root, lying.memory] = known
         return known
 
-    def region(self, name: str, core: int, shape: Ints) -> int:
-        """A core's region of a resident tensor."""
-        return self._number(Owner(name, core), *self.region_bytes(name, core, shape))
-
-    def region_bytes(self, name: str, core: int, shape: Ints) -> tuple[int, int]:
-        """The memory that a core's region of a resident tensor is in, and its bytes there."""
-        return self.context.memory_of(core, name), self.context.local(name, shape)[0]
+    def region(self, name: str, core: int, memory: int, size: int) -> int:
+        """A core's region of a resident tensor, which takes so many bytes there."""
+        return self._number(Owner(name, core), memory, size)
 
     def _number(self, owner: Owner, memory: int, size: int) -> int:
         known = self._numbers.get((owner, memory, size))

@@ -13,7 +13,6 @@ from tilewright.geometry.interval import Interval, even_split
 from tilewright.graph.graph import Graph
 from tilewright.tiling.grid import Cut, Halo, Shares, Split, dealt, whole_cut
 from tilewright.tiling.group import (
-    ANY,
     GroupTiles,
     ReachAxis,
     Reaches,
@@ -215,17 +214,18 @@ def _apply_halo(
 def _reaches(cuts: tuple[Cut, ...], access: Access) -> Reaches:
     """What the tiles of an output read, per input and axis."""
     found: list[tuple[ReachAxis, ...] | None] = []
-    for rules in access.inputs:
-        if rules is None:
+    for rules, wholes in zip(access.inputs, access.wholes, strict=True):
+        if rules is None or wholes is None:
             found.append(None)
             continue
         axes: list[ReachAxis] = []
-        for rule in rules:
+        for rule, whole in zip(rules, wholes, strict=True):
             if rule.axis is None:
-                axes.append((None, (rule.reach(ANY),)))
-            else:
-                cut = cuts[rule.axis]
-                axes.append((cut.dim, tuple([rule.reach(i) for i in cut.intervals])))
+                axes.append((None, whole))
+                continue
+            dim, intervals = cuts[rule.axis]
+            uncut = dim is None and intervals[0] == (0, access.shape[rule.axis])
+            axes.append((dim, whole if uncut else tuple([rule.reach(i) for i in intervals])))
         found.append(tuple(axes))
     return tuple(found)
 
@@ -248,7 +248,7 @@ def _propagate(
                 read.append(whole_cut(extent))
                 continue
             some = zip(cuts[rule.axis].intervals, row, strict=True)
-            read.append(Cut(dim, tuple([_NONE if i.empty else r.interval for i, r in some])))
+            read.append(Cut(dim, tuple([r[0] if i[0] < i[1] else _NONE for i, r in some])))
         known = needs.get(name)
         if known is not None:
             extents = operand.type.shape

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from itertools import accumulate, pairwise
 from math import gcd, prod
 from typing import NamedTuple
@@ -98,6 +99,7 @@ def turns_of(splits: Sequence[Split], grid: Mapping[int, int]) -> list[int]:
     return [-(-split.parts // grid.get(dim, 1)) for dim, split in enumerate(splits)]
 
 
+@lru_cache(maxsize=4096)
 def whole_cut(extent: int) -> Cut:
     """An axis that is not cut."""
     return Cut(None, (Interval(0, extent),))

@@ -7,16 +7,12 @@ from itertools import pairwise, product
 from math import prod
 
 from tilewright.errors import TilingError
-from tilewright.geometry.access import Access, Reach
+from tilewright.geometry.access import ANY, Access, Reach
 from tilewright.geometry.box import Box
-from tilewright.geometry.interval import Interval
 from tilewright.graph.graph import Graph, Node
 from tilewright.graph.ops import accesses_of, spec_of
 from tilewright.graph.ops.spec import Op, OpSpec, Tile
 from tilewright.tiling.grid import Cut, Split
-
-ANY = Interval(0, 1)
-"""Of an output axis, for rules that no axis drives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,26 +221,29 @@ def is_signal(ops: Iterable[TiledOp]) -> bool:
 
 def typed_group(graph: Graph, nodes: Iterable[int]) -> tuple[TiledOp, ...]:
     """The group's nodes with their access relations, or an error for one that has to run whole."""
-    ops: list[TiledOp] = []
-    for index in sorted(nodes):
-        node = graph.nodes[index]
-        known = spec_of(graph, node)
-        if known is None or not any(node.writes):
-            raise TilingError(
-                f"node '{node.name}' ({node.kind}) runs whole: it cannot be in a group"
-            )
-        spec, op = known
-        access = tuple([relation for relation in accesses_of(graph, node) if relation is not None])
-        if len(access) != len(node.outputs):
-            raise TilingError(
-                f"node '{node.name}' ({node.kind}) cannot be cut with these attributes"
-            )
-        if any(relation.empty for relation in access):
-            raise TilingError(f"node '{node.name}' ({node.kind}) has no elements to cut")
-        ops.append(TiledOp(node, spec, op, access))
+    ops = tuple([_typed(graph, graph.nodes[index]) for index in sorted(nodes)])
     if not ops:
         raise TilingError("the group is empty")
-    return tuple(ops)
+    return ops
+
+
+def _typed(graph: Graph, node: Node) -> TiledOp:
+    """A node of a group; worked out once."""
+    key = ("tiled", id(node))
+    found = graph.known.get(key)
+    if found is not None:
+        return found
+    known = spec_of(graph, node)
+    if known is None or not any(node.writes):
+        raise TilingError(f"node '{node.name}' ({node.kind}) runs whole: it cannot be in a group")
+    spec, op = known
+    access = tuple([relation for relation in accesses_of(graph, node) if relation is not None])
+    if len(access) != len(node.outputs):
+        raise TilingError(f"node '{node.name}' ({node.kind}) cannot be cut with these attributes")
+    if any(relation.empty for relation in access):
+        raise TilingError(f"node '{node.name}' ({node.kind}) has no elements to cut")
+    found = graph.known[key] = TiledOp(node, spec, op, access)
+    return found
 
 
 def whole_tile(tiled: TiledOp) -> Tile:

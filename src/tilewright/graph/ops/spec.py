@@ -101,7 +101,14 @@ class Tile:
     def input_box(self, index: int) -> Box | None:
         """Region of an input, without padding."""
         reaches = self.inputs[index]
-        return None if reaches is None else Box(tuple(r.interval for r in reaches))
+        return None if reaches is None else Box(tuple([reach[0] for reach in reaches]))
+
+    def input_shape(self, index: int) -> tuple[int, ...] | None:
+        """Extents of that region."""
+        reaches = self.inputs[index]
+        if reaches is None:
+            return None
+        return tuple([max(0, stop - start) for (start, stop), _, _ in reaches])
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,7 +190,7 @@ def _loads(
         region, value = cut.needs[number], probe.values[number]
         if region is None or value is None:
             continue
-        copy = costs.copy(value, region[1])
+        copy = value.known.get(region[1]) or costs.copy(value, region[1])
         if copy.bytes:
             rows.append((number, copy, region[0]))
     for outputs, tile in zip(probe.outputs, cut.tiles, strict=True):
@@ -241,4 +241,4 @@ def _stores(cut: Cutting) -> list[Store]:
 
 
 def _driven(region: Region | None) -> bool:
-    return region is not None and any(dim is not None for dim in region[0])
+    return region is not None and region[0].count(None) < len(region[0])

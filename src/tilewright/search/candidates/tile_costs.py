@@ -45,6 +45,10 @@ class Run(NamedTuple):
     energy: float
 
 
+Constants = tuple[tuple[tuple[int, ...], PartCost], ...]
+"""Copies of constants, with the output axes that drive them."""
+
+
 @dataclass
 class NodeTile:
     """A tile of a node. `reads` are regions by output, then by data input; `constants` are copies
@@ -53,7 +57,7 @@ class NodeTile:
 
     sizes: tuple[tuple[int, int], ...]
     reads: tuple[tuple[Spans, ...] | None, ...]
-    constants: tuple[tuple[tuple[int, ...], PartCost], ...]
+    constants: Constants
     ran: Callable[[], tuple[Run, ...]] | None
 
     @cached_property
@@ -97,6 +101,15 @@ class NodeLooks:
         )
         places = tiled.spec.in_place(op, tiled.access[0])
         self.in_place = tuple(k for k, number in enumerate(self.data) if number in places)
+        # Output axes that decide which parts of its constants a tile reads, and what these cost.
+        constant = {
+            rule.axis
+            for operand, rules in zip(op.inputs, tiled.access[0].inputs, strict=False)
+            for rule in (rules or () if operand is not None and operand.constant else ())
+            if rule.axis is not None
+        }
+        self.constant_axes = tuple(sorted(constant))
+        self.constants: dict[Spans, Constants] = {}
         self.moves = tiled.spec.engine is Engine.MOVE
         self.dims: dict[tuple[int, Dims], tuple[Dims | None, ...]] = {}
         self.regions: dict[tuple[int, Spans], Spans] = {}
@@ -247,10 +260,9 @@ class TileCosts:
         return known
 
     def _run(self, core: Core, work: Workload, either: bool) -> Run:
-        engine, cost = self.network.models.best(core, work, either)
-        if self.reshapes:
-            model = self.network.models.model(engine)
-            cost = model.cost(model.seen(work))
+        engine = self.network.models.engine(core, work, either)
+        model = self.network.models.model(engine)
+        cost = model.cost(model.seen(work) if self.reshapes else work)
         return Run(engine.kind, cost.cycles, cost.energy_pj)
 
     def _either(self, node: NodeLooks) -> tuple[bool, ...]:
@@ -295,7 +307,14 @@ class TileCosts:
                 workload_of(tiled.spec, tiled.op, tile, dtype, access), self._either(node)
             )
 
-        return NodeTile(sizes, reads, self._constants(tiled, tile), ran)
+        spans = outputs[0]
+        if len(outputs) > 1 or spans is None:
+            return NodeTile(sizes, reads, self._constants(tiled, tile), ran)
+        key = tuple([spans[axis] for axis in node.constant_axes])
+        constants = node.constants.get(key)
+        if constants is None:
+            constants = node.constants[key] = self._constants(tiled, tile)
+        return NodeTile(sizes, reads, constants, ran)
 
     @staticmethod
     def _reads(node: NodeLooks, access: Access, spans: Spans) -> tuple[Spans, ...]:
@@ -313,9 +332,7 @@ class TileCosts:
             found.append(tuple(row))
         return tuple(found)
 
-    def _constants(
-        self, tiled: TiledOp, tile: Tile
-    ) -> tuple[tuple[tuple[int, ...], PartCost], ...]:
+    def _constants(self, tiled: TiledOp, tile: Tile) -> Constants:
         found: list[tuple[tuple[int, ...], PartCost]] = []
         inputs = tiled.access[0].inputs
         boxes = {
