@@ -22,10 +22,13 @@ from onnx import TensorProto, helper, numpy_helper
 import tilewright
 from support.builder import GraphBuilder
 from tilewright.cli.app import COMMANDS, load_command
+from tilewright.errors import OutputError, TilewrightError
 from tilewright.execute.vm import VirtualMachine
+from tilewright.files import check_writable
 from tilewright.frontend import zoo
 from tilewright.frontend.save import serialize
 from tilewright.frontend.weights import seeded
+from tilewright.runs.folder import check_folder
 from tilewright.runs.saved import reseal
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -581,3 +584,15 @@ def test_two_ways_to_run_layers_exclude_each_other(refused) -> None:
     text = refused(*base, "--mapping", many / "fused.yaml", *both)
     assert "either --mode fused or --layer-by-layer" in text
     assert "--mode needs --mapping" in refused("plan", "resnet18", "--on", "mcu", *both)
+
+
+def test_places_that_cannot_be_written_are_told_before_the_work(tmp_path: Path) -> None:
+    for check in (check_folder, check_writable):
+        with pytest.raises(OutputError, match="cannot write"):
+            check(tmp_path / ("long" * 100))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_kernel_of_a_model_without_a_node_names_what_there_is() -> None:
+    with pytest.raises(TilewrightError, match=r"say which node of it .*: conv1"):
+        tilewright.kernel(model="resnet18")
