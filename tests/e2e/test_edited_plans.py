@@ -8,6 +8,7 @@ import pytest
 
 from support.builder import GraphBuilder
 from tilewright.frontend.save import save_onnx
+from tilewright.runs.saved import reseal
 
 Refused = Callable[..., str]
 NETWORK = ("four_convs@12x12", "--on", "npu-2.7", "--no-verify")
@@ -103,3 +104,15 @@ def test_what_does_not_fit_names_the_tensors_of_the_network(
     assert "between 'Conv_conv0' (tile 0) and 'Conv_conv2' (tile" in told
     assert "most of it 'relu0' 2.1 MB, 'relu1' 2.1 MB" in told
     assert "reload" not in told and "@" not in told
+
+
+def test_verify_takes_the_plan_of_a_run_again(succeeds: Any, tmp_path: Path) -> None:
+    run, plan = tmp_path / "run", tmp_path / "plan.yaml"
+    plan.write_text(PLAN + "resident: [conv1]\n")
+    succeeds("plan", *NETWORK, "--plan", plan, "--out", run)
+    assert succeeds("verify", run).err == ""
+    for path in (run / "plan.yaml", run / "run" / "plan.yaml"):
+        path.write_text(path.read_text().replace("resident: [conv1]\n", ""))
+    reseal(run)
+    told = succeeds("verify", run).err
+    assert "plan.yaml' gives" in told and "they are not one" in told
