@@ -596,3 +596,12 @@ def test_places_that_cannot_be_written_are_told_before_the_work(tmp_path: Path) 
 def test_a_kernel_of_a_model_without_a_node_names_what_there_is() -> None:
     with pytest.raises(TilewrightError, match=r"say which node of it .*: conv1"):
         tilewright.kernel(model="resnet18")
+
+
+def test_an_interrupt_that_native_code_has_wrapped_is_one(command, monkeypatch) -> None:
+    def wrapped() -> None:
+        raise ValueError("Error building `literal` serializer:\n  KeyboardInterrupt: ")
+
+    monkeypatch.setattr("tilewright.cli.app.run", wrapped)
+    outcome = command("show", "machines")
+    assert (outcome.code, outcome.err) == (130, "tilewright: interrupted\n")
