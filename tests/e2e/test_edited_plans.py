@@ -31,39 +31,30 @@ def edited(folder: Path, old: str, new: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "told"),
-    [
-        ("groups", "batched: [conv1]\ngroups", ":4: batched: has no effect without `images`"),
-        ("groups", "images: 2\ngroups", ":4: no operator can be repeated for 2 images"),
-        (
-            "groups",
-            "images: 2\nbatched: [fc]\ngroups",
-            ":5: there is no node 'fc' to stay batched",
-        ),
-        (
-            "[conv2]",
-            "[conv2]\n  place: main\n  splits: [{axis: 2, parts: 2}]",
-            ":8: groups[1].splits: has no effect with `place: main`, which runs on no core",
-        ),
-        (
-            "[conv2]",
-            "[conv2]\n  place: view",
-            ":6: 'conv2' (Conv) cannot be a view: its result is no part of what it reads",
-        ),
-        (
-            "[conv2]",
-            "[conv2]\n  splits: [{axis: 2, parts: 2, halo: cache}, "
-            "{axis: 3, parts: 2, halo: cache}]",
-            ":6: groups[1] ('conv2') keeps its halo along two axes: one can",
-        ),
-    ],
-)
-def test_a_wrong_edit_has_its_line(
-    refused: Refused, tmp_path: Path, old: str, new: str, told: str
-) -> None:
-    path = edited(tmp_path, old, new)
-    assert f"{path}{told}" in refused("plan", *NETWORK, "--plan", path)
+CACHED = "{axis: 2, parts: 2, halo: cache}, {axis: 3, parts: 2, halo: cache}"
+WRONG = {
+    "batched: [conv1]": ":4: batched: has no effect without `images`",
+    "images: 2": ":4: no operator can be repeated for 2 images",
+    "images: 2\nbatched: [fc]": ":5: there is no node 'fc' to stay batched",
+}
+WRONG_CONV2 = {
+    "place: main\n  splits: [{axis: 2, parts: 2}]": ":8: groups[1].splits: has no effect with "
+    "`place: main`, which runs on no core",
+    "place: view": ":6: 'conv2' (Conv) cannot be a view: its result is no part of what it reads",
+    f"splits: [{CACHED}]": ":6: groups[1] ('conv2') keeps its halo along two axes: one can",
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_key_has_its_line(refused: Refused, tmp_path: Path, wrong: str) -> None:
+    path = edited(tmp_path, "groups", f"{wrong}\ngroups")
+    assert f"{path}{WRONG[wrong]}" in refused("plan", *NETWORK, "--plan", path)
+
+
+@pytest.mark.parametrize("wrong", WRONG_CONV2)
+def test_a_wrong_group_has_its_line(refused: Refused, tmp_path: Path, wrong: str) -> None:
+    path = edited(tmp_path, "[conv2]", f"[conv2]\n  {wrong}")
+    assert f"{path}{WRONG_CONV2[wrong]}" in refused("plan", *NETWORK, "--plan", path)
 
 
 def test_rewrites_without_a_choice_are_noted(succeeds: Any, tmp_path: Path) -> None:
