@@ -174,7 +174,7 @@ def test_keys_and_schema_are_shown(succeeds) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["1-minimal", "2-second-core", "6-energy", "7-roles", "8-depthwise"]
+    "name", ["1-minimal", "2-second-core", "6-energy", "7-roles", "8-depthwise", "9-output-stage"]
 )
 def test_the_machines_of_the_page_run(succeeds, name: str) -> None:
     file = ROOT / "examples" / "machines" / f"{name}.yaml"

@@ -30,6 +30,9 @@ NAMES = ("npu-2.7", "npu-4.0", "three-core-bus", "mixed-cores", "eight-core-l2",
 UNLIKE = {
     "one large, two small": unlike_cores(),
     "three kinds": unlike_cores(a=core(16), b=core(12, width=3, count=2), c=core(5, width=2)),
+    "output stages": unlike_cores(
+        a=core(16, output_stage=["activation", "scale", "add"]), b=core(8, output_stage=[])
+    ),
 }
 MACHINES = {**{name: load_machine(name) for name in NAMES}, **UNLIKE}
 KIBIBYTES = (None, None, 16, 40, 256)

@@ -10,14 +10,21 @@ from tilewright.machine.load import load_machine
 from tilewright.machine.machine import Machine
 
 
-def core(channels: int, kib: int = 128, count: int = 1, width: int = 1) -> dict[str, Any]:
+def core(
+    channels: int,
+    kib: int = 128,
+    count: int = 1,
+    width: int = 1,
+    output_stage: list[str] | None = None,
+) -> dict[str, Any]:
     """Cores whose arrays take so many channels in and out, and so many columns, at once."""
     unroll = {"out_channels": channels, "in_channels": channels, "width": width}
     forms = {"conv": {"overhead": 50}, "depthwise": {"overhead": 20}}
     array = {"modes": {"plain": {"unroll": unroll}}, "rates": {"int8": forms}}
     simd = {"rates": {"mac": {"per_element": 1}, "default": {"per_element": 0.25}}}
+    finish = {} if output_stage is None else {"output_stage": output_stage}
     engines = {
-        "array": {"kind": "matrix", "model": "array", "parameters": array},
+        "array": {"kind": "matrix", "model": "array", "parameters": array, **finish},
         "simd": {"kind": "vector", "model": "vector", "parameters": simd},
     }
     several = {"count": count} if count > 1 else {}

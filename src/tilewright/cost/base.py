@@ -51,6 +51,7 @@ class Workload(NamedTuple):
     rest_shape: tuple[int, int] = (0, 0)  # height and width they are seen in; none: one row
     dilation_height: int = 1  # steps from one tap to the next
     dilation_width: int = 1
+    added: int = 0  # elements of other tensors that the output stage reads
 
     @property
     def positions(self) -> int:

@@ -40,9 +40,9 @@ class EnergyFigures:
         return elements * self.energy.vector_pj + self.operands(work)
 
     def operands(self, work: Workload) -> float:
-        """pJ of reading inputs and weights and writing the output once."""
+        """pJ of reading inputs, weights and what is added once, and of writing the output."""
         size = element_bytes(work.dtype)
         inputs = 2 if work.kind is WorkKind.ELTWISE else 1
-        read = work.in_elements * inputs * size * self.read_pj_per_byte
+        read = (work.in_elements * inputs + work.added) * size * self.read_pj_per_byte
         read += work.weights * size * self.weight_pj_per_byte
         return read + work.out_elements * size * self.write_pj_per_byte

@@ -95,7 +95,7 @@ class CostModels:
 
     def _facts(self, core: Core) -> object:
         main, own = self.machine.main_memory.name, core.memory.name
-        engines = [(engine.kind, id(self.model(engine))) for engine in core.engines]
+        engines = [(e.kind, e.output_stage, id(self.model(e))) for e in core.engines]
         memories = [replace(memory, name="", core="") for memory in core.memories]
         hops = [*self.machine.path(main, own), *self.machine.path(own, main)]
         routes = [replace(route, source="", destination="", groups=()) for _, route in hops]
@@ -115,6 +115,13 @@ class CostModels:
             raise CostError(f"no engine of {whose} runs {what}{because} ({_needed(work)})")
         costs = [(engine, self.model(engine).cost(work)) for engine in able]
         return min(costs, key=lambda pair: pair[1].cycles)
+
+
+def finishes(engine: Engine, finish: str, work: Workload) -> bool:
+    """Whether an engine runs an operator in its output stage, on the way out of such work: anything
+    behind convolutions and products, but only a clamp behind pooling and sums."""
+    product = work.dense or (work.kind is WorkKind.DEPTHWISE and work.operator != "pool")
+    return finish in engine.output_stage and (product or finish == "clamp")
 
 
 _latest: list[CostModels] = []

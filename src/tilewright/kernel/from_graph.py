@@ -99,7 +99,7 @@ def _is_convolution(graph: Graph, node: Node) -> bool:
 def _is_relu(graph: Graph, node: Node) -> bool:
     """Whether it is an activation that does to numbers what a ReLU does."""
     known = spec_of(graph, node)
-    if known is None or not known[0].folds or len(list(node.reads)) != 1:
+    if known is None or known[0].finish != "clamp" or len(list(node.reads)) != 1:
         return False
     if not supports(node.kind):
         return False

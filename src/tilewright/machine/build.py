@@ -14,10 +14,13 @@ from tilewright.machine.effects import engine_faults
 from tilewright.machine.ends import copies, meant, no_pair
 from tilewright.machine.faults import KeyFaultsError, Keys
 from tilewright.machine.machine import (
+    FINISHES,
     ROLES,
+    USUAL_FINISHES,
     Core,
     Energy,
     Engine,
+    Finish,
     Limits,
     Link,
     Machine,
@@ -36,6 +39,7 @@ from tilewright.machine.ranges import (
 )
 from tilewright.machine.schema import (
     CoreFile,
+    EngineFile,
     LinkFile,
     MachineFile,
     MemoryFile,
@@ -152,10 +156,16 @@ class _Builder:
             if engine.kind == "matrix" and engine.model == "vector":
                 text = "costs elements, not multiply-accumulates: a matrix engine takes array or"
                 self._fault((*at, "model"), f"{text} table; or write kind: vector")
+            if engine.kind == "vector" and engine.output_stage is not None:
+                text = "only matrix engines have one: vector engines run what is left"
+                self._fault((*at, "output_stage"), text)
             own = self._clock(engine.clock, at)
             full = f"{name}.{short}"
             ratio = self.clock / own
-            engines.append(Engine(full, name, engine.kind, engine.model, own, ratio, parameters))
+            kind = engine.kind
+            engines.append(
+                Engine(full, name, kind, engine.model, own, ratio, parameters, _finishes(engine))
+            )
         roles = self._roles(file.memories, (*keys, "memories"))
         memories = tuple(
             self._memory(f"{name}.{short}", name, memory, roles[short], (*keys, "memories", short))
@@ -301,6 +311,14 @@ class _Builder:
             text = f"has to be {LEAST_RATE:g} to {MOST_RATE:g} bytes per cycle of the reference"
             self._fault(keys, f"{text} clock, is {rate:g}")
         return rate
+
+
+def _finishes(engine: EngineFile) -> tuple[Finish, ...]:
+    """What an engine's output stage does, in one order whatever the file's is."""
+    if engine.kind != "matrix":
+        return ()
+    given = USUAL_FINISHES if engine.output_stage is None else engine.output_stage
+    return tuple(finish for finish in FINISHES if finish in given)
 
 
 def _unreachable(machine: Machine, file: MachineFile) -> Iterator[tuple[Keys, str]]:

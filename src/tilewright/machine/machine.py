@@ -28,6 +28,9 @@ LinkKind = Literal["dma", "link", "bus", "broadcast"]
 EngineKind = Literal["matrix", "vector"]
 Role = Literal["activations", "weights", "accumulators"]
 ROLES: tuple[Role, ...] = get_args(Role)
+Finish = Literal["bias", "clamp", "activation", "scale", "add"]
+FINISHES: tuple[Finish, ...] = get_args(Finish)
+USUAL_FINISHES: tuple[Finish, ...] = ("bias", "clamp")
 # A path is chosen for a copy of so many bytes: a tile, neither a descriptor nor a network.
 PATH_BYTES = 16 * 1024
 _T = TypeVar("_T", "Memory", "Core", "Link")
@@ -60,7 +63,8 @@ class Memory:
 @dataclass(frozen=True, slots=True)
 class Engine:
     """Something that computes. `reference_cycles` is how many cycles of the reference clock one of
-    its own takes; `model` names the cost model that reads `parameters`."""
+    its own takes; `model` names the cost model that reads `parameters`. `output_stage` is what a
+    matrix engine does to its results on their way out, at no further cycles."""
 
     name: str
     core: str
@@ -69,6 +73,7 @@ class Engine:
     clock_hz: float
     reference_cycles: float
     parameters: EngineParameters
+    output_stage: tuple[Finish, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +214,11 @@ class Machine:
     def engines(self) -> tuple[Engine, ...]:
         """All compute engines, core by core."""
         return tuple(engine for core in self.cores for engine in core.engines)
+
+    @cached_property
+    def finishes(self) -> frozenset[str]:
+        """What the output stage of any engine does."""
+        return frozenset(finish for engine in self.engines for finish in engine.output_stage)
 
     @property
     def counts_energy(self) -> bool:

@@ -23,7 +23,7 @@ from pydantic import (
 )
 
 from tilewright.errors import TilewrightError
-from tilewright.machine.machine import EngineKind, LinkKind, Role
+from tilewright.machine.machine import EngineKind, Finish, LinkKind, Role
 from tilewright.machine.parameters import ArrayParameters, TableParameters, VectorParameters
 from tilewright.machine.ranges import (
     ChannelCount,
@@ -204,6 +204,17 @@ class _EngineFile(Block):
     clock: Annotated[Hertz | None, told("The clock its cycles count; left out: the reference.")] = (
         None
     )
+
+    output_stage: Annotated[
+        tuple[Finish, ...] | None,
+        told(
+            "What a matrix engine does to its results on their way out, at no further cycles: "
+            "`bias` adds a constant per channel, `clamp` applies ReLU, Clip, LeakyReLU or PReLU, "
+            "`activation` any other function of one number, `scale` multiplies by a number per "
+            "channel, `add` adds a tensor of the same shape (a residual). Left out: `bias` and "
+            "`clamp`; `[]`: nothing."
+        ),
+    ] = None
 
 
 class ArrayEngineFile(_EngineFile):

@@ -59,7 +59,8 @@ def _core(core: Core, machine: Machine) -> Iterator[str]:
         yield f"    memory {_memory(memory, machine)}"
     for engine in core.engines:
         clock = format_frequency(engine.clock_hz)
-        yield f"    {engine.kind} engine {engine.name}, {engine.model} model, {clock}"
+        finish = f", output stage: {', '.join(engine.output_stage)}" if engine.output_stage else ""
+        yield f"    {engine.kind} engine {engine.name}, {engine.model} model, {clock}{finish}"
 
 
 def _paths(machine: Machine) -> Iterator[str]:

@@ -51,9 +51,11 @@ class _Middle:
         made = {value for op in self.ops for value in op.outputs}
         self.seen = {value for op in self.ops if op.moves for value in op.outputs}  # views, perhaps
         self.inside = {  # results that may never be in memory: what reads them joins their maker
-            op.inputs[0]: op
+            op.inputs[operand]: op
             for op in self.ops
-            if op.inputs and op.inputs[0] in made and op.tiled.spec.folded(op.tiled.op)
+            if (finishing := op.tiled.spec.finishing(op.tiled.op)) is not None
+            for operand in finishing.operands
+            if op.inputs[operand] in made and finishing.finish in builder.context.machine.finishes
         }
         self.moves = {dim for dim in range(len(self.index)) if len({i[dim] for i in indices}) > 1}
         once = any(value.once for value in builder.values.values())
@@ -69,7 +71,7 @@ class _Middle:
             engine = price.engine
         standing = list(self._standing())
         for op in self.ops:
-            if op.moves or (op.inputs and self.inside.get(op.inputs[0]) is op):
+            if op.moves or any(self.inside.get(value) is op for value in op.inputs):
                 continue  # no task of its own, perhaps
             live = self._own(op)
             for first, last, buffers in standing:
@@ -131,9 +133,14 @@ class _Middle:
                     value, spots.have(self.index).shape, self.core
                 )
                 live["value", value] = (storage.memory, size)
-        if len(op.outputs) == 1:
+        if len(op.outputs) == 1 and not self._in_place(op):
             self._add_result(op, live)
         return live
+
+    def _in_place(self, op: GroupOperator) -> bool:
+        """Whether the result may lie where an operand of the tile's own lay."""
+        places = op.tiled.spec.in_place(op.tiled.op, op.tiled.access[0])
+        return any(op.inputs[place] in self.builder.values for place in places)
 
     def _lies_outside(self, value: int) -> bool:
         """Whether a value may be written where others are too."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tilewright.geometry.box import Ints
 from tilewright.graph.graph import Array
 from tilewright.graph.ops import runs_whole
 from tilewright.graph.ops.spec import Step, StepInput
@@ -68,11 +69,11 @@ class _NamedGroup:
             self.turns = cut.turns
         elif not any(runs_whole(self.graph, node) for node in self.nodes):
             self.ops = typed_group(self.graph, members)
-        self._steps: dict[tuple[int, int], tuple[tuple[Step, ...], int]] = {}
+        self._steps: dict[tuple[int, int], tuple[tuple[Step, ...], Ints]] = {}
 
-    def steps(self, op: int, turn: int) -> tuple[tuple[Step, ...], int]:
-        """The steps of an operator's tile on the reads and writes of its task, and how many of the
-        first."""
+    def steps(self, op: int, turn: int) -> tuple[tuple[Step, ...], Ints]:
+        """The steps of an operator's tile on the reads and writes of its task, and which operands
+        the first are."""
         known = self._steps.get((op, turn))
         if known is None:
             tiled = self.ops[op]
@@ -93,30 +94,36 @@ class _NamedGroup:
                         numbers[operand] = number
             places = {position: n for n, position in enumerate(results_of(tile))}
             made = tuple(_renumbered(step, numbers, places) for step in steps)
-            known = self._steps[op, turn] = (made, len(read))
+            known = self._steps[op, turn] = (made, tuple(read))
         return known
 
     def compute(self, row: Row) -> tuple[Compute, str]:
         """What a task computes, and the kinds that are folded into it."""
-        first, *others = row.ops
-        steps, reads = self.steps(first, row.turn)
-        folded = ""
+        last_op, *others = row.ops
+        steps, operands = self.steps(last_op, row.turn)
+        reads, folded = len(operands), ""
         for op in others:
-            (last,), more = self.steps(op, row.turn)
-            inner = f"inner{len(steps)}"
+            (last,), operands = self.steps(op, row.turn)
+            inner, taken = f"inner{len(steps)}", self._taken(op, operands, last_op)
             steps = tuple(
                 replace(step, outputs=tuple(inner if o == 0 else o for o in step.outputs))
                 for step in steps
             )
-            shift = reads - 1
+            places = {k: reads + k - (k > taken) for k in range(len(operands)) if k != taken}
             inputs: tuple[StepInput, ...] = tuple(
-                (i + shift if i else inner) if isinstance(i, int) else i for i in last.inputs
+                places.get(i, inner) if isinstance(i, int) else i for i in last.inputs
             )
             steps = (*steps, Step(last.kind, last.attributes, inputs, last.outputs))
-            reads += more - 1
-            folded += f"+{last.kind}"
+            reads += len(places)
+            folded, last_op = f"{folded}+{last.kind}", op
         works = self.lowering.context.tables.works.numbered
         return Compute(steps, works[row.work][1]), folded
+
+    def _taken(self, op: int, operands: Ints, maker: int) -> int:
+        """Which of an operator's reads is the result of the one that it is folded into: the first
+        that is, or that is a view of it."""
+        inputs, (made, *_) = self.nodes[op].inputs, self.nodes[maker].outputs
+        return next((k for k, operand in enumerate(operands) if inputs[operand] == made), 0)
 
     def whole(self) -> Whole:
         """An operator that runs in one piece."""

@@ -39,6 +39,13 @@ class Works:
             known = self._bests[core, work, either] = (self.number(number, work), price)
         return known
 
+    def adding(self, number: int, elements: int) -> tuple[int, Price]:
+        """Work whose results so many elements are added to on their way out."""
+        engine, work = self.numbered[number]
+        more = work._replace(added=work.added + elements)
+        cost = self.models.model(self._engines[engine]).cost(more)
+        return self.number(engine, more), Price(engine, cost.cycles, cost.energy_pj)
+
     def reshaped(self, number: int) -> tuple[int, Price]:
         """Work seen in the height x width that costs least: its number, and what it costs."""
         known = self._reshaped.get(number)

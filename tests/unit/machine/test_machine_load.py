@@ -158,7 +158,7 @@ WRONG = {
     " {block: {in_channels: 4}}}}}}}}": ("modes.16x16.block.in_channels: no such key"),
     "cores: {cluster: {engines: {dpu: {parameters: {packed_channels: null}}}}}": (
         "mine.yaml:2: .*rates.fp16.first_conv: has no effect without packed_channels beside modes "
-        r"and rates \(the key stands in .*npu-2.7.yaml:67\)"
+        r"and rates \(the key stands in .*npu-2.7.yaml:68\)"
     ),
     "cores: {cluster: {engines: {dpu: {parameters: {packed_channels: 16}}}}}": (
         "packed_channels: has to be at most 15"

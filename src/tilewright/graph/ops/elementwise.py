@@ -23,7 +23,14 @@ UNARY = (
     "ThresholdedRelu"
 ).split()
 MOVES = frozenset({"Identity", "Cast"})
-FOLDED = frozenset({"Relu", "Clip", "LeakyRelu", "PRelu"})  # piecewise linear
+# What the output stage of an array would do to run it.
+FINISHES = {
+    **{kind: "activation" for kind in UNARY if kind not in MOVES},
+    **dict.fromkeys(("BitwiseNot", "IsInf", "IsNaN", "Not"), ""),
+    **dict.fromkeys(("Clip", "LeakyRelu", "PRelu", "Relu"), "clamp"),
+    "Add": "add",
+    "Mul": "scale",
+}
 PAIRS = frozenset({"Add", "Sub", "Mul", "Sum"})  # of two whole tensors: arrays can do that too
 # Functions that machine files give rates of their own for; all others cost what an addition does.
 RATES = {
@@ -98,8 +105,7 @@ def _spec(kind: str, access: AccessFunction) -> OpSpec:
         Engine.MOVE if kind in MOVES else Engine.VECTOR,
         "all",
         access,
-        folds=kind in FOLDED,
-        adds=kind == "Add",
+        finish=FINISHES.get(kind, ""),
         pairs=kind in PAIRS,
         rate=RATES.get(kind, ""),
         view=same_view if kind == "Identity" else None,

@@ -122,8 +122,7 @@ def _quantised(kind: str, inputs: int, domain: str) -> OpSpec:
         access=partial(_access, inner=inner, positions=positions),
         tile=partial(_tile, inner=inner, positions=positions),
         domains=(domain,),
-        folds=False,
-        adds=False,
+        finish="",
         view=None,
     )
 

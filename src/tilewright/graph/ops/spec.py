@@ -161,6 +161,14 @@ def same_operator(op: Op, tile: Tile) -> tuple[Step, ...]:
     return (Step(op.kind, op.attributes, inputs, outputs),)
 
 
+class Finishing(NamedTuple):
+    """What an output stage does to run an operator, as machine files call it, and to which of its
+    operands: the product may be any of these."""
+
+    finish: str
+    operands: tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class OpSpec:
     """What Tilewright knows about one kind of operator.
@@ -174,7 +182,8 @@ class OpSpec:
     (a bias going to one of them).
     What becomes of it: `view` gives the result as another look at the first input's bytes, `parts`
     the inputs as parts of the result's; with `keeps_order` the result has the input's elements in
-    their order. `folds` marks activations that arrays apply on the way out, `adds` a sum of two.
+    their order. `finish` is what the output stage of an array would do to run it on the way out of
+    a product: `clamp`, `activation`, `add` (of two), `scale` (a product of two).
     """
 
     kind: str
@@ -185,8 +194,7 @@ class OpSpec:
     tile: TileFunction = same_operator
     macs: CountFunction = no_macs
     domains: tuple[str, ...] = field(default=("",))
-    folds: bool = False
-    adds: bool = False
+    finish: str = ""
     pairs: bool = False
     adds_up: bool = False
     rate: str = ""
@@ -201,29 +209,31 @@ class OpSpec:
         """The class of vector work that machine files give rates for."""
         return self.rate or _CLASS_OF_FAMILY.get(self.family, "default")
 
-    def folded(self, op: Op) -> bool:
-        """Whether arrays apply this very operator on the way out of a product: activations, and
-        biases."""
-        return self.folds or self.adds_bias(op)
-
-    def adds_bias(self, op: Op) -> bool:
-        """Whether this very operator adds a constant per channel to its first input."""
-        if not self.adds or not op.has(0) or not op.has(1) or op.outputs[0] is None:
-            return False
-        data, bias = op.inputs
-        assert data is not None and bias is not None
+    def finishing(self, op: Op) -> Finishing | None:
+        """How the output stage of an array could run this very operator, if at all."""
+        if self.finish not in ("add", "scale"):
+            return Finishing(self.finish, (0,)) if self.finish else None
+        if not op.has(0) or not op.has(1) or len(op.inputs) != 2 or op.outputs[0] is None:
+            return None
         shape = op.result().shape
-        if data.constant or not bias.constant or data.type.shape != shape:
-            return False
-        return is_bias(bias.type.shape, shape)
+        pair = [operand for operand in op.inputs if operand is not None]
+        data = tuple(k for k, o in enumerate(pair) if not o.constant and o.type.shape == shape)
+        if len(data) != 1:
+            return Finishing("add", data) if data and self.finish == "add" else None
+        other = pair[1 - data[0]]
+        if is_bias(other.type.shape, shape):
+            finish = self.finish if self.finish == "scale" else "bias" if other.constant else ""
+        else:
+            finish = "add" if self.finish == "add" and other.type.shape == shape else ""
+        return Finishing(finish, data) if finish else None
 
-    def in_place(self, op: Op, output: int = 0) -> tuple[int, ...]:
-        """Inputs whose bytes the result may take over as it is written: they have its type, and
-        every element is read only where its own result goes."""
-        access = self.access(op, output) if self.engine is not Engine.MATRIX else None
-        result = op.outputs[output]
-        if access is None or result is None or any(grain != 1 for grain in access.grain):
+    def in_place(self, op: Op, access: Access) -> tuple[int, ...]:
+        """Inputs whose bytes the only result may take over as it is written: they have its type,
+        and every element is read where its own result goes. Softmax and norms read a row before
+        they write it; `access` is the relation of the result."""
+        if self.engine is not Engine.VECTOR or len(op.outputs) != 1:
             return ()
+        result = op.result()
         same = same_rules(len(result.shape))
         return tuple(
             index

@@ -1,9 +1,11 @@
-"""Activations and biases run inside the operator that makes their input, on its way out of the
-array."""
+"""What the output stage of an array does to results on their way out: activations, biases, scales
+and residual sums run inside the operator that makes one of their operands."""
 
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
+from tilewright.cost.models import finishes
 from tilewright.program.columns import COMPUTE
 from tilewright.program.rows import GroupRows, Row
 from tilewright.tiling.group import TiledOp
@@ -14,19 +16,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FoldActivations:
-    """Join an activation, or a bias that is added, with the matrix operator before it, if nothing
-    else reads in between."""
+    """Join an activation, a bias, a scale or a residual sum with the matrix operator before it, if
+    nothing else reads in between and the output stage can do it."""
 
     name: ClassVar[str] = "fold-activations"
     requires: ClassVar[str] = "rows of a group, one operator each"
-    ensures: ClassVar[str] = "activations and biases are part of the product before them"
+    ensures: ClassVar[str] = "what output stages can do is part of the product before it"
 
     def run(self, context: "Context", ops: tuple[TiledOp, ...], made: GroupRows) -> None:
         """Change the rows of a group."""
-        folds = [tiled.spec.folded(tiled.op) for tiled in ops]
-        if not any(folds):
+        found = [tiled.spec.finishing(tiled.op) for tiled in ops]
+        if not any(found):
             return
-        engines, works = context.machine.engines, context.tables.works.numbered
+        engines, works = context.machine.engines, context.tables.works
         reader: dict[int, int] = {}  # the only one of a buffer; -1 where there are several
         writer: dict[int, int] = {}
         for number, row in enumerate(made.rows):
@@ -36,22 +38,36 @@ class FoldActivations:
                 writer[slot] = -1 if slot in writer else number
         rows: list[Row | None] = list(made.rows)
         for number, row in enumerate(made.rows):
-            if row.kind != COMPUTE or not folds[row.ops[0]] or len(row.writes) != 1:
+            finishing = found[row.ops[0]] if row.kind == COMPUTE else None
+            if finishing is None or len(row.writes) != 1:
                 continue
-            source = row.reads[0]
-            if source[0] < 0 or reader[source[0]] != number or writer[source[0]] < 0:
-                continue
-            before = rows[writer[source[0]]]
-            if before is None or before.kind != COMPUTE or before.writes != [source]:
-                continue
-            dense = works[before.work][1].dense
-            tiled = ops[row.ops[0]]
-            if engines[before.price.engine].kind != "matrix" or not (dense or tiled.spec.folds):
-                continue
-            rows[writer[source[0]]] = None
-            before.ops = (*before.ops, *row.ops)
-            before.reads = [*before.reads, *row.reads[1:]]
-            before.writes, before.turn = row.writes, row.turn
-            rows[number] = before
-            writer[row.writes[0][0]] = number
+            places = finishing.operands if len(row.reads) > 1 else (0,)
+            for place in sorted(places, key=lambda k: -writer.get(row.reads[k][0], -1)):
+                source = row.reads[place]
+                if source[0] < 0 or reader[source[0]] != number or writer.get(source[0], -1) < 0:
+                    continue
+                before = rows[writer[source[0]]]
+                if before is None or before.kind != COMPUTE or before.writes != [source]:
+                    continue
+                if place and not _follows(ops[row.ops[0]], place, ops[before.ops[-1]]):
+                    continue
+                work = works.numbered[before.work][1]
+                if not finishes(engines[before.price.engine], finishing.finish, work):
+                    continue
+                others = [read for k, read in enumerate(row.reads) if k != place]
+                if finishing.finish == "add":
+                    added = sum(prod(context.tables.layouts[layout].shape) for *_, layout in others)
+                    before.work, before.price = works.adding(before.work, added)
+                rows[writer[source[0]]] = None
+                before.ops = (*before.ops, *row.ops)
+                before.reads = [*before.reads, *others]
+                before.writes, before.turn = row.writes, row.turn
+                rows[number] = before
+                writer[row.writes[0][0]] = number
+                break
         made.rows[:] = [row for row in rows if row is not None]
+
+
+def _follows(tiled: TiledOp, operand: int, maker: TiledOp) -> bool:
+    """Whether an operand is the very result of another operator, not a view of it."""
+    return tiled.node.inputs[operand] == maker.node.outputs[0]

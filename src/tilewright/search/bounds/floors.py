@@ -52,6 +52,7 @@ class Floors:
         self.nothing = Floor(((0.0,) * len(self.kinds),))
         self._known: dict[tuple[tuple[tuple[Workload, int], ...], Workload], Floor] = {}
         self._tasks: dict[Workload, float] = {}
+        self._folding: dict[int, bool] = {}
 
     def of(self, index: int) -> Floor:
         """The floor of a node."""
@@ -219,26 +220,35 @@ class Floors:
 
     def _folds(self, index: int) -> bool:
         """Whether the operator may run inside a matrix operator before it."""
-        known = self.needs.specs[index]
-        while known is not None and known[0].folded(known[1]):
-            maker = self._maker(index)
-            while maker is not None and self.moves(maker):
-                maker = self._maker(maker)
-            if maker is None:
-                return False
-            index, known = maker, self.needs.specs[maker]
-            if known is None:
-                return False
-            if not known[0].folded(known[1]):
-                takes = self.of(maker).takes[0]
-                return any(
-                    each < inf and kind == "matrix"
-                    for each, kind in zip(takes, self.classes, strict=True)
-                )
-        return False
+        if index not in self._folding:
+            self._folding[index] = self._may_fold(index)
+        return self._folding[index]
 
-    def _maker(self, index: int) -> int | None:
-        return self.graph.producer.get(self.graph.nodes[index].inputs[0])
+    def _may_fold(self, index: int) -> bool:
+        known = self.needs.specs[index]
+        finishing = known and known[0].finishing(known[1])
+        if finishing is None or finishing.finish not in self.machine.finishes:
+            return False
+        makers = (self._maker(index, operand) for operand in finishing.operands)
+        return any(maker is not None and self._finished(maker) for maker in makers)
+
+    def _finished(self, index: int) -> bool:
+        """Whether an output stage may see what an operator makes: an array runs it, or an output
+        stage before."""
+        if self._folds(index):
+            return True
+        if self.needs.specs[index] is None:
+            return False
+        takes = self.of(index).takes[0]
+        kinds = zip(takes, self.classes, strict=True)
+        return any(each < inf and kind == "matrix" for each, kind in kinds)
+
+    def _maker(self, index: int, operand: int) -> int | None:
+        """What makes an operand, data movement left out."""
+        maker = self.graph.producer.get(self.graph.nodes[index].inputs[operand])
+        while maker is not None and self.moves(maker):
+            maker = self.graph.producer.get(self.graph.nodes[maker].inputs[0])
+        return maker
 
     def moves(self, index: int) -> bool:
         """Whether a node is data movement."""

@@ -138,7 +138,7 @@ class Dealt:
             if place in views or not tile.runs:
                 continue
             node, run = probe.nodes[place], tile.runs[kind]
-            cycles = 0 if node.folds and matrix else run.cycles
+            cycles = 0 if node.folds[kind] and matrix else run.cycles
             once = tiles > 1 and not any(_driven(cut.needs[value]) for value in outputs)
             times = 1 / turns if once else 1.0
             if run.kind == "matrix":

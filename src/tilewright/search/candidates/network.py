@@ -9,7 +9,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from tilewright.cost.models import CostModels, models_of
+from tilewright.cost.models import CostModels, finishes, models_of
 from tilewright.errors import TilingError
 from tilewright.graph.graph import Graph, Node
 from tilewright.graph.ops import runs_whole, spec_of
@@ -206,8 +206,8 @@ class Network:
         return True
 
     def _activations(self, index: int) -> Iterator[int]:
-        """Activations and biases that run inside a matrix operator: each the only reader of the one
-        before."""
+        """What the output stage of a matrix operator runs: each the only reader of the one before,
+        with all else that it reads made before the operator."""
         try:
             (tiled,) = typed_group(self.graph, [index])
         except TilingError:
@@ -215,17 +215,22 @@ class Network:
         work = tile_works_of(self.graph, self.dtype).whole(tiled)
         cores = [alike[0] for alike in self.models.core_classes]
         engines = [self.models.best(c, work, self.models.either(c, work))[0] for c in cores]
-        if all(engine.kind != "matrix" for engine in engines):
-            return
-        while True:
+        arrays = [engine for engine in engines if engine.kind == "matrix"]
+        first = index
+        while arrays:
             (name, *_) = self.graph.nodes[index].outputs
             readers = self.graph.consumers.get(name, ())
             if len(readers) != 1 or name in self.graph.outputs:
                 return
             index = readers[0]
-            known = spec_of(self.graph, self.graph.nodes[index])
-            if known is None or self.graph.nodes[index].inputs[0] != name:
+            node = self.graph.nodes[index]
+            known = spec_of(self.graph, node)
+            finishing = known and known[0].finishing(known[1])
+            if finishing is None or node.inputs.index(name) not in finishing.operands:
                 return
-            if not known[0].folds and not (work.dense and known[0].adds_bias(known[1])):
+            if not any(finishes(engine, finishing.finish, work) for engine in arrays):
+                return
+            others = (self.graph.producer.get(other, -1) for other in node.inputs if other != name)
+            if max(others, default=-1) > first:
                 return
             yield index

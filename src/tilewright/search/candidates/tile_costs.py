@@ -1,7 +1,7 @@
 """What tiles of nodes and parts of values cost, remembered by what these look like: repeated blocks
 of a network are worked out once."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -74,7 +74,7 @@ class Value:
 class NodeLooks:
     """A node's looks, and its tiles."""
 
-    def __init__(self, tiled: TiledOp) -> None:
+    def __init__(self, tiled: TiledOp, cores: Sequence[Core]) -> None:
         self.tiled = tiled
         self.known: dict[tuple[Spans | None, ...], NodeTile] = {}
         self.either: tuple[bool, ...] | None = None  # vector engines may run what arrays can
@@ -90,7 +90,13 @@ class NodeLooks:
         self.axes = tuple(
             tuple(_axes(access, number) for number in self.data) for access in tiled.access
         )
-        self.folds = tiled.spec.folded(tiled.op)
+        finishing = tiled.spec.finishing(tiled.op)
+        self.folds = tuple(  # on which kinds of cores an output stage may run it
+            finishing is not None and any(finishing.finish in e.output_stage for e in core.engines)
+            for core in cores
+        )
+        places = tiled.spec.in_place(op, tiled.access[0])
+        self.in_place = tuple(k for k, number in enumerate(self.data) if number in places)
         self.moves = tiled.spec.engine is Engine.MOVE
         self.dims: dict[tuple[int, Dims], tuple[Dims | None, ...]] = {}
         self.regions: dict[tuple[int, Spans], Spans] = {}
@@ -205,7 +211,7 @@ class TileCosts:
                     for name in (*tiled.node.inputs, *tiled.node.outputs)
                 ),
             )
-            known = self._node_costs.setdefault(key, NodeLooks(tiled))
+            known = self._node_costs.setdefault(key, NodeLooks(tiled, self.cores))
             self._nodes[tiled.node.name] = known
         return known
 
