@@ -46,6 +46,8 @@ def _check_file(path: Path) -> None:
         raise OutputError(f"cannot write '{path}': it is not an ordinary file")
     if not os.access(folder, os.W_OK) or (exists and not os.access(path, os.W_OK)):
         raise OutputError(f"cannot write '{path}': permission denied")
+    with writing(path), draft_in(folder) as draft:  # not all folders tell beforehand
+        (draft / path.name).touch()
 
 
 def write_text(path: Path, text: str) -> None:
@@ -58,9 +60,12 @@ def check_place(folder: Path) -> None:
     """Raise where nothing can be written to a folder, whatever is in it."""
     if os.path.lexists(folder) and not folder.is_dir():
         raise OutputError(f"cannot write '{folder}': it is not a folder")
-    existing = next((p for p in (folder, *folder.absolute().parents) if os.path.lexists(p)), None)
+    target = folder.absolute()
+    existing = next((p for p in (target, *target.parents) if os.path.lexists(p)), None)
     if existing is None or not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
         raise OutputError(f"cannot write '{folder}': '{existing}' is not a folder to write in")
+    with writing(folder), draft_in(existing) as draft:  # not all folders tell beforehand
+        (draft / target.relative_to(existing)).mkdir(parents=True, exist_ok=True)
 
 
 def write_texts(folder: Path, texts: Mapping[str, str]) -> None:

@@ -282,6 +282,14 @@ def test_names_get_longer_as_the_graph_is_zoomed(browser: Browser, long_names: P
     browser.call("Emulation.clearDeviceMetricsOverride")
 
 
+def test_the_memory_map_opens_with_the_fullest_memory(browser: Browser, many_engines: Path) -> None:
+    browser.open(many_engines)
+    chosen = "machine.memories[Number(document.getElementById('memory-which').value)]"
+    filled = "machine.memories.filter((m) => !m.main).map((m) => m.peak / m.usable)"
+    assert browser.run(f"{chosen}.name") != "l2"
+    assert browser.run(f"{chosen}.peak / {chosen}.usable") == max(browser.run(filled))
+
+
 def test_many_engines_are_summed_up(browser: Browser, many_engines: Path) -> None:
     browser.open(many_engines)
     engines = browser.run("machine.engines.length")

@@ -449,8 +449,8 @@ GROUPS = "groups:\n- nodes: [conv1]\n- nodes: [conv2]\n- nodes: [conv3]\n- nodes
         "memory_limit: 100": [
             (
                 9,
-                "a memory limit of 100 B is too small for this plan: 'input' takes 768 bytes of "
-                "core0.sram, 100 are there: cut its group into more tiles",
+                "a memory limit of 100 B is too small for this plan: 'input' takes 768 B of "
+                "core0.sram, 100 B are there: cut its group into more tiles",
             )
         ],
     }.items(),

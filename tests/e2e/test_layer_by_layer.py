@@ -1,6 +1,7 @@
 """Networks planned layer by layer, lowered, verified, executed: the numbers of onnxruntime."""
 
 from math import prod
+from typing import Any
 
 import pytest
 
@@ -8,9 +9,12 @@ from support.builder import GraphBuilder
 from support.programs import lowered, relative_error
 from tilewright import api
 from tilewright.errors import TilewrightError
+from tilewright.machine.load import machine_tree
+from tilewright.planning import Options, plan
 from tilewright.program.account import account_of
 from tilewright.program.verify import verify_placed, verify_program
 from tilewright.search.bounds.bounds import bounds_of
+from tilewright.search.candidates import layers
 
 NETWORKS = (
     "four_convs@56x56",
@@ -69,3 +73,28 @@ def test_a_scratchpad_that_is_far_too_small_is_refused_before_tiles_are_built() 
     limit = r"a memory limit of 512 B is too small: .* takes [\d,]+ tiles on mcu, more than the"
     with pytest.raises(TilewrightError, match=limit):
         api.plan(b.graph(), "mcu", memory_limit=512, layer_by_layer=True, verify=False)
+
+
+def test_a_main_memory_without_room_is_not_met_by_smaller_tiles(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Tiles became smaller and smaller, until there were too many of them to go on."""
+    tried: list[object] = []
+    timed = layers._timed
+
+    def counted(*arguments: Any) -> Any:
+        tried.append(arguments)
+        return timed(*arguments)
+
+    monkeypatch.setattr(layers, "_timed", counted)
+    b = GraphBuilder()
+    value = b.input(1, 4, 1024, 1024)
+    for number in range(3):
+        value = b.add("Conv", value, b.weight(32, b.shape(value)[1], 1, 1), name=f"y{number}")
+    b.add("Conv", value, b.weight(4, 32, 1, 1), name="last")
+    small = dict(machine_tree("mcu"))
+    memory = small["memories"]["external"]
+    small["memories"] = {"external": {**memory, "capacity": "40 MB"}}
+    with pytest.raises(TilewrightError, match=r"memory external: .* most of it 'y"):
+        plan(b.graph(), api.machine(small), Options(layer_by_layer=True))
+    assert len(tried) == 1

@@ -25,9 +25,10 @@ from tilewright.manycore.bounds import bounds_of
 from tilewright.manycore.core_cost import tile_cost
 from tilewright.manycore.costs import given_costs
 from tilewright.manycore.decide import choices_of
-from tilewright.manycore.evaluate import Evaluator, TimedAllocation
+from tilewright.manycore.evaluate import Evaluator, TimedAllocation, Unfit
 from tilewright.manycore.fabric import fabric_of
 from tilewright.manycore.mapping import read_mapping
+from tilewright.manycore.plan import plan_cores
 from tilewright.manycore.read_hardware import read_accelerator
 from tilewright.manycore.tiles import build_tiles
 from tilewright.manycore.workload import LOOPS, LayerShape, workload_of
@@ -510,3 +511,17 @@ def test_a_layer_with_millions_of_rows_of_padding_ends_soon(
     save_onnx(b.graph(), path)
     on = ("--on", MACHINE, "--mapping", EXAMPLE / mapping)
     assert words in refused("plan", path, *on, "--no-verify")
+
+
+def test_a_tile_without_room_on_its_cores_is_known_before_the_search() -> None:
+    plan = plan_cores("", zoo.build("four_convs@12x12"), MACHINE, FUSED, fast=True)
+    allowed, found = plan.choice.parts, plan.evaluator
+    assert found.too_large(allowed) is None
+    told = 0
+    for share in (0.5, 0.1, 0.05, 0.01, 0.001):
+        tight = found.varied(share=share)
+        known = tight.too_large(allowed)
+        if known is not None:
+            told += 1
+            assert all(isinstance(tight.timed(cores), Unfit) for cores in product(*allowed))
+    assert told

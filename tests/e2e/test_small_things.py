@@ -6,6 +6,7 @@ import html
 import io
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -22,10 +23,13 @@ from onnx import TensorProto, helper, numpy_helper
 import tilewright
 from support.builder import GraphBuilder
 from tilewright.cli.app import COMMANDS, load_command
+from tilewright.errors import OutputError, TilewrightError
 from tilewright.execute.vm import VirtualMachine
+from tilewright.files import check_writable
 from tilewright.frontend import zoo
 from tilewright.frontend.save import serialize
 from tilewright.frontend.weights import seeded
+from tilewright.runs.folder import check_folder
 from tilewright.runs.saved import reseal
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -326,7 +330,9 @@ def test_sizes_that_nobody_can_guess_are_not_suggested_as_if_they_fitted(
         {"x": ["b", "n_features"]},
         weights=np.zeros((7777, 2), np.float32),
     )
-    assert "none of the sizes tried fits: node 'MatMul_y'" in refused("show", "model", path)
+    told = refused("show", "model", path)
+    assert "e.g." not in told and "Fix them with --shape x=SIZES" in told
+    assert re.search("none of the sizes tried fits: with --shape x=[0-9,]+, node 'MatMul_y'", told)
 
 
 @pytest.mark.parametrize("job", ["plan", "explain", "shrink", "kernel"])
@@ -581,3 +587,24 @@ def test_two_ways_to_run_layers_exclude_each_other(refused) -> None:
     text = refused(*base, "--mapping", many / "fused.yaml", *both)
     assert "either --mode fused or --layer-by-layer" in text
     assert "--mode needs --mapping" in refused("plan", "resnet18", "--on", "mcu", *both)
+
+
+def test_places_that_cannot_be_written_are_told_before_the_work(tmp_path: Path) -> None:
+    for check in (check_folder, check_writable):
+        with pytest.raises(OutputError, match="cannot write"):
+            check(tmp_path / ("long" * 100))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_kernel_of_a_model_without_a_node_names_what_there_is() -> None:
+    with pytest.raises(TilewrightError, match=r"say which node of it .*: conv1"):
+        tilewright.kernel(model="resnet18")
+
+
+def test_an_interrupt_that_native_code_has_wrapped_is_one(command, monkeypatch) -> None:
+    def wrapped() -> None:
+        raise ValueError("Error building `literal` serializer:\n  KeyboardInterrupt: ")
+
+    monkeypatch.setattr("tilewright.cli.app.run", wrapped)
+    outcome = command("show", "machines")
+    assert (outcome.code, outcome.err) == (130, "tilewright: interrupted\n")

@@ -223,6 +223,7 @@ def run_folder(path: Path, groups: list[dict[str, Any]], cycles: list[int]) -> s
         "parts": [
             {
                 "nodes": group["nodes"],
+                "axes": ["H" for _ in group.get("splits", ())],
                 "cycles": n,
                 "read_bytes": 0,
                 "written_bytes": 0,
@@ -254,7 +255,7 @@ def test_what_differs_is_named(tmp_path: Path) -> None:
         (("a", "b"), -18),
     ]
     assert found.same_regions == 1
-    assert found.regions[0].what == ("cut: axis 2 in 4 becomes axis 2 in 8",)
+    assert found.regions[0].what == ("cut: H in 4 becomes H in 8",)
     assert found.regions[1].what == ("fused: 2 groups become 1 group", "now resident: a, b")
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.compare.side import Part, PlanSide
-from tilewright.plan.plan import GroupPlan, Place
+from tilewright.plan.plan import Place
 from tilewright.tables import Cell, Shown, Table
 from tilewright.tiling.grid import Halo
 from tilewright.units import noun, number_of
@@ -217,7 +217,7 @@ def _what(before: Sequence[Part], after: Sequence[Part]) -> Iterable[str]:
         yield f"{how}: {_groups(old)} {verb} {_groups(new)}"
     elif old != new:
         yield f"grouped otherwise: {_groups(old)}"
-    ways: tuple[tuple[str, Callable[[GroupPlan], str]], ...]
+    ways: tuple[tuple[str, Callable[[Part], str]], ...]
     ways = (("cut", _cut), ("cores", _cores), ("place", _place))
     for name, describe in ways:
         one, other = _texts(before, describe), _texts(after, describe)
@@ -234,40 +234,46 @@ def _what(before: Sequence[Part], after: Sequence[Part]) -> Iterable[str]:
 def group_text(part: Part) -> str:
     """How a group runs, in a line."""
     kept = f"; stays resident: {', '.join(part.resident)}" if part.resident else ""
-    return f"{_cut(part.plan)}; {_cores(part.plan)}; {_place(part.plan)}{kept}"
+    return f"{_cut(part)}; {_cores(part)}; {_place(part)}{kept}"
 
 
 def _groups(groups: Sequence[tuple[str, ...]]) -> str:
     return f"{len(groups)} {noun(len(groups), 'group')}"
 
 
-def _texts(parts: Sequence[Part], describe: Callable[[GroupPlan], str]) -> str:
-    return ", ".join(dict.fromkeys(describe(part.plan) for part in parts))
+def _texts(parts: Sequence[Part], describe: Callable[[Part], str]) -> str:
+    return ", ".join(dict.fromkeys(describe(part) for part in parts))
 
 
-def _cut(group: GroupPlan) -> str:
-    """A grid as people read it: `axis 2 in 8 x axis 1 in 2, halo cached`."""
+def _axis(part: Part, split: int) -> str:
+    """The axis of a split: `H`, or `axis 2` where nobody said what it is."""
+    return part.axes[split] if split < len(part.axes) else f"axis {part.plan.splits[split].axis}"
+
+
+def _cut(part: Part) -> str:
+    """A grid as people read it: `H in 8 x C in 2 (halo cached)`."""
     texts = [
-        f"axis {s.axis} in {s.parts}" + (" (halo cached)" if s.halo is Halo.CACHE else "")
-        for s in group.splits
+        f"{_axis(part, k)} in {s.parts}" + (" (halo cached)" if s.halo is Halo.CACHE else "")
+        for k, s in enumerate(part.plan.splits)
     ]
     return " x ".join(texts) or "whole"
 
 
-def _cores(group: GroupPlan) -> str:
+def _cores(part: Part) -> str:
+    group = part.plan
     if group.replicated:
         return "every core all tiles"
-    axes = [str(group.splits[k].axis) for k in group.core_splits if k < len(group.splits)]
+    axes = [_axis(part, k) for k in group.core_splits if k < len(group.splits)]
     named = ", ".join(group.cores)
     if not axes:
         return named or "one core"
     shares = f" in shares {':'.join(map(str, group.shares))}" if group.shares else ""
-    return f"split over {named or 'the cores'} along axis {' and '.join(axes)}{shares}"
+    return f"split over {named or 'the cores'} along {' and '.join(axes)}{shares}"
 
 
-def _place(group: GroupPlan) -> str:
+def _place(part: Part) -> str:
     return {Place.CORES: "on cores", Place.MAIN: "in main memory", Place.VIEW: "as a view"}[
-        group.place
+        part.plan.place
     ]
 
 

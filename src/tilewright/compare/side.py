@@ -31,6 +31,7 @@ class Part:
     bytes: int = 0
     energy_pj: float | None = 0.0  # None where the machine has no figures for it
     resident: tuple[str, ...] = ()
+    axes: tuple[str, ...] = ()  # that it is cut along, as people call them; empty: not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +146,7 @@ def _side(name: str, figures: dict[str, Any], plan: Plan) -> PlanSide:
             int(row["read_bytes"] + row["written_bytes"]),
             None if row["energy_pj"] is None else float(row["energy_pj"]),
             tuple(map(str, row["resident"])),
+            tuple(map(str, row.get("axes", ()))),
         )
         for group, row in zip(plan.groups, rows, strict=bool(rows))
     )

@@ -78,11 +78,20 @@ def open_message(
         every = [*kept, *(f"{name}={extent}" for name, extent in named.items())]
         by_name = f", or by name: {_pasted(every)}"
     still = "still " if said else ""
-    guess = f"; none of the sizes tried fits: {faults[0]}" if faults[-1] else ""
+    if faults[-1]:  # what is known not to fit is no advice
+        closed = dict.fromkeys(found, "SIZES") | {
+            n: ",".join(map(str, s)) for n, s in shapes.items()
+        }
+        wanted = _pasted([f"{name}={sizes}" for name, sizes in closed.items()])
+        return (
+            f"input dimensions are {still}open: {'; '.join(told)}. Fix them with {wanted} (in "
+            f"Python shapes={{...}}); none of the sizes tried fits: with {_pasted(options)}, "
+            f"{faults[0]}"
+        )
     in_python = ", ".join(f"{name!r}: {shape}" for name, shape in {**shapes, **found}.items())
     return (
         f"input dimensions are {still}open: {'; '.join(told)}. Fix them, e.g. "
-        f"{_pasted(options)}{by_name} (in Python shapes={{{in_python}}}){guess}"
+        f"{_pasted(options)}{by_name} (in Python shapes={{{in_python}}})"
     )
 
 

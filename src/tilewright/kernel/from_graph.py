@@ -18,9 +18,8 @@ def problem_of(graph: Graph, name: str, dtype: str) -> KernelProblem:
     if index is None:
         known = [node.name for node in graph.nodes if _is_convolution(graph, node)]
         shown = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
-        raise KernelError(
-            f"the model has no node '{name}'; its convolutions are: {shown or 'none'}"
-        )
+        wrong = f"the model has no node '{name}'" if name else "say which node of it (--node)"
+        raise KernelError(f"{wrong}; its convolutions are: {shown or 'none'}")
     node = graph.nodes[index]
     if not _is_convolution(graph, node):
         raise KernelError(f"node '{name}' is a {node.kind}: kernels are made of a convolution")

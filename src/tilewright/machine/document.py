@@ -13,9 +13,20 @@ from tilewright.machine.faults import Fault, FileError, KeyFaultsError, Keys, wr
 
 Tree = dict[str, Any]
 T = TypeVar("T")
-_Loader = cast("type[yaml.SafeLoader]", getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+_Parser = cast("type[yaml.SafeLoader]", getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 _TAG = "tag:yaml.org,2002:"
 _TYPED = frozenset(_TAG + kind for kind in ("bool", "int", "float", "null", "timestamp"))
+
+
+class _Loader(_Parser):
+    """Says where a date or a number stands that is none."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return cast(Any, super().construct_object(node, deep))  # pyright: ignore[reportUnknownMemberType]
+        except ValueError as error:
+            mark = node.start_mark
+            raise yaml.constructor.ConstructorError(None, None, str(error), mark) from None
 
 
 class Document:
@@ -84,7 +95,7 @@ class Document:
             raise self.error("not YAML: nested too deeply") from None
         except OSError as error:
             raise self.error(f"cannot be read: {error.strerror or error}") from None
-        except ValueError as error:  # no UTF-8, or a date or number that is none
+        except ValueError as error:  # no UTF-8
             raise self.error(f"not YAML: {error}") from None
         if node is None:
             raise self.error(f"{self._what} is not empty")

@@ -128,6 +128,37 @@ class Evaluator:
             return Unfit(tuple(core_of), tile if fault == s.TOO_SMALL else -1, place)
         return self._record(st, tuple(cores.tolist()), rule)
 
+    def too_large(self, allowed: Sequence[Sequence[int]]) -> Unfit | None:
+        """A tile that has no room for what it works on on any core of its part, whatever the
+        others do, and the memory that is too small on the first of these; None if there is none."""
+        graph, tiles = self.graph, len(self.graph.tiles)
+        sizes = graph.piece_size[graph.reads]
+        weight = graph.piece_weight[graph.reads]
+        read, written = graph.read_start, graph.write_start
+        reading, making = (np.repeat(np.arange(tiles), np.diff(start)) for start in (read, written))
+        kinds = (
+            np.bincount(reading, sizes * ~weight, tiles),
+            np.bincount(reading, sizes * weight, tiles),
+            np.bincount(making, graph.piece_size[graph.writes], tiles),
+        )
+        part_of = np.repeat(np.arange(graph.parts), np.diff(graph.part_first))
+        for part, cores in enumerate(allowed):
+            members = np.flatnonzero(part_of == part)
+            short = np.full(members.size, True)
+            first = np.zeros(members.size, np.int64)
+            for core in reversed(cores):
+                held = np.zeros((len(self.fabric.places), members.size))
+                for kind, place in zip(kinds, self.fabric.roles[core], strict=True):
+                    held[place] += kind[members]
+                over = held > self.capacity[:, None]
+                short &= over.any(axis=0)
+                first = over.argmax(axis=0)
+            if short.any():
+                at = int(short.argmax())
+                cores_of = tuple(each[0] for each in allowed)
+                return Unfit(cores_of, int(members[at]), int(first[at]))
+        return None
+
     def _record(self, st: Columns, core_of: tuple[int, ...], rule: Rule) -> TimedAllocation:
         at = self.at
         tasks = int(st[at[s.TASKS]])

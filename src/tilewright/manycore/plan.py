@@ -206,6 +206,10 @@ class _Trials:
             if costs is None:
                 continue
             evaluator = Evaluator(tiles, self.fabric, costs, write_final=self.final_write)
+            if evaluator.too_large(choice.parts) is not None:
+                results.append((choice, evaluator, None))
+                worths.append((inf, inf))
+                continue
             found = AllocationSearch(
                 evaluator,
                 choice.parts,
@@ -256,7 +260,8 @@ def _unfit(evaluator: Evaluator, allowed: Allowed) -> str:
         if (cycles[tiles][:, list(cores)] >= IMPOSSIBLE).any(axis=0).all():
             names = ", ".join(str(fabric.cores[core][0]) for core in cores)
             return f"no core of {graph.part_name(part)} ({names}) has costs or memories for it"
-    timed = evaluator.timed(tuple(cores[0] for cores in allowed))
+    first = tuple(cores[0] for cores in allowed)
+    timed = evaluator.too_large(allowed) or evaluator.timed(first)
     if not isinstance(timed, Unfit) or timed.tile < 0:
         return "no allocation has a core for every layer"
     tile, place = timed.tile, fabric.places[timed.place]

@@ -19,6 +19,7 @@ _GROUP_KEYS = frozenset(field.name for field in fields(GroupPlan) if field.init)
 _OLD_KEYS = {"spread": "core_split", "everywhere": "replicated"}  # of groups, still read
 # Lists of names, of nodes, tensors and cores: text, whatever YAML takes them for.
 _NAMES = frozenset({"nodes", "cores", "resident", "batched", "reloaded", "shared", "rewrites"})
+_ON_CORES = frozenset({"splits", "core_split", "replicated", "cores", "shares"})
 _SPLIT_KEYS = frozenset({"axis", "parts", "halo"})
 
 Tree = Mapping[str, Any]
@@ -54,6 +55,8 @@ def _plan(top: Tree, path: Path | str) -> Plan:
     )
     rewrites = faults.take(partial(_names, top, "rewrites"), ()) if "rewrites" in top else None
     images = faults.take(partial(_whole, top.get("images", 1), ("images",), 1), 1)
+    if batched and images == 1:
+        faults.found.append((("batched",), "has no effect without `images`, of two or more"))
     limit = top.get("memory_limit")
     if limit is not None:
         limit = faults.take(partial(_whole, limit, ("memory_limit",), 1), None)
@@ -106,6 +109,10 @@ def _group(given: object, where: Keys, faults: Faults) -> GroupPlan:
     replicated = take(partial(_replicated, entry, core_split, where), False)
     cores = take(partial(_cores, entry, where), ())
     shares = take(partial(_shares, entry, core_splits, cores, where), ())
+    if place is not Place.CORES:
+        for key in sorted(_ON_CORES.intersection(entry)):
+            text = f"has no effect with `place: {place.value}`, which runs on no core"
+            faults.found.append(((*where, key), text))
     return GroupPlan(nodes, splits, core_split, place, replicated, cores, shares)
 
 

@@ -140,7 +140,7 @@ def plan_model(
         effort=Effort.LOW if fast else effort,
         layer_by_layer=layer_by_layer,
         plan=read_plan(plan) if isinstance(plan, Path) else plan,
-        plan_name=f"'{plan}'" if isinstance(plan, Path) else "the plan",
+        plan_file=plan if isinstance(plan, Path) else None,
         patterns=wanted,
         ablation=ablation,
         without=without,

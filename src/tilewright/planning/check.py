@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tilewright.errors import TilewrightError, TilingError
 from tilewright.graph.graph import Graph
+from tilewright.legalise import Legalised
 from tilewright.legalise.steps import rewritten_name
 from tilewright.machine.document import Document
 from tilewright.machine.faults import Keys
@@ -15,6 +16,7 @@ from tilewright.plan.read import PlanFileError
 from tilewright.program.cut import wrong_shares
 from tilewright.program.faults import LoweringError
 from tilewright.program.main_memory import not_on_chip, off_cores, unshareable
+from tilewright.program.place import DoesNotFitError
 from tilewright.tiling.cutting import cut_group
 from tilewright.tiling.group import exports
 from tilewright.units import noun
@@ -49,8 +51,11 @@ def keys_of(error: TilewrightError, plan: Plan) -> Keys:
     """What of a plan an error on the way to a program is about, as far as that is known."""
     if isinstance(error, LoweringError) and error.resident in plan.resident:
         return "resident", plan.resident.index(error.resident)
-    if isinstance(error, LoweringError) and error.groups:
+    if isinstance(error, LoweringError | DoesNotFitError) and error.groups:
         return "groups", min(error.groups)
+    if isinstance(error, LoweringError) and error.node:
+        groups = enumerate(plan.groups)
+        return "groups", next(number for number, group in groups if error.node in group.nodes)
     return ()
 
 
@@ -162,11 +167,11 @@ def _shared_wrongly(
                 yield ("shared", memory, place), f"'{name}' cannot lie in {memory}: {fault}"
 
 
-def without_inner(plan: Plan, graph: Graph, label: str) -> tuple[Plan, tuple[str, ...]]:
+def without_inner(plan: Plan, graph: Graph) -> tuple[Plan, list[KeyFault]]:
     """A plan without resident tensors that only their own group reads, as they are left over where
     groups were merged by hand, and a note for each such group. They live in tiles anyway."""
     inner: set[str] = set()
-    notes: list[str] = []
+    notes: list[KeyFault] = []
     for number, group in enumerate(plan.groups):
         outside = exports(graph, [graph.index[name] for name in group.nodes])
         made = {name for node in group.nodes for name in graph.nodes[graph.index[node]].writes}
@@ -174,21 +179,34 @@ def without_inner(plan: Plan, graph: Graph, label: str) -> tuple[Plan, tuple[str
         if here:
             inner.update(here)
             names = ", ".join(f"'{value}'" for value in here)
-            notes.append(
-                f"{label}: {names} {noun(len(here), 'is', 'are')} not kept as resident: only "
+            text = (
+                f"{names} {noun(len(here), 'is', 'are')} not kept as resident: only "
                 f"{group_label(number, group)} reads {noun(len(here), 'it', 'them')}, tile by tile"
             )
+            notes.append((("resident", plan.resident.index(here[0])), text))
     kept = tuple(value for value in plan.resident if value not in inner)
     reloaded = tuple(row for row in plan.reloaded if row[0] not in inner)
-    return replace(plan, resident=kept, reloaded=reloaded), tuple(notes)
+    return replace(plan, resident=kept, reloaded=reloaded), notes
 
 
-def in_vain(plan: Plan, graph: Graph, label: str) -> Iterator[str]:
+def rewritten_in_vain(plan: Plan, legal: Legalised, machine: Machine) -> Iterator[KeyFault]:
+    """Operators that are to be rewritten, where the machine leaves no choice."""
+    chosen = {name for name, _ in (*legal.choices, *legal.forms)}
+    made = {step.node for step in legal.steps if step.outcome == "rewritten"}
+    for place, entry in enumerate(plan.rewrites or ()):
+        name = rewritten_name(entry)
+        if name not in chosen:
+            why = "rewrites it anyway" if name in made else "has no other form of it"
+            text = f"rewrites names '{entry}' to no effect: {machine.name} {why}"
+            yield ("rewrites", place), text
+
+
+def in_vain(plan: Plan, graph: Graph) -> Iterator[KeyFault]:
     """Resident tensors that nothing on the cores reads: they pass through the main memory; shared
     ones that pass nowhere, as only their own group reads them."""
     home = {name: group for group in plan.groups for name in group.nodes}
     reloaded = {name: frozenset(nodes) for name, nodes in plan.reloaded}
-    for value in plan.resident:
+    for place, value in enumerate(plan.resident):
         readers = [graph.nodes[index] for index in graph.consumers.get(value, ())]
         again = reloaded.get(value, frozenset())
         if any(home[r.name].place is Place.CORES and r.name not in again for r in readers):
@@ -199,17 +217,19 @@ def in_vain(plan: Plan, graph: Graph, label: str) -> Iterator[str]:
             for reader in readers
         )
         yield (
-            f"{label}: '{value}' is resident to no effect: only {some} "
-            f"{noun(len(readers), 'reads', 'read')} it, from the main memory"
+            ("resident", place),
+            f"'{value}' is resident to no effect: only {some} "
+            f"{noun(len(readers), 'reads', 'read')} it, from the main memory",
         )
     number_of = {name: number for number, group in enumerate(plan.groups) for name in group.nodes}
     for memory, names in plan.shared:
-        for value in names:
+        for place, value in enumerate(names):
             maker = number_of[graph.nodes[graph.producer[value]].name]
             readers = [graph.nodes[index].name for index in graph.consumers.get(value, ())]
             if all(number_of[reader] == maker for reader in readers):
                 where = group_label(maker, plan.groups[maker])
-                yield f"{label}: '{value}' is in {memory} to no effect: only {where} reads it"
+                text = f"'{value}' is in {memory} to no effect: only {where} reads it"
+                yield ("shared", memory, place), text
 
 
 def _not_resident(plan: Plan, graph: Graph, home: Mapping[str, int], name: str) -> str:

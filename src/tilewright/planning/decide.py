@@ -1,8 +1,9 @@
 """Decide: a plan for a prepared network, from a search, a person, or layer by layer."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from tilewright.cost.base import CostError
 from tilewright.cost.models import CostModels
@@ -10,9 +11,19 @@ from tilewright.errors import TilewrightError, TilingError, VerificationError
 from tilewright.graph.graph import Graph
 from tilewright.graph.ops.spec import Engine
 from tilewright.legalise import Legalised
+from tilewright.machine.document import Document
+from tilewright.machine.faults import Keys
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Plan, PlanError
-from tilewright.planning.check import PlanFaultsError, check_plan, in_vain, keys_of, without_inner
+from tilewright.planning.check import (
+    KeyFault,
+    PlanFaultsError,
+    check_plan,
+    in_vain,
+    keys_of,
+    rewritten_in_vain,
+    without_inner,
+)
 from tilewright.program.faults import TooLargeError
 from tilewright.program.metrics import Objective
 from tilewright.program.place import DoesNotFitError
@@ -35,8 +46,8 @@ from tilewright.units import format_bytes
 @dataclass(frozen=True, slots=True)
 class Options:
     """What a person may ask of a plan. `name` is what the network is called, `dtype` the element
-    type (None: the machine's, or the given plan's); `plan` is one to be taken as it is, which
-    errors call `plan_name`; `patterns` say what to fuse and what to keep apart; `ablation` plans
+    type (None: the machine's, or the given plan's); `plan` is one to be taken as it is, read
+    from `plan_file` if any; `patterns` say what to fuse and what to keep apart; `ablation` plans
     with one technique more at a time; `without` names passes to leave out; `memory_limit` are the
     bytes that a plan may take of each on-chip memory."""
 
@@ -46,11 +57,23 @@ class Options:
     effort: Effort = Effort.NORMAL
     layer_by_layer: bool = False
     plan: Plan | None = None
-    plan_name: str = "the plan"
+    plan_file: Path | None = None
     patterns: tuple[Pattern, ...] = ()
     ablation: bool = False
     without: frozenset[str] = frozenset()
     memory_limit: int | None = None
+
+    @property
+    def plan_name(self) -> str:
+        """What messages call the given plan."""
+        return "the plan" if self.plan_file is None else f"'{self.plan_file}'"
+
+    def noted(self, notes: Iterable[KeyFault]) -> tuple[str, ...]:
+        """Remarks on keys of the given plan, with the lines of its file."""
+        if self.plan_file is None:
+            return tuple(f"{self.plan_name}: {text}" for _, text in notes)
+        document = Document(self.plan_file, "a plan")
+        return tuple(str(document.fault(keys, text)) for keys, text in notes)
 
     def check(self, machine: Machine) -> None:
         """Raise where two wishes exclude each other, or the machine has no figures for one."""
@@ -91,6 +114,9 @@ def decide(
     network already."""
     asked = options.memory_limit
     found = _decided(legal.graph, machine.within(asked), dtype, options, progress, search)
+    if options.plan is not None:
+        notes = options.noted(rewritten_in_vain(options.plan, legal, machine))
+        found = replace(found, notes=(*found.notes, *notes))
     found = replace(found, plan=replace(found.plan, rewrites=legal.rewrites))
     limits = [limit for limit in (asked, found.plan.memory_limit) if limit is not None]
     if not limits:
@@ -113,14 +139,14 @@ def _decided(
     if given is not None:
         graph = _repeated(graph, given, options.plan_name)
         check_plan(given, options.plan_name, graph, machine)
-        given, inner = without_inner(given, graph, options.plan_name)
-        notes = (*given.notes, *inner)
+        given, inner = without_inner(given, graph)
+        notes = (*given.notes, *options.noted(inner))
         if given.machine != machine.name:
             notes = (
                 *notes,
                 f"{options.plan_name} was made for {given.machine}, not for {machine.name}",
             )
-        notes += tuple(in_vain(given, graph, options.plan_name))
+        notes += options.noted(in_vain(given, graph))
         taken = replace(given, model=name, machine=machine.name, dtype=dtype)
         return Decision(taken, graph, without, notes=notes)
     if options.layer_by_layer or not graph.nodes:  # where nothing is computed, nothing is searched
@@ -169,7 +195,9 @@ def _repeated(graph: Graph, plan: Plan, label: str) -> Graph:
     try:
         return by_image(graph, plan.images, plan.batched).graph
     except TilingError as error:
-        raise PlanError(f"{label}: {error}") from None
+        unknown = [place for place, name in enumerate(plan.batched) if name not in graph.index]
+        keys: Keys = ("batched", unknown[0]) if unknown else ("images",)
+        raise PlanFaultsError(label, [(keys, str(error))]) from None
 
 
 @contextmanager

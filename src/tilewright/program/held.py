@@ -9,6 +9,7 @@ from tilewright.geometry.box import Ints
 from tilewright.program.faults import LoweringError, TooLargeError
 from tilewright.program.rows import Access, Price
 from tilewright.program.tile_tables import TileSpot
+from tilewright.units import format_bytes
 
 if TYPE_CHECKING:
     from tilewright.program.context import Context
@@ -123,8 +124,8 @@ class HeldTransfers:
         if size > usable:
             where = self.context.machine.memories[memory].name
             raise TooLargeError(
-                f"'{name}' takes {size} bytes of {where}, {usable} are there: "
-                "cut its group into more tiles"
+                f"'{name}' takes {format_bytes(size)} of {where}, {format_bytes(usable)} are "
+                "there: cut its group into more tiles"
             )
 
     def carried(self, name: str, source: Storage, target: Storage, shape: Ints) -> Carried:

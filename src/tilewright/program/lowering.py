@@ -224,10 +224,10 @@ class Lowering:
     def _entry(self, number: int, group: GroupPlan) -> Entry:
         known = self._entries.get(group)
         if known is None:
-            if sum(split.halo is Halo.CACHE for split in group.splits) > 1:
-                label = group_label(number, group)
-                raise LoweringError(f"{label} keeps its halo along two axes: one can")
             try:
+                if sum(split.halo is Halo.CACHE for split in group.splits) > 1:
+                    label = group_label(number, group)
+                    raise LoweringError(f"{label} keeps its halo along two axes: one can")
                 known = self._entries[group] = self._new_entry(group)
             except LoweringError as error:
                 error.groups = frozenset({number})

@@ -11,7 +11,7 @@ from tilewright.graph.ops.spec import op_of
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import GroupPlan, Place
 from tilewright.program.context import Context, Lying
-from tilewright.program.faults import LoweringError
+from tilewright.program.faults import LoweringError, at_node
 from tilewright.program.main_rows import needs_own_group
 from tilewright.program.shared import Shared
 from tilewright.program.views import concat_parts, view_of
@@ -76,7 +76,7 @@ def _joined(context: Context, views: Sequence[Node]) -> dict[str, Lying]:
         parts = concat_parts(op, context.view(result))
         for source, view in zip(node.inputs, parts, strict=True):
             if source in taken:
-                raise LoweringError(f"'{node.name}' cannot be a view: '{source}' lies elsewhere")
+                raise _no_view(node, f"'{source}' lies elsewhere")
             taken.add(source)
             layout = context.tables.layout(view.shape, view.strides, view.dtype, view.item)
             lying[source] = Lying(result.root, view.offset, layout, context.main)
@@ -88,22 +88,24 @@ def _viewed(context: Context, views: Sequence[Node], lying: dict[str, Lying]) ->
     graph = context.graph
     for node in views:
         if runs_whole(graph, node):
-            raise LoweringError(needs_own_group(node))
+            raise at_node(node, needs_own_group(node))
         op = op_of(graph, node)
         for position, name in enumerate(node.outputs):
             if not name or (op is not None and _joins(node.kind)):
                 continue
             if name in lying:
-                raise LoweringError(
-                    f"'{node.name}' ({node.kind}) cannot be a view: '{name}' lies inside what a "
-                    "concat makes of it"
-                )
+                raise _no_view(node, f"'{name}' lies inside what a concat makes of it")
             source = lying.get(node.inputs[0]) or context.lying(node.inputs[0])
             view = None if op is None else view_of(op, context.view(source), position)
             if view is None or name in graph.outputs:
-                raise LoweringError(f"'{node.name}' ({node.kind}) cannot be a view")
+                other = "its result is no part of what it reads"
+                raise _no_view(node, "it is an output" if name in graph.outputs else other)
             layout = context.tables.layout(view.shape, view.strides, view.dtype, view.item)
             lying[name] = Lying(source.root, view.offset, layout, context.main)
+
+
+def _no_view(node: Node, why: str) -> LoweringError:
+    return at_node(node, f"'{node.name}' ({node.kind}) cannot be a view: {why}")
 
 
 def _put(

@@ -17,13 +17,13 @@ from tilewright.schedule.problem import Problem as TaskProblem
 from tilewright.schedule.problem import Schedule
 from tilewright.units import format_bytes
 
+LARGEST = 3  # tensors that are named where there is not enough room
+
 
 class DoesNotFitError(TilewrightError):
     """The buffers of a memory do not fit: which memory, when and why, and during which groups."""
 
-    def __init__(
-        self, text: str, memory: str, misfit: Misfit, groups: frozenset[int] = frozenset()
-    ) -> None:
+    def __init__(self, text: str, memory: str, misfit: Misfit, groups: frozenset[int]) -> None:
         super().__init__(text)
         self.memory, self.misfit, self.groups = memory, misfit, groups
 
@@ -139,15 +139,43 @@ def does_not_fit(program: Program, machine: Machine, short: Short) -> DoesNotFit
     """Bytes needed and there, and the tasks around the time in question."""
     misfit, memory = short.misfit, machine.memories[short.memory].name
     last = len(program.tasks) - 1
-    first, stop = (program.tasks[min(t, last)].name for t in (misfit.start, misfit.stop - 1))
+    ends = [program.tasks[min(t, last)] for t in (misfit.start, misfit.stop - 1)]
+    first, stop = (f"'{task.node}' (tile {task.tile})" for task in ends)
     needed, there = misfit.capacity + misfit.short_by, format_bytes(misfit.capacity)
     why = misfit.reason.value + ("" if misfit.proven else ", in the best addresses found")
     live = f" for {format_bytes(misfit.live_bytes)} live"
     pieces = live if misfit.reason is MisfitReason.FRAGMENTATION else ""
     return DoesNotFitError(
         f"memory {memory}: {format_bytes(needed)} are needed{pieces} ({why}), {there} are there, "
-        f"between '{first}' and '{stop}'",
+        f"between {first} and {stop}; most of it {_largest(program, memory, misfit)}",
         memory,
         misfit,
         short.groups,
     )
+
+
+def _largest(program: Program, memory: str, misfit: Misfit) -> str:
+    """The tensors that take most bytes of a memory where they do not fit."""
+    users, fixed = users_of(program), fixed_buffers(program)
+    moment = worst_moment(program, users, memory, misfit)
+    held: dict[str, int] = {}
+    for number, buffer in enumerate(program.buffers):
+        row = users[number]
+        live = number in fixed or (row and row[0] <= moment <= row[-1])
+        if buffer.memory == memory and live:
+            held[buffer.value] = held.get(buffer.value, 0) + buffer.size
+    most = sorted(held.items(), key=lambda row: -row[1])[:LARGEST]
+    return ", ".join(f"'{name}' {format_bytes(size)}" for name, size in most)
+
+
+def worst_moment(program: Program, users: list[list[int]], memory: str, misfit: Misfit) -> int:
+    """The task of the window at which most bytes are live."""
+    steps = np.zeros(len(program.tasks) + 1, dtype=np.int64)
+    fixed = fixed_buffers(program)
+    for number, buffer in enumerate(program.buffers):
+        if buffer.memory == memory and users[number] and number not in fixed:
+            steps[users[number][0]] += buffer.size
+            steps[users[number][-1] + 1] -= buffer.size
+    first = min(misfit.start, len(program.tasks) - 1)
+    live = np.cumsum(steps)[first : max(first + 1, misfit.stop)]
+    return first + int(live.argmax())

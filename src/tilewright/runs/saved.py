@@ -38,6 +38,7 @@ from tilewright.planning import (
 )
 from tilewright.program import store
 from tilewright.program.account import Account, account_of
+from tilewright.program.lower import lowered
 from tilewright.program.place import Placed
 from tilewright.report.verified import failure_json, failure_of
 from tilewright.search.grouping.patterns import Pattern, pattern_of, pattern_row
@@ -196,12 +197,34 @@ def _checked(folder: Path, about: dict[str, Any], notes: tuple[str, ...], tell: 
     tell("validating")
     placed, machine, account = _validated(folder)
     _compare_summary(folder, account, placed)
+    notes += _replayed(folder, about, machine, account)
     failure = failure_of(about.get("failure"))
     if not about["executed"] or failure is not None:
         return Rechecked(about["model"], machine.name, account, None, failure, notes)
     numbers = _numbers(folder / FOLDER, about, machine)
     done = run_tasks(placed, machine, about["opsets"], account, numbers, tell)
     return Rechecked(about["model"], machine.name, account, agreed(done, numbers), None, notes)
+
+
+def _replayed(
+    folder: Path, about: dict[str, Any], machine: Machine, account: Account
+) -> tuple[str, ...]:
+    """A note where the plan of a run, taken again, is not the run any more."""
+    network = folder / FOLDER / _NETWORK
+    if not network.is_file():
+        return ()  # of an earlier version, which saved none
+    own = plan_of_run(folder)
+    try:
+        again = lowered(load_network(network), machine, read_plan(own), frozenset(about["without"]))
+        cycles = again.schedule.makespan
+        told = f"gives {cycles:,} {noun(cycles, 'cycle')}"
+    except TilewrightError as error:
+        cycles, told = -1, f"cannot be taken again: {error}"
+    if cycles == account.latency_cycles:
+        return ()
+    older = about["tilewright"] != __version__
+    why = f"it was written by version {about['tilewright']}" if older else "they are not one"
+    return (f"'{own}' {told}, where the run has {account.latency_cycles:,}: {why}",)
 
 
 def load_run(folder: Path) -> SavedRun:

@@ -12,7 +12,7 @@ from tilewright.geometry.box import Box
 from tilewright.graph.graph import Graph, Node
 from tilewright.graph.ops import accesses_of, spec_of
 from tilewright.graph.ops.spec import Op, OpSpec, Tile
-from tilewright.tiling.grid import Cut, Split
+from tilewright.tiling.grid import Cut, Split, letters_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +216,22 @@ def check_convex(graph: Graph, nodes: Iterable[int]) -> None:
 
 def is_signal(ops: Iterable[TiledOp]) -> bool:
     """Whether tensors of rank 3 are channels of a signal here: a window passes over them."""
-    return any(tiled.spec.filter is not None or tiled.spec.pool is not None for tiled in ops)
+    return any(_has_window(tiled.spec) for tiled in ops)
+
+
+def _has_window(spec: OpSpec) -> bool:
+    return spec.filter is not None or spec.pool is not None
+
+
+def output_axes(graph: Graph, nodes: Iterable[str]) -> tuple[str, Mapping[int, str]]:
+    """The result of a group that its splits cut, and what people call its axes."""
+    members = [graph.index[name] for name in nodes]
+    outputs = exports(graph, members)
+    last = graph.nodes[members[-1]].outputs[0]  # where nobody reads a result
+    final = next((name for name, used in outputs.items() if not used), next(iter(outputs), last))
+    specs = (spec_of(graph, graph.nodes[index]) for index in members)
+    signal = any(known is not None and _has_window(known[0]) for known in specs)
+    return final, letters_of(len(graph.types[final].shape), signal)
 
 
 def typed_group(graph: Graph, nodes: Iterable[int]) -> tuple[TiledOp, ...]:

@@ -196,7 +196,7 @@ WRONG = {
     "limits: {source: {kernel: 3}}": "limits.source.kernel: has to be text, is '3'$",
     "cores: &c {cluster: *c}": "mine.yaml:2: an alias stands inside what it stands for$",
     "cores: &c\n- a: [1, *c]": "mine.yaml:2: an alias stands inside what it stands for$",
-    "clock: 2024-99-99": "not YAML: month must be",
+    "clock: 2024-99-99": "mine.yaml:2: not YAML: month must be",
     "clock: 1 MHz\nclock: 2 MHz": "mine.yaml:3: clock: is given twice$",
     "x: !!python/object:os.system {}": "mine.yaml:2: not YAML: could not determine a constructor",
     f"limits: {{kernel: {'9' * 6000}}}": "not YAML: Exceeds the limit",

@@ -3,15 +3,13 @@ loaded again before the next one. What the main memory holds anyway is only load
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from tilewright.cost.base import Copy
 from tilewright.cost.dma import cost_of_copy
 from tilewright.graph.ops.views import dense_strides
 from tilewright.machine.machine import Machine
 from tilewright.memory import Misfit
 from tilewright.program.overlap import overlaps
-from tilewright.program.place import Spill, fixed_buffers, users_of
+from tilewright.program.place import Spill, fixed_buffers, users_of, worst_moment
 from tilewright.program.program import Buffer, Program, Task, Transfer, View
 
 STORE, RELOAD = "spill", "reload"
@@ -34,7 +32,7 @@ def spilled(
     if memory == machine.main_memory.name or not _connected(machine, memory):
         return None
     users = users_of(program)
-    moment = _worst_moment(program, users, memory, misfit)
+    moment = worst_moment(program, users, memory, misfit)
     gaps = _gaps(program, users, memory, moment)
     wanted = misfit.short_by
     chosen: list[_Gap] = []
@@ -68,19 +66,6 @@ def spilled(
 def _connected(machine: Machine, memory: str) -> bool:
     main = machine.main_memory.name
     return any(machine.routes(memory, main)) and any(machine.routes(main, memory))
-
-
-def _worst_moment(program: Program, users: list[list[int]], memory: str, misfit: Misfit) -> int:
-    """The task of the window at which most bytes are live."""
-    steps = np.zeros(len(program.tasks) + 1, dtype=np.int64)
-    fixed = fixed_buffers(program)
-    for number, buffer in enumerate(program.buffers):
-        if buffer.memory == memory and users[number] and number not in fixed:
-            steps[users[number][0]] += buffer.size
-            steps[users[number][-1] + 1] -= buffer.size
-    first = min(misfit.start, len(program.tasks) - 1)
-    live = np.cumsum(steps)[first : max(first + 1, misfit.stop)]
-    return first + int(live.argmax())
 
 
 def _gaps(program: Program, users: list[list[int]], memory: str, moment: int) -> list[_Gap]:

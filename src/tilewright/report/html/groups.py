@@ -5,13 +5,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from tilewright.graph.graph import Graph
+from tilewright.plan.plan import GroupPlan
 from tilewright.planning import Planned
 from tilewright.program.account import added_cycles, counted
 from tilewright.program.program import Compute, Task, Transfer
 from tilewright.search.explanation.explain import group_facts
 from tilewright.tiling.grid import Halo
+from tilewright.tiling.group import output_axes
 
-_IMAGE_AXES = "NCHW"
 CLASSES = ("matrix", "vector", "copy")
 K = TypeVar("K")
 
@@ -31,7 +33,6 @@ class TaskSums:
     read_weights: int = 0
     read_activations: int = 0
     written: int = 0
-    rank: int = 0
     engines: Counter[str] = field(default_factory=Counter[str])  # busy cycles of each
     computing: Counter[str] = field(default_factory=Counter[str])  # the same without copies
 
@@ -56,12 +57,8 @@ def group_rows(planned: Planned) -> list[dict[str, Any]]:
                 "kinds": [graph.nodes[graph.index[name]].kind for name in group.nodes],
                 "place": group.place.value,
                 "splits": [
-                    [
-                        _axis(s.axis, total.rank),
-                        s.parts,
-                        "" if s.halo is Halo.RECOMPUTE else "cache",
-                    ]
-                    for s in group.splits
+                    [axis, s.parts, "" if s.halo is Halo.RECOMPUTE else "cache"]
+                    for axis, s in zip(_axes(graph, group), group.splits, strict=True)
                 ],
                 "core_splits": group.core_splits,
                 "shares": group.shares,
@@ -97,6 +94,7 @@ def group_parts(planned: Planned) -> list[dict[str, Any]]:
         parts.append(
             {
                 "nodes": list(group.nodes),
+                "axes": _axes(graph, group),
                 "cycles": adds,
                 "read_bytes": total.read,
                 "written_bytes": total.written,
@@ -112,8 +110,12 @@ def group_parts(planned: Planned) -> list[dict[str, Any]]:
     return parts
 
 
-def _axis(axis: int, rank: int) -> str:
-    return _IMAGE_AXES[axis] if rank == len(_IMAGE_AXES) > axis else f"axis {axis}"
+def _axes(graph: Graph, group: GroupPlan) -> list[str]:
+    """The axes that a group is cut along, as people call them."""
+    if not group.splits:
+        return []
+    _, letters = output_axes(graph, group.nodes)
+    return [letters.get(split.axis, f"axis {split.axis}") for split in group.splits]
 
 
 def group_sums(planned: Planned) -> list[TaskSums]:
@@ -153,8 +155,6 @@ def task_sums(planned: Planned, owner: Callable[[Task], K]) -> dict[K, TaskSums]
         if not isinstance(task.work, Transfer):
             total.active = start if total.active is None else min(total.active, start)
             total.computing[task.engine] += end - start
-            for view in task.writes:
-                total.rank = len(view.shape)
         if isinstance(task.work, Compute):
             total.macs += task.work.workload.macs
         total.engines[task.engine] += end - start

@@ -5,8 +5,9 @@
   buffers.memory.forEach((memory, b) => { if (buffers.end[b] > buffers.start[b]) inside[memory].push(b); });
   which.innerHTML = machine.memories.map((memory, m) =>
     `<option value="${m}">${esc(memory.name)} (peak ${bytes(memory.peak)})</option>`).join("");
-  const local = machine.memories.findIndex((memory) => !memory.main && memory.peak > 0);
-  which.value = String(Math.max(0, local));
+  // It opens with the fullest memory on the chip: a large L2 may hold next to nothing.
+  const filled = machine.memories.map((memory) => (memory.main ? 0 : memory.peak / memory.usable));
+  which.value = String(filled.indexOf(Math.max(...filled)));
   const range = { low: 0, high: 1 };
   const current = () => machine.memories[Number(which.value)];
   // A capacity far above all addresses is not drawn to scale, or nothing could be seen.

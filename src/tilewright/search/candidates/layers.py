@@ -8,7 +8,7 @@ from tilewright.graph.graph import Graph
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Plan
 from tilewright.program.lowering import Lowering
-from tilewright.program.timed import Refused, Timed
+from tilewright.program.timed import Refused, Short, Timed
 from tilewright.search.candidates.candidate import Candidates, NoTileFitsError
 from tilewright.search.candidates.network import Network
 from tilewright.search.progress import Tell, silent
@@ -45,7 +45,8 @@ def with_room(candidates: Candidates, lowering: Lowering, model: str, tell: Tell
     try:
         while isinstance(found := _timed(lowering, plan, tell), Refused):
             tight.update(nodes := _nodes(plan, found))
-            if not candidates.tightened(nodes):
+            outside = isinstance(found, Short) and found.memory == lowering.context.main
+            if outside or not candidates.tightened(nodes):  # smaller tiles leave no room there
                 return first
             plan = candidates.plan(model, masks)
         for _ in range(HALVINGS if tight else 0):

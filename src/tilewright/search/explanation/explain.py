@@ -28,7 +28,7 @@ from tilewright.search.improvement.boundaries import TIE, Edge, edges_of, moving
 from tilewright.search.progress import Tell, silent
 from tilewright.tiling.cutting import cut_group
 from tilewright.tiling.grid import core_grid
-from tilewright.tiling.group import exports
+from tilewright.tiling.group import output_axes
 from tilewright.units import noun
 
 MOST_BOUNDARIES = 40
@@ -36,7 +36,6 @@ RULE_OF_THUMB = (
     "join where extra compute = fused - unfused < saved DMA = 2 x tensor / bandwidth; it knows no "
     "overlap of copies and work"
 )
-_AXES = {4: "NCHW", 3: "NSC", 2: "SC"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,17 +405,14 @@ def grid_words(graph: Graph, group: GroupPlan, cores: int) -> str:
         return "in the main memory"
     if not group.splits:
         return "in one piece" + _cores_words(group)
-    outputs = exports(graph, (graph.index[name] for name in group.nodes))
-    last = graph.nodes[graph.index[group.nodes[-1]]].outputs[0]  # where nobody reads a result
-    final = next((name for name, used in outputs.items() if not used), next(iter(outputs), last))
+    final, axes = output_axes(graph, group.nodes)
     shape = graph.types[final].shape
-    axes = _AXES.get(len(shape), "")
     words: list[str] = []
     cores = len(group.cores) or cores
     grid = {} if group.replicated else core_grid(group.splits, group.core_split, cores)
     shares = f" in shares {':'.join(map(str, group.shares))}" if group.shares else ""
     for dim, split in enumerate(group.splits):
-        axis = axes[split.axis] if split.axis < len(axes) else f"axis {split.axis}"
+        axis = axes.get(split.axis, f"axis {split.axis}")
         each = -(-shape[split.axis] // split.parts)
         kept = ", halo kept" if split.halo.value == "cache" else ""
         among = min(grid.get(dim, 1), split.parts)
