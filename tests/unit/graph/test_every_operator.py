@@ -326,11 +326,11 @@ EXAMPLES = [
     Example("RMSNormalization", node("RMSNormalization", (5,)), (0, 1, 2), opset=23),
     Example("BatchNormalization", batch_norm, ALL),
     Example("InstanceNormalization", node("InstanceNormalization", (4,), (4,)), (0, 1)),
-    Example("GroupNormalization", node("GroupNormalization", (4,), (4,), num_groups=2), (0,)),
+    Example("GroupNormalization", node("GroupNormalization", (4,), (4,), num_groups=2), (0, 1)),
     Example(
         "GroupNormalization",
         node("GroupNormalization", (2,), (2,), num_groups=2),
-        (0,),
+        (0, 1),
         "18",
         opset=18,
     ),

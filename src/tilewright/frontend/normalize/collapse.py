@@ -1,7 +1,7 @@
 """Collapse idioms to one node.
 
-Activations become one whatever the operator set: planners and kernels know them all, and a file
-with an older set is only read, never written, after this.
+Activations and norms become one whatever the operator set: planners and kernels know them all, and
+a file with an older set is only read, never written, after this.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,18 +17,17 @@ Builder = Callable[[Writer, Idiom], Node | None]
 
 
 def collapse_idioms(graph: Graph) -> Graph:
-    """Collapse activations (GELU, SiLU, hard swish, Mish), and layer, group and RMS norm where the
-    operator set has them.
+    """Collapse activations (GELU, SiLU, hard swish, Mish), and layer, group and RMS norm.
 
     The node takes the place and the name of the idiom's last node. Attention and the rest stay as
-    they are: planners need their inner nodes, or the operator set has no single one.
+    they are: planners need their inner nodes.
     """
     writer = Writer(graph)
     replaced: dict[str, Node] = {}
     removed: set[str] = set()
     for idiom in recognise(graph):
-        since, builder = COLLAPSED.get(idiom.kind, (0, None))
-        if builder is None or graph.opset < since or removed.intersection(idiom.nodes):
+        builder = COLLAPSED.get(idiom.kind)
+        if builder is None or removed.intersection(idiom.nodes):
             continue
         if _dtype(graph, idiom.inputs[0]) != _dtype(graph, idiom.outputs[0]):
             continue
@@ -107,13 +106,12 @@ def _with_weights(writer: Writer, idiom: Idiom, kind: TensorType) -> tuple[str, 
     return tuple(inputs)
 
 
-# The first operator set in which the node is wanted, and how it is made.
-COLLAPSED: Mapping[str, tuple[int, Builder]] = {
-    "layer_norm": (17, _normalisation("LayerNormalization")),
-    "gelu": (0, _activation("Gelu", approximate="approximate")),
-    "silu": (0, _activation("Swish", alpha="beta")),
-    "hard_swish": (0, _activation("HardSwish")),
-    "mish": (0, _activation("Mish")),
-    "group_norm": (21, _group_norm),
-    "rms_norm": (23, _normalisation("RMSNormalization")),
+COLLAPSED: Mapping[str, Builder] = {
+    "layer_norm": _normalisation("LayerNormalization"),
+    "gelu": _activation("Gelu", approximate="approximate"),
+    "silu": _activation("Swish", alpha="beta"),
+    "hard_swish": _activation("HardSwish"),
+    "mish": _activation("Mish"),
+    "group_norm": _group_norm,
+    "rms_norm": _normalisation("RMSNormalization"),
 }

@@ -1,15 +1,20 @@
 """Reductions, softmax and normalisations: their own axes run whole."""
 
-from tilewright.geometry.access import Access, AxisRule, Same, Whole
+from dataclasses import replace
+
+from tilewright.geometry.access import Access, AxisRule, Same, Scaled, Whole
 from tilewright.graph.ops.spec import (
     AccessFunction,
     Engine,
     Op,
     OpSpec,
+    Step,
+    Tile,
+    TileFunction,
     broadcast_rules,
     free,
+    same_operator,
     same_rules,
-    whole_rules,
 )
 
 REDUCE = (
@@ -96,11 +101,23 @@ def _instance_norm_access(op: Op, output: int) -> Access | None:
     return Access(result, grain, (same_rules(len(result)), (Same(1),), (Same(1),)))
 
 
+def _channels_of_group(op: Op) -> int:
+    return op.result().shape[1] // op.int_of("num_groups", 1)
+
+
 def _group_norm_access(op: Op, output: int) -> Access | None:
-    result = op.result().shape
-    grain = _with_whole_axes(result, set(range(1, len(result))))
-    rest = (whole_rules(op.shape(1)), whole_rules(op.shape(2)))
-    return Access(result, grain, (same_rules(len(result)), *rest))
+    """Channels are cut between groups. Before operator set 21 there is one scale per group."""
+    result, each = op.result().shape, _channels_of_group(op)
+    whole = _with_whole_axes(result, set(range(2, len(result))))
+    grain = (whole[0], each, *whole[2:])
+    channel: AxisRule = Same(1) if op.shape(1) == result[1:2] else Scaled(1, 1, each)
+    return Access(result, grain, (same_rules(len(result)), (channel,), (channel,)))
+
+
+def _group_norm_tile(op: Op, tile: Tile) -> tuple[Step, ...]:
+    groups = tile.output[1].length // _channels_of_group(op)
+    (step,) = same_operator(op, tile)
+    return (replace(step, attributes={**op.attributes, "num_groups": groups}),)
 
 
 def _axis_access(op: Op, output: int) -> Access | None:
@@ -120,8 +137,10 @@ def _reduction(kind: str, axes: str, access: AccessFunction, rate: str = "") -> 
     return OpSpec(kind, "reduction", Engine.VECTOR, axes, access, rate=rate)
 
 
-def _normalisation(kind: str, axes: str, access: AccessFunction) -> OpSpec:
-    return OpSpec(kind, "normalisation", Engine.VECTOR, axes, access)
+def _normalisation(
+    kind: str, axes: str, access: AccessFunction, tile: TileFunction = same_operator
+) -> OpSpec:
+    return OpSpec(kind, "normalisation", Engine.VECTOR, axes, access, tile)
 
 
 _OTHERS = "all but its own axis"
@@ -138,5 +157,7 @@ SPECS = (
     _normalisation("RMSNormalization", "axes before its own", _layer_norm_access),
     _normalisation("BatchNormalization", "all", _batch_norm_access),
     _normalisation("InstanceNormalization", "batch, channels", _instance_norm_access),
-    _normalisation("GroupNormalization", "batch", _group_norm_access),
+    _normalisation(
+        "GroupNormalization", "batch, channels by group", _group_norm_access, _group_norm_tile
+    ),
 )
