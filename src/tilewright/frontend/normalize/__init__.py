@@ -14,7 +14,6 @@ from tilewright.frontend.normalize.collapse import collapse_idioms
 from tilewright.frontend.normalize.fold import fold_channel_affine
 from tilewright.frontend.normalize.quantise import fold_quantisation
 from tilewright.frontend.normalize.scale import move_scales
-from tilewright.frontend.normalize.weigh import fold_scales
 from tilewright.graph.edit import Names, hidden_values, rebuilt
 from tilewright.graph.graph import Constant, Graph, Node, constant_of
 from tilewright.graph.ops.layout import RESHAPES
@@ -109,8 +108,7 @@ PASSES: tuple[Pass, ...] = (
     merge_views,
     remove_no_ops,  # merged views may do nothing
     collapse_idioms,
-    move_scales,  # on what a product with weights makes, a scale is folded next
-    fold_scales,
+    move_scales,  # on what a convolution makes, a scale is folded next
     fold_channel_affine,
     fold_quantisation,  # activations are single operators by now
     constants_last,

@@ -5,14 +5,18 @@ nothing scales go straight from the product into the softmax.
 """
 
 from dataclasses import dataclass, replace
+from math import isfinite
 
 import numpy as np
 
 from tilewright.frontend.idioms.matching import Matcher
-from tilewright.frontend.normalize.weigh import factor_of, is_gentle, weighed
 from tilewright.graph.edit import Writer, reshaped, scaled
 from tilewright.graph.graph import Constant, Graph, Node
 from tilewright.graph.types import FLOATS
+
+# Factors that leave operands within their type; those of half precision may not grow.
+GENTLE = {"float16": (2.0**-10, 1.0)}
+USUALLY_GENTLE = (2.0**-20, 2.0**20)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,24 +78,36 @@ def _move(matcher: Matcher, index: int) -> _Move | None:
         return None
     if matcher.node(scale).kind == "Div" and matcher.node(scale).inputs[0] != product:
         return None
-    if not is_gentle(graph, matcher.node(scale), number):
+    if not _is_gentle(graph, matcher.node(scale), number):
         return None
-    # Constants first, and what is made with some: they are scaled once and for all. Then by size.
-    made = [matcher.reader(n, "MatMul") == index and bool(weighed(matcher, n)) for n in node.inputs]
-    sizes = [
-        (name not in graph.constants, not known, graph.types[name].size)
-        for name, known in zip(node.inputs, made, strict=True)
-    ]
+    # Constants first, they are scaled once and for all; then by size.
+    sizes = [(name not in graph.constants, graph.types[name].size) for name in node.inputs]
     operand = sizes.index(min(sizes))
     name = node.inputs[operand]
     own = name in graph.constants and matcher.reader(name, "MatMul") == index
-    own = (own or made[operand]) and node.inputs.count(name) == 1
+    own = own and node.inputs.count(name) == 1
     return _Move(scale, number, operand) if own or graph.types[name].size < kind.size else None
+
+
+def _is_gentle(graph: Graph, scale: Node, number: str) -> bool:
+    """Whether the value is one number, and, where that is known, one that operands can take."""
+    constant = graph.constants.get(number)
+    if constant is None or constant.type.size != 1:
+        return False
+    if constant.data is None:
+        return True
+    found = abs(float(constant.data.reshape(-1)[0]))
+    if not isfinite(found) or not found:
+        return False
+    least, most = GENTLE.get(constant.type.dtype, USUALLY_GENTLE)
+    return least <= (found if scale.kind == "Mul" else 1 / found) <= most
 
 
 def _folded(graph: Graph, scale: Node, operand: str, number: str) -> Constant:
     """A weight with the scale in it; unknown numbers stay unknown."""
-    weight, factor = graph.constants[operand], factor_of(graph, scale, number)
-    if weight.data is None or factor is None:
+    weight, factor = graph.constants[operand], graph.constants[number]
+    if weight.data is None or factor.data is None:
         return Constant(weight.type, None)
-    return Constant(weight.type, scaled(weight.data, np.full((1,) * weight.data.ndim, factor)))
+    exact = factor.data.reshape(-1).astype(np.float64)
+    exact = (exact if scale.kind == "Mul" else 1 / exact).reshape((1,) * weight.data.ndim)
+    return Constant(weight.type, scaled(weight.data, exact))
