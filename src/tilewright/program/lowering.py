@@ -28,7 +28,7 @@ from tilewright.program.pipeline import ACROSS_TILES, IN_TILES, PIPELINING, PREF
 from tilewright.program.regions import regions_of
 from tilewright.program.residents import Residents
 from tilewright.program.rows import Surroundings
-from tilewright.program.shared import Shared
+from tilewright.program.shared import Owner, Shared
 from tilewright.program.timed import Refused, Short, Switches, Timed, timed
 from tilewright.tiling.cutting import cut_ops
 from tilewright.tiling.grid import Halo
@@ -300,8 +300,8 @@ class Lowering:
                 lying = self.lying(main, name)
                 rows.append((self.shared.between(lying), lying.offset))
             else:
-                name = kept[value].joint or name
-                rows.append((self.shared.region(name, core, memory, size), 0))
+                owner = Owner(kept[value].joint or name, core)
+                rows.append((self.shared.number(owner, memory, size), 0))
         return Site(block, names, np.array(rows, np.int64).reshape(-1, 2))
 
     def _block(

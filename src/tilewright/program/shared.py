@@ -31,16 +31,13 @@ class Shared:
         """The buffer of the main memory, or of another shared one, that a value lies in."""
         known = self._between.get((lying.root, lying.memory))
         if known is None:
-            owner, size = Owner(lying.root, -1), self.context.root_bytes(lying.root)
-            known = self._number(owner, lying.memory, size)
+            size = self.context.root_bytes(lying.root)
+            known = self.number(Owner(lying.root, -1), lying.memory, size)
             self._between[lying.root, lying.memory] = known
         return known
 
-    def region(self, name: str, core: int, memory: int, size: int) -> int:
-        """A core's region of a resident tensor, which takes so many bytes there."""
-        return self._number(Owner(name, core), memory, size)
-
-    def _number(self, owner: Owner, memory: int, size: int) -> int:
+    def number(self, owner: Owner, memory: int, size: int) -> int:
+        """The buffer of an owner that takes so many bytes of a memory."""
         known = self._numbers.get((owner, memory, size))
         if known is None:
             known = self._numbers[owner, memory, size] = len(self.owners)
