@@ -13,17 +13,18 @@ from tilewright.search.progress import Tell
 
 STRETCHES = 3  # of the plans that are simulated; the last is repeated as long as it pays
 PAYING = 0.005  # share by which a stretch has to lower the objective
-SHORT = 10  # plans of an effort for each of a climb that shows which of two starts is better
+SHORT = 10  # plans of an effort for each of a climb that shows which of several starts is best
 SECOND = 7  # plans of an effort for each of the second climb that it begins with
 SPLICES = 4  # plans of the second climb for each that has sections of both
 IMPROVED = "fused, improved"
 
 
 class Searching(Protocol):
-    """The search that climbs are made for: its plans, and what it thinks of them. `improving` are
-    plans simulated, of how many."""
+    """The search that climbs are made for: its plans, and what it thinks of them. `starts` are the
+    best proposals of each kind, `improving` plans simulated, of how many."""
 
     trials: list[Trial]
+    starts: list[Trial]
     objective: Objective
     progress: Tell
     improving: tuple[int, int]
@@ -50,7 +51,7 @@ class Climbs:
     ) -> None:
         self.search, self.made, self.joins, self.rivals = search, made, joins, rivals
         self.improver = made(0)
-        self.start: Trial | None = None  # where the first climb began
+        self.start: Trial | None = None  # where second climbs begin
         self.efforts = 0  # that were made
 
     def improve(self, evaluations: int, elsewhere: Callable[[], Trial | None]) -> None:
@@ -81,32 +82,40 @@ class Climbs:
         return self.search.best().score(self.search.objective)
 
     def _begun(self, evaluations: int) -> int:
-        """Where branches of the best plan are better side by side, short climbs from both, and the
-        start that leads further; how many plans were simulated."""
+        """Short climbs from the best proposals of each kind, and from each with branches side by
+        side where that is better: the one that leads furthest is gone on with, and second climbs
+        begin with the next. How many plans were simulated."""
         search, first, before = self.search, self.search.best(), self.improver.evaluations
-        second = first
-        for better in self.improver.abreast(first.plan, first.metrics, evaluations):
-            second = Trial("fused, side by side", better.plan, first.groups, better.metrics)
+        kinds = search.starts if first in search.starts else [first]
+        starts = list(kinds)
+        for start in kinds:
+            better = list(self.improver.abreast(start.plan, start.metrics, evaluations))
+            for plan in better[-1:]:
+                trial = Trial("fused, side by side", plan.plan, start.groups, plan.metrics)
+                search.trials.append(trial)
+                starts.append(trial)
         taken = self.improver.evaluations - before
-        if second is not first:
-            search.trials.append(second)
-            other = self.made(0)
-            other.evaluate = self.improver.evaluate
-            self._climb(other, second, evaluations)
-            reached = search.best()
-            self._climb(self.improver, first, evaluations)
-            taken += 2 * evaluations
-            if search.best() is reached:
-                self.start, self.improver = second, other
-        return taken
+        if len(starts) == 1:
+            return taken
+        ends: list[tuple[Trial, Improver]] = []
+        for start in starts:
+            improver = self.improver if start is first else self.made(0)
+            improver.evaluate = self.improver.evaluate
+            ends.append((self._climb(improver, start, evaluations), improver))
+        best, objective = search.best(), search.objective
+        ends.sort(key=lambda end: (end[0] is not best, end[0].score(objective)))
+        self.improver, self.start = ends[0][1], ends[1][0]
+        return taken + len(starts) * evaluations
 
-    def _climb(self, improver: Improver, start: Trial, evaluations: int) -> None:
-        """Better plans than a trial's take its place."""
+    def _climb(self, improver: Improver, start: Trial, evaluations: int) -> Trial:
+        """Better plans than a trial's take its place; the last of them."""
         trials = self.search.trials
         others = [trial for trial in trials if trial is not start or trial.name in self.rivals]
+        reached = start
         for better in improver.better(start.plan, start.metrics, evaluations):
-            trial = Trial(IMPROVED, better.plan, start.groups, better.metrics)
-            self.search.trials = [*others, trial]
+            reached = Trial(IMPROVED, better.plan, start.groups, better.metrics)
+            self.search.trials = [*others, reached]
+        return reached
 
     def _second(self, start: Trial, evaluations: int) -> None:
         """A second climb from where the first began, with luck of its own. The better of both is

@@ -25,11 +25,10 @@ from tilewright.search.candidates.candidate import Candidates, NoPlanFitsError, 
 from tilewright.search.candidates.core_sets import kinds_of_cores, parts_of_cores
 from tilewright.search.candidates.layers import with_room
 from tilewright.search.candidates.network import Network
-from tilewright.search.candidates.tiles import TILES, USABLE_SHARE
+from tilewright.search.candidates.tiles import TILES
 from tilewright.search.climbs import Climbs
 from tilewright.search.effort import Effort
 from tilewright.search.found import Found, Trial
-from tilewright.search.grouping.dp import best_grouping, greedy_merge
 from tilewright.search.grouping.patterns import Pattern, PatternSpace
 from tilewright.search.improvement.boundaries import TIE, Joins
 from tilewright.search.improvement.cuts import Cuts
@@ -38,12 +37,10 @@ from tilewright.search.improvement.moves import Moves
 from tilewright.search.least_memory import LeastMemory
 from tilewright.search.objectives import search_all
 from tilewright.search.progress import Tell, silent
+from tilewright.search.proposals import Proposals
 from tilewright.search.sharing import sharing_plans
 from tilewright.units import noun
 
-GROUPS_PER_UNIT = 10  # that the additive model may look at; beyond that, merging greedily has to do
-SHARES = (USABLE_SHARE, 0.75, 0.6)  # of the scratchpads that sections are planned with
-REPAIRS = 6  # times that groups which do not fit are run one by one instead
 SLOWER = 1.5  # times that a change of a group may be estimated to take longer, to be simulated
 RIVALS = ("layer by layer", "greedy merge")
 STAGES = ["greedy merging", "groupings by estimate", "improvements"]
@@ -67,13 +64,13 @@ class Fusion:
         self.graph, self.machine, self.model = graph, machine, model
         self.network = Network(graph, machine, dtype)
         self.lowering = Lowering(graph, machine, dtype, without)
-        self.candidates = Candidates(self.network, objective)
-        self.candidates.tiler.pipelines = "pipelining" not in without
-        self.candidates.tiler.costs.reshapes = "implicit-reshape" not in without
-        self.space = PatternSpace(self.candidates, patterns)
         self.objective, self.without = objective, without
+        self.candidates = self._made_candidates(self.network)
+        self.space = PatternSpace(self.candidates, patterns)
+        self.proposals = Proposals(self, self.candidates, self.space)
         self.patterns, self.progress = patterns, progress
         self.trials: list[Trial] = []
+        self.starts: list[Trial] = []  # the best proposals of each kind
         self.outside: list[Trial] = []  # rivals that patterns of the user do not allow
         self.at_fault: frozenset[int] = frozenset()  # groups of the last plan that do not fit
         self.remedies = True  # for the first plan, where it does not fit without
@@ -143,7 +140,7 @@ class Fusion:
         known = self.outside if self.space.forced else self.trials
         known += [rival] if rival is not None else []
         if self.space.forced:
-            self.attempt("patterns alone", self.space.singles)
+            self.proposals.attempt("patterns alone", self.space.singles)
 
     def _search(self, effort: Effort) -> None:
         """Propose once, then improve step by step."""
@@ -193,25 +190,36 @@ class Fusion:
         return search
 
     def propose(self) -> None:
-        """What merging greedily makes, and the best groupings of the additive model; once."""
+        """What merging greedily makes, and the best groupings of the additive model; once with
+        data movement in the main memory, and once with it on the cores. The best of each are starts
+        of the improvement."""
         if STAGES[1] in self.done:
             return
         self.begin()
         known = len(self.trials)
-        self.progress("merging greedily, as compilers do")
-        for share in SHARES:
-            self._take(share)
-            merged = greedy_merge(self.space.predecessors, self.score)
-            if self.attempt("greedy merge", merged.groups) is not None:
-                self._apart(merged.groups)
-                break
+        self.proposals.merge("greedy merge")
         self.done.append(STAGES[0])
-        for share in SHARES:
-            self._take(share)
-            if self._groupings(known):
-                break
+        self.proposals.group(known)
+        self.exact = self.proposals.exact
+        self.starts = [self.best()]
+        known = len(self.trials)
+        with suppress(TilewrightError):
+            self._propose_moving(known)
+        if self.trials[known:]:
+            self.starts.append(self.best(self.trials[known:]))
         self.done.append(STAGES[1])
         self.tasks = self.best().metrics.tasks
+
+    def _propose_moving(self, known: int) -> None:
+        """The same for data movement on the cores, unless what it makes is stored and loaded within
+        a tie; patterns are of units without it."""
+        most = 2 * self.network.moved_bytes / self.candidates.tiler.rate
+        if self.patterns or most <= TIE * self.best().cycles:
+            return
+        candidates = self._made_candidates(self.network.moving_on_cores())
+        proposals = Proposals(self, candidates, PatternSpace(candidates))
+        proposals.merge("fused, moved on the cores")
+        proposals.group(known)
 
     def _on_fewer(self) -> Trial | None:
         """What the smallest effort finds for some cores alone, unless their engines are busy for
@@ -243,7 +251,7 @@ class Fusion:
         names, plan = tuple(core.name for core in chosen.machine.cores), found.best.plan
         anywhere = {name for group in plan.groups if not group.cores for name in group.nodes}
         plan = replace(moved_to_cores(plan, names, anywhere), machine=self.machine.name)
-        trial = self._tried(f"fused, on {', '.join(names)}", plan, found.best.groups)
+        trial = self.tried(f"fused, on {', '.join(names)}", plan, found.best.groups)
         if found.interrupted:
             raise KeyboardInterrupt
         return trial
@@ -262,12 +270,6 @@ class Fusion:
             self.progress(what)
 
         return tell
-
-    def _apart(self, groups: tuple[int, ...]) -> None:
-        """The same groups with every unit of a section cut by itself, where that fits."""
-        self.space.candidates = self.space.candidates.apart()
-        if all(self.space.candidate(mask) is not None for mask in groups):
-            self.attempt("fused, unit by unit", groups)
 
     def like(
         self,
@@ -302,37 +304,21 @@ class Fusion:
             self.ended_in = pool.not_looked_at
             raise KeyboardInterrupt
 
-    def _take(self, share: float) -> None:
-        """Plan sections with a share of the scratchpads: less where addresses were not found."""
-        self.space.candidates = (
-            self.candidates if share == SHARES[0] else self.candidates.within(share)
-        )
-
-    def _groupings(self, before: int) -> bool:
-        """Simulate the best grouping of the additive model, unless one of the trials behind those
-        before has it; whether it fits."""
-        units = len(self.space.blocks)
-        found = best_grouping(
-            self.space.predecessors,
-            self.score,
-            may_grow=lambda mask: self.space.candidate(mask) is not None,
-            evaluations=GROUPS_PER_UNIT * units,
-            progress=lambda share: self.progress("looking at all groups", share),
-        )
-        self.exact, self.looked_at = found.exact, self.looked_at + found.evaluations
-        self.progress("simulating the best grouping")
-        groups = found.grouping.groups
-        known = any(trial.groups == groups for trial in self.trials[before:])
-        return known or self.attempt("fused", groups) is not None
-
     def _share(self) -> None:
         """Values that still go through the main memory in one that the cores share, as many of them
         as fit: the largest last, or not at all."""
         for memory in reversed(self.machine.on_chip):
             best = self.best()
             for plan in sharing_plans(self.network, self.space.may_stay, best.plan, memory.name):
-                if self._tried(f"fused, through {memory.name}", plan, best.groups):
+                if self.tried(f"fused, through {memory.name}", plan, best.groups):
                     break
+
+    def _made_candidates(self, network: Network) -> Candidates:
+        """Ways to run groups of a network, with the passes that there are."""
+        candidates = Candidates(network, self.objective)
+        candidates.tiler.pipelines = "pipelining" not in self.without
+        candidates.tiler.costs.reshapes = "implicit-reshape" not in self.without
+        return candidates
 
     def _made_climbs(self) -> Climbs:
         """What improves the best plan."""
@@ -349,25 +335,7 @@ class Fusion:
         sections = self.candidates.sections
         return Improver(moves, sections, self.lowering, self.evaluate, objective, seed)
 
-    def score(self, mask: int) -> float | None:
-        """The additive model's cost of a group."""
-        candidate = self.space.candidate(mask)
-        return None if candidate is None else candidate.score(self.candidates.prices)
-
-    def attempt(self, name: str, groups: tuple[int, ...]) -> Trial | None:
-        """Lower and simulate a grouping, without small groups that do not fit; None where it does
-        not fit even so."""
-        for _ in range(REPAIRS):
-            plan = self.space.plan(self.model, groups)
-            trial = self._tried(name, plan, groups)
-            nodes = [name for number in self.at_fault for name in plan.groups[number].nodes]
-            mended = groups if trial is not None else self.space.parted(groups, nodes)
-            if mended == groups:
-                return trial
-            groups = mended
-        return None
-
-    def _tried(self, name: str, plan: Plan, groups: tuple[int, ...]) -> Trial | None:
+    def tried(self, name: str, plan: Plan, groups: tuple[int, ...]) -> Trial | None:
         """A trial that counts: it may become the best."""
         trial = self._trial(name, plan, groups)
         self.trials += [trial] if trial is not None else []
@@ -394,14 +362,16 @@ class Fusion:
                 self.at_fault = error.groups
         return None
 
-    def best(self) -> Trial:
-        """The best by the objective; of those within a tie, the one with the fewest bytes."""
-        if not self.trials:
+    def best(self, among: Sequence[Trial] = ()) -> Trial:
+        """The best by the objective, of all or of some; of those within a tie, the one with the
+        fewest bytes."""
+        trials = among or self.trials
+        if not trials:
             raise self._why_none()
-        least = min(trial.score(self.objective) for trial in self.trials)
+        least = min(trial.score(self.objective) for trial in trials)
         tie = TIE if self.objective is Objective.LATENCY else 0.0
         most = max(least, min(least * (1 + tie), self.worst))
-        close = [t for t in self.trials if t.score(self.objective) <= most]
+        close = [t for t in trials if t.score(self.objective) <= most]
         return min(close, key=lambda t: (t.dram_bytes, t.cycles))
 
     def _why_none(self) -> NoPlanFitsError:

@@ -124,7 +124,7 @@ def test_towers_side_by_side_are_faster_and_give_the_same_numbers(
     graph = prepared(original, machine, machine.dtype).graph
     search = Fusion(graph, machine, machine.dtype, "net")
     search.propose()
-    best, improver = search.best(), search._made_improver(0)  # pyright: ignore[reportPrivateUsage]
+    best, improver = search.starts[0], search._made_improver(0)  # pyright: ignore[reportPrivateUsage]
     *_, better = improver.abreast(best.plan, best.metrics, 20)
     assert better.metrics.cycles < best.cycles
     homes = {name: frozenset(group.cores) for group in better.plan.groups for name in group.nodes}

@@ -1,7 +1,9 @@
 """The network as a search sees it: units that always run together, and what passes between them.
 
 A unit is an operator with the activations that fold into it, or a piece of data movement. Views of
-a unit's result (reshape, transpose, slice) belong to it: they cost nothing and follow it.
+a unit's result (reshape, transpose, slice) belong to it: they cost nothing and follow it. What is
+no such view (a concat, a resize) moves in the main memory, or runs on the cores: inside the unit
+whose result nobody else reads, else as one of its own.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -34,6 +36,10 @@ class Unit:
     views: tuple[int, ...] = ()
 
 
+_Draft = tuple[list[int], Place, list[int]]
+"""The nodes of a unit, where they run, and views that follow."""
+
+
 @dataclass
 class Network:
     """A graph on a machine in an element type, divided into units in an order that runs."""
@@ -41,6 +47,7 @@ class Network:
     graph: Graph
     machine: Machine
     dtype: str
+    on_chip: bool = False  # whether data movement that is no view runs on the cores
     layouts: Layouts = field(init=False)
     joinings: dict[str, Joining] = field(init=False)
     models: CostModels = field(init=False)
@@ -61,16 +68,37 @@ class Network:
         other.models = models_of(other.machine)
         return other
 
+    def moving_on_cores(self) -> "Network":
+        """The same with data movement on the cores, where they can do it."""
+        return Network(self.graph, self.machine, self.dtype, on_chip=True)
+
+    @cached_property
+    def moved_bytes(self) -> int:
+        """Bytes that data movement which is no view of one value makes, and cores could do."""
+        units = (unit for unit in self.units if unit.place is not Place.CORES)
+        movable = (unit.nodes[0] for unit in units if self._movable(unit.nodes[0]))
+        names = (name for index in movable for name in self.graph.nodes[index].writes)
+        types = self.graph.types
+        return sum(self.layouts.bytes(name, types[name].shape, aligned=True) for name in names)
+
     @cached_property
     def units(self) -> tuple[Unit, ...]:
         """All units; every node is in one of them."""
-        drafts: list[tuple[list[int], Place, list[int]]] = []
+        drafts: list[_Draft] = []
         home: dict[int, int] = {}
         for index in range(len(self.graph.nodes)):
             if index in home:
                 continue
             place = self._movement(index)
             makers = {home[p] for p in self.graph.predecessors(index)}
+            if self.on_chip and place is Place.MAIN and self._movable(index):
+                maker = next((m for m in makers if self._alone_reads(index, drafts[m])), None)
+                home[index] = len(drafts) if maker is None else maker
+                if maker is None:
+                    drafts.append(([index], Place.CORES, []))
+                else:
+                    drafts[maker][0].append(index)
+                continue
             if place is Place.VIEW and len(makers) == 1 and self._single(index):
                 (maker,) = makers
                 drafts[maker][2].append(index)
@@ -159,6 +187,29 @@ class Network:
         """How a value lies in the main memory, as the builder will lay it out."""
         return self._views.get(name) or self.layouts.main_view(0, name)
 
+    def _movable(self, index: int) -> bool:
+        """Whether data movement is no view of one value, and cores can do it."""
+        node = self.graph.nodes[index]
+        known = spec_of(self.graph, node)
+        if known is None or known[0].engine is not Engine.MOVE or runs_whole(self.graph, node):
+            return False
+        if known[0].parts is None and self._movement(index) is Place.VIEW:
+            return False
+        try:
+            typed_group(self.graph, [index])
+        except TilingError:
+            return False
+        return True
+
+    def _alone_reads(self, index: int, draft: _Draft) -> bool:
+        """Whether a node reads nothing but the result of a unit on cores, and nobody else does."""
+        nodes, place, _ = draft
+        made = list(self.graph.nodes[nodes[-1]].writes)
+        read = [name for name in self.graph.nodes[index].reads if name in self.graph.producer]
+        readers = [r for name in made for r in self.graph.consumers.get(name, ())]
+        shown = any(name in self.graph.outputs for name in made)
+        return place is Place.CORES and made == read and readers == [index] and not shown
+
     def _single(self, index: int) -> bool:
         """Whether a view has one maker before it, which it can follow at once."""
         spec = spec_of(self.graph, self.graph.nodes[index])
@@ -174,7 +225,8 @@ class Network:
             return Place.CORES
         op = known[1]
         if known[0].parts is not None:
-            return Place.VIEW if self._takes_parts(node) else Place.MAIN
+            parts = not self.on_chip and self._takes_parts(node)
+            return Place.VIEW if parts else Place.MAIN
         source = self.main_view(node.inputs[0])
         views = [view_of(op, source, k) for k, kind in enumerate(op.outputs) if kind is not None]
         outside = any(name in self.graph.outputs for name in node.writes)
