@@ -190,5 +190,7 @@ def test_a_part_that_is_larger_than_the_memory_is_told_with_its_bytes() -> None:
     case = case_of(graph, machine)
     assert case is not None
     plan = Plan("large", machine.name, machine.dtype, (GroupPlan(all_nodes(case.graph), ()),))
-    with pytest.raises(TilewrightError, match=r"takes [0-9.]+ kB of cluster0.cmx, 4.1 kB are there"):
+    with pytest.raises(
+        TilewrightError, match=r"takes [0-9.]+ kB of cluster0.cmx, 4.1 kB are there"
+    ):
         case.check(plan)
