@@ -21,27 +21,18 @@ def link(columns: Columns, views: Views) -> Needs:
     """For every task, the earlier ones it has to wait for."""
     buffers, accesses = columns.memory.size, columns.buffer.size
     task_of = np.empty(accesses, np.int32)
-    written = np.full(buffers, -1, np.int64)  # an access that writes it
-    parts = np.zeros(buffers, np.bool_)  # whether others write it elsewhere
+    writers = np.zeros(buffers, np.int32)
     for task in range(columns.kind.size):
         for access in range(columns.access_start[task], columns.access_start[task + 1]):
             task_of[access] = task
             if columns.write[access]:
-                buffer = columns.buffer[access]
-                other = written[buffer]
-                if other < 0:
-                    written[buffer] = access
-                elif (
-                    columns.layout[other] != columns.layout[access]
-                    or columns.offset[other] != columns.offset[access]
-                ):
-                    parts[buffer] = True
+                writers[columns.buffer[access]] += 1
     first = np.empty(2 * accesses + 16, np.int32)
     second = np.empty(2 * accesses + 16, np.int32)
-    count = _as_wholes(columns.buffer, columns.write, task_of, parts, first, second)
+    count = _single_writers(columns.buffer, columns.write, task_of, writers, first, second)
     uses = np.zeros(buffers + 1, np.int64)
     for access in range(accesses):
-        if parts[columns.buffer[access]]:
+        if writers[columns.buffer[access]] > 1:
             uses[columns.buffer[access] + 1] += 1
     for buffer in range(buffers):
         uses[buffer + 1] += uses[buffer]
@@ -49,7 +40,7 @@ def link(columns: Columns, views: Views) -> Needs:
     fill = uses[:buffers].copy()
     for access in range(accesses):
         buffer = columns.buffer[access]
-        if parts[buffer]:
+        if writers[buffer] > 1:
             rows[fill[buffer]] = access
             fill[buffer] += 1
     for buffer in range(buffers):
@@ -74,37 +65,38 @@ def link(columns: Columns, views: Views) -> Needs:
 
 
 @njit(inner=True)
-def _as_wholes(
-    buffers: Quantities, write: Quantities, task_of: Ids, parts: Flags, first: Ids, second: Ids
+def _single_writers(
+    buffers: Quantities, write: Quantities, task_of: Ids, writers: Ids, first: Ids, second: Ids
 ) -> int:
-    """Buffers that are written in one place only, once or again and again: readers wait for the
-    last that wrote, and who writes waits for it and for those that read since."""
+    """Buffers that one task writes: readers wait for it, and it for those that read before."""
     count = 0
-    writer = np.full(parts.size, -1, np.int32)
-    since = np.full(parts.size, -1, np.int64)
+    writer = np.empty(writers.size, np.int32)
+    early = np.empty(writers.size, np.int64)
+    for buffer in range(writers.size):
+        writer[buffer] = early[buffer] = -1
     behind = np.empty(buffers.size, np.int64)
     for access in range(buffers.size):
         buffer = buffers[access]
         task = task_of[access]
-        if parts[buffer]:
+        if writers[buffer] != 1:
             continue
-        if writer[buffer] >= 0 and writer[buffer] != task:
-            first[count] = writer[buffer]
-            second[count] = task
-            count += 1
-        if not write[access]:
-            behind[access] = since[buffer]
-            since[buffer] = access
-            continue
-        reader = since[buffer]
-        while reader >= 0:
-            if task_of[reader] != task:
-                first[count] = task_of[reader]
+        if write[access]:
+            writer[buffer] = task
+            reader = early[buffer]
+            while reader >= 0:
+                if task_of[reader] != task:
+                    first[count] = task_of[reader]
+                    second[count] = task
+                    count += 1
+                reader = behind[reader]
+        elif writer[buffer] >= 0:
+            if writer[buffer] != task:
+                first[count] = writer[buffer]
                 second[count] = task
                 count += 1
-            reader = behind[reader]
-        writer[buffer] = task
-        since[buffer] = -1
+        else:
+            behind[access] = early[buffer]
+            early[buffer] = access
     return count
 
 
