@@ -81,14 +81,6 @@ def attention(model: str, machine: str) -> Planned:
     return Planned(graph, target, Plan(model, machine, target.dtype, (group,)))
 
 
-def in_larger_tiles(model: str, machine: str) -> Planned:
-    """The same attention in half as many tiles."""
-    planned = attention(model, machine)
-    (group,) = planned.plan.groups
-    larger = replace(group, splits=(Split(1, 8), Split(2, 4)))
-    return replace(planned, plan=replace(planned.plan, groups=(larger,)))
-
-
 @dataclass(frozen=True, slots=True)
 class Shown:
     """Where a pass shows: how the network is planned, which, on what; and by which factor latency
@@ -104,7 +96,6 @@ class Shown:
 SHOWN = {
     "fold-activations": Shown(fused, "fsrcnn@32x48", "npu-2.7", 1.05),
     "implicit-reshape": Shown(layers, "sd15_down_block@8x8", "npu-2.7", 1.05),
-    "in-place": Shown(in_larger_tiles, "sd15_down_block@32x32", "npu-2.7", 1.2),
     "duplicate-copies": Shown(fused, "fsrcnn@32x48", "npu-2.7", 1.0, 1.02),
     "multicast": Shown(fused, "fsrcnn@32x48", "npu-2.7", 1.0, 1.1),
     "pipelining": Shown(attention, "sd15_down_block@32x32", "npu-2.7", 1.05),

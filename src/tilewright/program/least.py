@@ -135,14 +135,9 @@ class _Middle:
                     value, spots.have(self.index).shape, self.core
                 )
                 live["value", value] = (storage.memory, size)
-        if len(op.outputs) == 1 and not self._in_place(op):
+        if len(op.outputs) == 1:
             self._add_result(op, live)
         return live
-
-    def _in_place(self, op: GroupOperator) -> bool:
-        """Whether the result may lie where an operand of the tile's own lay."""
-        places = op.tiled.spec.in_place(op.tiled.op, op.tiled.access[0])
-        return any(op.inputs[place] in self.builder.values for place in places)
 
     def _lies_outside(self, value: int) -> bool:
         """Whether a value may be written where others are too."""

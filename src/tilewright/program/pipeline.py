@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from tilewright.program.passes.duplicates import DuplicateCopies
 from tilewright.program.passes.fold import FoldActivations
-from tilewright.program.passes.in_place import InPlace
 from tilewright.program.passes.multicast import Multicast
 from tilewright.program.passes.reshape import ImplicitReshape
 
@@ -46,7 +45,7 @@ SPILLING = PlanStep(
     ensures="one that does, or the reason why not",
     rounds=40,
 )
-IN_TILES = (FoldActivations(), ImplicitReshape(), InPlace())
+IN_TILES = (FoldActivations(), ImplicitReshape())
 """Within a tile, or several that share buffers: alike tiles share what these make of them."""
 
 ACROSS_TILES = (DuplicateCopies(), Multicast())

@@ -1,6 +1,5 @@
 """Estimates against a plain reference: the tile of `cut_ops`, box by box, nothing remembered."""
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
@@ -71,9 +70,8 @@ class Reference:
             models = self.network.models
             either = tuple(models.either(core, whole) for core in self.costs.cores)
             ((kind, cycles, spent),) = self.costs.cost(work, either)
-            finishing = tiled.spec.finishing(tiled.op)
-            if finishing and finishing.finish in self.tiler.network.machine.finishes:
-                cycles = 0 if busy["matrix"] else cycles
+            if tiled.spec.folded(tiled.op) and busy["matrix"]:
+                cycles = 0
             once = all(not driven(group.values[n].compute) for n in tiled.node.writes)
             times = 1 / turns if once and tiles > 1 else 1.0
             busy[kind] += cycles * times
@@ -184,17 +182,9 @@ class Reference:
     def inner(self, group: GroupTiles) -> int:
         zero = (0,) * len(group.splits)
         last = {name: n for n, tiled in enumerate(group.ops) for name in tiled.node.inputs}
-        readers = Counter(name for tiled in group.ops for name in tiled.node.inputs)
         live: dict[str, int] = {}
         peak = 0
         for number, tiled in enumerate(group.ops):
-            places = tiled.spec.in_place(tiled.op, tiled.access[0])
-            taken = [
-                n for k in places if readers[n := tiled.node.inputs[k]] == 1 and n in group.values
-            ]
-            if tiled.node.outputs[0] not in set(group.outputs):
-                for name in taken[:1]:
-                    live.pop(name, None)
             for name in tiled.node.writes:
                 if name in group.values and name not in set(group.outputs):
                     live[name] = self.held(name, group.values[name].box(zero))

@@ -4,7 +4,6 @@ The same tile as that of `tiling.group.cut_ops(probe=True)`, derived much faster
 thousands of them.
 """
 
-from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -80,13 +79,6 @@ class Probe:
             if value not in self.exported:
                 ends[last[value]].append(value)
         self.ends = tuple(map(tuple, ends))
-        readers = Counter(value for values in self.reads for value in values)
-        self.dying = tuple(  # the operand whose bytes the result of a node takes
-            next(
-                (v for k in node.in_place if readers[v := values[k]] == 1 and v in self.access), -1
-            )
-            for node, values in zip(self.nodes, self.reads, strict=True)
-        )
         self.values = tuple(
             costs.value(name) if name in costs.network.graph.types else None for name in number
         )
@@ -213,8 +205,6 @@ class Cutting:
         live = peak = 0
         held: dict[int, int] = {}
         for place, outputs in enumerate(probe.outputs):
-            if outputs[0] not in probe.exported:
-                live -= held.pop(probe.dying[place], 0)  # the result lies there
             for value in outputs:
                 region, part = self.needs[value], probe.values[value]
                 if region is not None and part is not None and value not in probe.exported:

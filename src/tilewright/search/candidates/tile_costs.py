@@ -99,8 +99,6 @@ class NodeLooks:
             finishing is not None and any(finishing.finish in e.output_stage for e in core.engines)
             for core in cores
         )
-        places = tiled.spec.in_place(op, tiled.access[0])
-        self.in_place = tuple(k for k, number in enumerate(self.data) if number in places)
         # Output axes that decide which parts of its constants a tile reads, and what these cost.
         constant = {
             rule.axis

@@ -87,47 +87,6 @@ def test_fold_joins_an_activation_with_the_product_before_it(case: TwoCores) -> 
     assert gone == {f"conv@{tile}" for tile in range(4)}  # what lay in between
 
 
-def test_in_place_writes_a_softmax_over_what_it_reads(case: TwoCores) -> None:
-    step = "in-place"
-    before, after = case.before(step), case.after(step)
-    for program, same in ((before, False), (after, True)):
-        vector = [task for task in program.tasks if kinds(task) == ("Softmax",)]
-        assert len(vector) == 4
-        assert all((task.reads == task.writes) is same for task in vector)
-    assert len(before.buffers) - len(after.buffers) == 4
-    for task in titled(after, "store soft"):  # what reads the result reads it there
-        assert after.buffers[task.reads[0].buffer].name.startswith("relu@")
-
-
-def chain(second: str, *, twice: bool = False, output: bool = False) -> Program:
-    """A product, a softmax and another operator, in two tiles of one group, behind the pass."""
-    tree = {"name": "one", "extends": "npu-2.7", "cores": {"cluster": {"count": 1}}}
-    machine = machine_of(tree, "one")
-    b = GraphBuilder()
-    x = b.add("MatMul", b.input(8, 16, name="x"), b.weight(16, 16), name="product")
-    y = b.add("Softmax", x, axis=-1, name="first")
-    z = b.add(second, y, *((x,) if twice else ()), name="second")
-    graph = prepared(b.graph(z, *((x,) if output else ())), machine, machine.dtype).graph
-    group = GroupPlan(tuple(node.name for node in graph.nodes), (Split(0, 2),))
-    plan = Plan("chain", machine.name, machine.dtype, (group,))
-    return dict(stages(Lowering(graph, machine, machine.dtype), plan))["in-place"]
-
-
-def in_place(program: Program) -> set[str]:
-    """The operators whose result lies where an operand lay."""
-    tasks = [task for task in program.tasks if isinstance(task.work, Compute)]
-    return {kinds(task)[0] for task in tasks if set(task.reads) & set(task.writes)}
-
-
-def test_in_place_goes_on_along_a_chain() -> None:
-    assert in_place(chain("Exp")) == {"Softmax", "Exp"}
-
-
-def test_in_place_leaves_what_others_read() -> None:
-    assert in_place(chain("Add", twice=True)) == {"Add"}
-    assert in_place(chain("Exp", output=True)) == {"Exp"}
-
-
 def test_duplicates_load_once_what_the_tile_before_has(case: TwoCores) -> None:
     step = "duplicate-copies"
     before, after = case.before(step), case.after(step)
