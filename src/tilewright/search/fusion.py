@@ -74,7 +74,7 @@ class Fusion:
         self.outside: list[Trial] = []  # rivals that patterns of the user do not allow
         self.at_fault: frozenset[int] = frozenset()  # groups of the last plan that do not fit
         self.remedies = True  # for the first plan, where it does not fit without
-        self.exact = False  # until all groups were looked at
+        self.exact = False  # until searches for all objectives looked at all groups
         self.simulated = self.looked_at = self.tasks = 0  # plans, groups; of the best proposal
         self.given, self.portion = tuple[Trial, ...](), 1.0  # plans found before, of a whole search
         self.reached: list[Effort] = []  # efforts that were made
@@ -104,7 +104,7 @@ class Fusion:
         return Found(
             self.best(),
             self.rivals or tuple(t for t in (*self.outside, *self.trials) if t.name in RIVALS),
-            self.exact,
+            self.exact or self.proposals.exact,
             self.looked_at,
             self.simulated,
             interrupted,
@@ -200,7 +200,6 @@ class Fusion:
         self.proposals.merge("greedy merge")
         self.done.append(STAGES[0])
         self.proposals.group(known)
-        self.exact = self.proposals.exact
         self.starts = [self.best()]
         known = len(self.trials)
         with suppress(TilewrightError):

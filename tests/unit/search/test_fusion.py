@@ -2,14 +2,19 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from support.builder import GraphBuilder
 from support.networks import attention, residual
+from support.programs import Lowered, relative_error
 from tilewright import api
+from tilewright.frontend.builder import Builder
 from tilewright.frontend.normalize import normalize
+from tilewright.frontend.weights import seeded
 from tilewright.machine.load import load_machine
 from tilewright.machine.machine import Machine
+from tilewright.plan.plan import Place
 from tilewright.planning import plan_model, prepared
 from tilewright.program.lower import lowered
 from tilewright.program.lowering import Lowering
@@ -295,3 +300,26 @@ def test_groups_that_would_copy_within_a_core_are_not_proposed_where_no_link_doe
     search = Fusion(graph, without, machine.dtype, "net")
     search.propose()
     assert search.best().name != "layer by layer"
+
+
+def test_a_concat_runs_on_the_cores_in_one_of_the_starts() -> None:
+    """Behind a view in the main memory, what a U shape joins would be stored and loaded again."""
+    b = Builder("skip")
+    first = b.op("Relu", b.conv(b.input("x", (1, 8, 32, 32)), 16, 3, pads=1))
+    low = b.op("Relu", b.conv(b.pool("MaxPool", first, 2, 2), 16, 3, pads=1))
+    scales = b.constant("scales", np.asarray([1, 1, 2, 2], np.float32))
+    high = b.op("Resize", low, "", scales, mode="nearest", name="up")
+    joined = b.op("Concat", high, first, axis=1, name="join")
+    original, machine = seeded(b.finish(b.conv(joined, 8, 1))), load_machine("npu-2.7")
+    graph = prepared(original, machine, machine.dtype).graph
+    search = Fusion(graph, machine, machine.dtype, "net")
+    search.propose()
+    usual, moved = search.starts
+    places = [{n: g.place for g in t.plan.groups for n in g.nodes} for t in (usual, moved)]
+    assert places[0]["join"] is not Place.CORES
+    assert places[1]["join"] is places[1]["up"] is Place.CORES
+    assert moved.cycles < usual.cycles
+    placed = lowered(graph, machine, moved.plan, lowering=search.lowering)
+    assert placed.schedule.makespan == moved.cycles
+    case = Lowered(original, graph, machine, placed)
+    assert relative_error(case.execute().outputs, case.reference()) < 1e-4
