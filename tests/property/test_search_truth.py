@@ -102,9 +102,9 @@ def test_search_finds_the_best_grouping(seed: int, machine: str) -> None:
         pytest.skip("too many units")
     every = list(groupings(fusion))
     # On the additive model: exactly the best.
-    costs = [[fusion.score(group) for group in groups] for groups in every]
+    costs = [[fusion.proposals.score(group) for group in groups] for groups in every]
     possible = [fsum(c for c in row if c is not None) for row in costs if None not in row]
-    proposed = best_grouping(fusion.network.predecessors, fusion.score)
+    proposed = best_grouping(fusion.network.predecessors, fusion.proposals.score)
     assert proposed.exact
     assert proposed.grouping.cost == pytest.approx(min(possible), rel=1e-12)
     # On the simulator: within 2 % of the best, and no worse than what it is compared with.
@@ -114,7 +114,7 @@ def test_search_finds_the_best_grouping(seed: int, machine: str) -> None:
     for groups, row in zip(every, costs, strict=True):
         if None in row:
             continue
-        trial = fusion.attempt("exhaustive", groups)
+        trial = fusion.proposals.attempt("exhaustive", groups)
         if trial is not None:
             best = min(best, trial.cycles)
     assert found.best.cycles <= best * MISSED, f"{found.best.cycles / best:.3f} of the best"
