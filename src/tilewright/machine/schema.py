@@ -212,7 +212,7 @@ class _EngineFile(Block):
             "`bias` adds a constant per channel, `clamp` applies ReLU, Clip, LeakyReLU or PReLU, "
             "`activation` any other function of one number, `scale` multiplies by a number per "
             "channel, `add` adds a tensor of the same shape (a residual). Left out: `bias` and "
-            "`clamp`; `[]`: nothing."
+            "`clamp`; `[]`: nothing. A bias that is an input of the convolution is part of it."
         ),
     ] = None
 

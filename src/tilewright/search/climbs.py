@@ -84,7 +84,7 @@ class Climbs:
     def _begun(self, evaluations: int) -> int:
         """Short climbs from the best proposals of each kind, and from each with branches side by
         side where that is better: the one that leads furthest is gone on with, and second climbs
-        begin with the next. How many plans were simulated."""
+        begin there. How many plans were simulated."""
         search, first, before = self.search, self.search.best(), self.improver.evaluations
         kinds = search.starts if first in search.starts else [first]
         starts = list(kinds)
@@ -97,14 +97,14 @@ class Climbs:
         taken = self.improver.evaluations - before
         if len(starts) == 1:
             return taken
-        ends: list[tuple[Trial, Improver]] = []
+        ends: list[tuple[Trial, Improver, Trial]] = []
         for start in starts:
             improver = self.improver if start is first else self.made(0)
             improver.evaluate = self.improver.evaluate
-            ends.append((self._climb(improver, start, evaluations), improver))
+            ends.append((self._climb(improver, start, evaluations), improver, start))
         best, objective = search.best(), search.objective
-        ends.sort(key=lambda end: (end[0] is not best, end[0].score(objective)))
-        self.improver, self.start = ends[0][1], ends[1][0]
+        best_end = min(ends, key=lambda end: (end[0] is not best, end[0].score(objective)))
+        _, self.improver, self.start = best_end
         return taken + len(starts) * evaluations
 
     def _climb(self, improver: Improver, start: Trial, evaluations: int) -> Trial:

@@ -191,8 +191,8 @@ class Fusion:
 
     def propose(self) -> None:
         """What merging greedily makes, and the best groupings of the additive model; once with
-        data movement in the main memory, and once with it on the cores. The best of each are starts
-        of the improvement."""
+        data movement in the main memory, and once with it on the cores, which is a second start of
+        the improvement where it is better."""
         if STAGES[1] in self.done:
             return
         self.begin()
@@ -204,8 +204,8 @@ class Fusion:
         known = len(self.trials)
         with suppress(TilewrightError):
             self._propose_moving(known)
-        if self.trials[known:]:
-            self.starts.append(self.best(self.trials[known:]))
+        if self.best() in self.trials[known:]:
+            self.starts.append(self.best())
         self.done.append(STAGES[1])
         self.tasks = self.best().metrics.tasks
 

@@ -70,7 +70,9 @@ class Reference:
             models = self.network.models
             either = tuple(models.either(core, whole) for core in self.costs.cores)
             ((kind, cycles, spent),) = self.costs.cost(work, either)
-            if tiled.spec.folded(tiled.op) and busy["matrix"]:
+            finishing = tiled.spec.finishing(tiled.op)
+            finished = finishing is not None and finishing.finish in self.network.machine.finishes
+            if finished and busy["matrix"]:
                 cycles = 0
             once = all(not driven(group.values[n].compute) for n in tiled.node.writes)
             times = 1 / turns if once and tiles > 1 else 1.0

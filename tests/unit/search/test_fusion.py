@@ -250,7 +250,7 @@ def test_groups_that_do_not_fit_are_taken_apart(monkeypatch: pytest.MonkeyPatch)
     found = searched("four_convs")
     found.run(Effort.LOW)
     whole = sum(found.space.singles)
-    trial = found.attempt("all", (whole,))
+    trial = found.proposals.attempt("all", (whole,))
     assert trial is not None and trial.groups == (whole,)
     nodes = found.space.plan("m", (whole,)).groups[0].nodes
     assert found.space.parted((whole,), nodes) == found.space.singles
