@@ -2,7 +2,6 @@
 
 from tilewright.geometry.access import Access, AxisRule, Same, Scaled
 from tilewright.graph.ops.spec import (
-    AccessFunction,
     Engine,
     Op,
     OpSpec,
@@ -98,13 +97,13 @@ def _expand_tile(op: Op, tile: Tile) -> tuple[Step, ...]:
     return (Step("Expand", {}, (0, ints(tile.output.shape))),)
 
 
-def _spec(kind: str, access: AccessFunction) -> OpSpec:
+def _spec(kind: str) -> OpSpec:
     return OpSpec(
         kind,
         "element-wise",
         Engine.MOVE if kind in MOVES else Engine.VECTOR,
         "all",
-        access,
+        _unary_access if kind in UNARY else _broadcast_access,
         finish=FINISHES.get(kind, ""),
         pairs=kind in PAIRS,
         rate=RATES.get(kind, ""),
@@ -114,8 +113,7 @@ def _spec(kind: str, access: AccessFunction) -> OpSpec:
 
 
 SPECS = (
-    *(_spec(kind, _unary_access) for kind in UNARY),
-    *(_spec(kind, _broadcast_access) for kind in BROADCAST),
+    *(_spec(kind) for kind in (*UNARY, *BROADCAST)),
     OpSpec("Dropout", "element-wise", Engine.MOVE, "all", _dropout_access),
     OpSpec("QuantizeLinear", "element-wise", Engine.VECTOR, "all", _quantise_access),
     OpSpec("DequantizeLinear", "element-wise", Engine.VECTOR, "all", _quantise_access),

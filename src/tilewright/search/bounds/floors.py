@@ -3,6 +3,7 @@ them, and in energy. docs/bounds.md has the proofs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from math import inf, prod
 
@@ -52,7 +53,7 @@ class Floors:
         self.nothing = Floor(((0.0,) * len(self.kinds),))
         self._known: dict[tuple[tuple[tuple[Workload, int], ...], Workload], Floor] = {}
         self._tasks: dict[Workload, float] = {}
-        self._folding: dict[int, bool] = {}
+        self._folds = cache(self._may_fold)
 
     def of(self, index: int) -> Floor:
         """The floor of a node."""
@@ -218,13 +219,8 @@ class Floors:
                 return (work, 1), (single, prod(out.shape) // max(1, prod(thin)))
         return ((work, 1),)
 
-    def _folds(self, index: int) -> bool:
-        """Whether the operator may run inside a matrix operator before it."""
-        if index not in self._folding:
-            self._folding[index] = self._may_fold(index)
-        return self._folding[index]
-
     def _may_fold(self, index: int) -> bool:
+        """Whether the operator may run inside a matrix operator before it."""
         known = self.needs.specs[index]
         finishing = known and known[0].finishing(known[1])
         if finishing is None or finishing.finish not in self.machine.finishes:
