@@ -9,7 +9,7 @@ reload a tensor, move data on the cores or in the main memory, run independent g
 order; at one place, or at all that look alike. Each plan is simulated; what is better is gone on
 from. `gain` is what the climb took off the cycles of the search, in percent; `wins` says by which
 moves. `--random` climbs on random small networks with layout operators on random machines (1-8
-cores, 128 KiB-4 MiB, 4-128 GB/s). `--save DIR` writes the plans; `--effort` is the search's.
+cores, 128 KiB-4 MiB, 4-128 GB/s). `--save DIR` writes the plans.
 """
 
 import argparse

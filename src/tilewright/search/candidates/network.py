@@ -266,7 +266,7 @@ class Network:
             return
         work = tile_works_of(self.graph, self.dtype).whole(tiled)
         cores = [alike[0] for alike in self.models.core_classes]
-        engines = [self.models.best(c, work, self.models.either(c, work))[0] for c in cores]
+        engines = [self.models.engine(c, work, self.models.either(c, work)) for c in cores]
         arrays = [engine for engine in engines if engine.kind == "matrix"]
         first = index
         while arrays:
