@@ -94,13 +94,15 @@ def _packed(
     numbers += [memory for memory, _, _, _ in own]
     numbers += [size for _, size, _, _ in own]
     numbers += [tables.alignment[memory] for memory, _, _, _ in own]
+    numbers += [used.get(made.over.get(slot, -1), -1) for slot in used]
     return np.fromiter(numbers, np.int64, len(numbers))
 
 
 class _Tables(NamedTuple):
     """`tasks` has a row for each column of a task (`Columns`, kind to tile), `accesses` for slot,
-    offset, layout and write, `buffers` for memory, size and alignment; `lengths` are accesses per
-    task. `counts` has how many there are of each, and of outside buffers."""
+    offset, layout and write, `buffers` for memory, size, alignment and which they may lie over;
+    `lengths` are accesses per task. `counts` has how many there are of each, and of outside
+    buffers."""
 
     counts: Table
     tasks: Table
@@ -139,7 +141,7 @@ def _alone(rows: _Tables) -> Columns:
     """The block as a program of its own: outside buffers come behind its own."""
     own, outside = rows.buffers.shape[1], int(rows.counts[3])
     slots = rows.accesses[0]
-    buffers = np.concatenate((rows.buffers, np.zeros((3, outside), np.int64)), axis=1)
+    buffers = np.concatenate((rows.buffers, np.zeros((OF_BUFFER, outside), np.int64)), axis=1)
     groups = np.zeros((1, rows.tasks.shape[1]), np.int64)
     bound = slots.copy()
     bound[slots < 0] = own + ~slots[slots < 0]

@@ -61,7 +61,8 @@ class Copies(NamedTuple):
 class Columns(NamedTuple):
     """A program. Accesses of task t are `[access_start[t]:access_start[t + 1]]`, reads first.
     `source` and `target` are the memories of a copy (-1 otherwise), `copy` its interned number,
-    `choice` the link it is on until copies are dealt out. `fixed` buffers are the host's."""
+    `choice` the link it is on until copies are dealt out. Buffers may lie `over` another of their
+    group (-1: none), whose last user then writes them. `fixed` buffers are the host's."""
 
     kind: Quantities
     engine: Quantities
@@ -82,6 +83,7 @@ class Columns(NamedTuple):
     memory: Quantities
     size: Quantities
     alignment: Quantities
+    over: Quantities
     fixed: Flags
 
     @property
@@ -99,7 +101,7 @@ def gathered(
     fixed: Flags,
 ) -> Columns:
     """Columns from tables with a row for each: of tasks (kind to group), accesses (buffer, offset,
-    layout, write) and buffers (memory, size, alignment)."""
+    layout, write) and buffers (memory, size, alignment, over)."""
     return Columns._make((*tasks, energy, access_start, *accesses, *buffers, fixed))
 
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from math import gcd
 
+import numpy as np
+
 from tilewright.program.program import View
 from tilewright.schedule.problem import Quantities
 from tilewright.schedule.races import strided_intervals
@@ -39,6 +41,14 @@ class Footprints:
         """First byte, and the byte after the last, in its buffer."""
         footprint = self.of(view)
         return view.offset + footprint.low, view.offset + footprint.high
+
+    def meet(self, one: View, other: View) -> bool:
+        """Whether two views of a buffer have bytes in common."""
+        touched = np.zeros((2, max(self.span(one)[1], self.span(other)[1])), np.bool_)
+        for row, view in zip(touched, (one, other), strict=True):
+            for start, stop in zip(*self.intervals(view), strict=True):
+                row[view.offset + start : view.offset + stop] = True
+        return bool(touched.all(axis=0).any())
 
     def intervals(self, view: View) -> tuple[Quantities, Quantities]:
         """Starts and stops of its runs, counted from its offset."""

@@ -52,7 +52,7 @@ def columns_of(program: Program, tables: Tables) -> Columns:
     fixed = np.zeros(len(program.buffers), np.bool_)
     fixed[[view.buffer for _, view in outside]] = True
     buffers = [
-        (memory, buffer.size, buffer.alignment)
+        (memory, buffer.size, buffer.alignment, -1)
         for memory, buffer in zip(memories, program.buffers, strict=True)
     ]
     return gathered(
@@ -60,6 +60,6 @@ def columns_of(program: Program, tables: Tables) -> Columns:
         np.array(energy, np.float64),
         np.array(starts, np.int64),
         np.array(accesses, np.int64).reshape(-1, 4).T.copy(),
-        np.array(buffers, np.int64).reshape(-1, 3).T.copy(),
+        np.array(buffers, np.int64).reshape(-1, 4).T.copy(),
         fixed,
     )

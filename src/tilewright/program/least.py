@@ -18,10 +18,10 @@ def exceeds(needed: Sequence[int], room: Sequence[int]) -> bool:
     return any(a > b for a, b in zip(needed, room, strict=True))
 
 
-def least_bytes(builder: RowBuilder, *, shares: bool) -> list[int]:
+def least_bytes(builder: RowBuilder, *, shares: bool, in_place: bool) -> list[int]:
     """For every memory: the most bytes that one operator of a tile in the middle of a core's tiles
     has at once, and what is there meanwhile for the tiles before and behind. `shares`: a tile uses
-    what the tile before it has loaded."""
+    what the tile before it has loaded; `in_place`: results may lie over operands."""
     found = [0] * len(builder.context.usable)
     if len(builder.cut.turns) <= FEW:
         return found
@@ -30,7 +30,7 @@ def least_bytes(builder: RowBuilder, *, shares: bool) -> list[int]:
         turns.setdefault(core, []).append(index)
     for core, indices in turns.items():
         if len(indices) > FEW:
-            for live in _Middle(builder, core, indices, shares).live():
+            for live in _Middle(builder, core, indices, shares, in_place).live():
                 totals = [0] * len(found)
                 for memory, size in live.values():
                     totals[memory] += size
@@ -43,9 +43,15 @@ class _Middle:
     tile `n` turns later, those are earlier that have `n` changes of the engine less before them."""
 
     def __init__(
-        self, builder: RowBuilder, core: int, indices: Sequence[Index], shares: bool
+        self,
+        builder: RowBuilder,
+        core: int,
+        indices: Sequence[Index],
+        shares: bool,
+        in_place: bool,
     ) -> None:
         self.builder, self.core, self.indices, self.shares = builder, core, indices, shares
+        self.in_place = in_place
         self.turn = len(indices) // 2
         self.index = indices[self.turn]
         self.ops = [op for op in builder.ops if op.tiles.computes(self.index)]
@@ -135,7 +141,9 @@ class _Middle:
                     value, spots.have(self.index).shape, self.core
                 )
                 live["value", value] = (storage.memory, size)
-        if len(op.outputs) == 1:
+        tiled = op.tiled
+        over = self.in_place and tiled.spec.in_place(tiled.op, tiled.access[0])
+        if len(op.outputs) == 1 and not over:
             self._add_result(op, live)
         return live
 

@@ -11,9 +11,16 @@ from tilewright.plan.plan import Plan
 from tilewright.program.kernels.link import link
 from tilewright.program.linking import Linked
 from tilewright.program.lowering import Lowering
-from tilewright.program.materialise import program_of
+from tilewright.program.materialise import in_use, program_of
 from tilewright.program.passes.spill import spilled
-from tilewright.program.pipeline import LESS_AT_ONCE, PASSES, PREFETCH, QUEUES, SPILLING
+from tilewright.program.pipeline import (
+    IN_PLACE,
+    LESS_AT_ONCE,
+    PASSES,
+    PREFETCH,
+    QUEUES,
+    SPILLING,
+)
 from tilewright.program.place import DoesNotFitError, Placed, Spill, does_not_fit, place, placed_of
 from tilewright.program.program import Program
 from tilewright.program.timed import Short, Timed
@@ -63,12 +70,16 @@ def stages(lowering: Lowering, plan: Plan) -> list[tuple[str, Program]]:
         partial = lowering.leaving_out(later)
         linked = partial.linked(plan)
         step = on[last - 1] if last else BUILD
-        timed = partial.timed_of(linked) if step in (PREFETCH.name, QUEUES.name) else None
+        late = (PREFETCH.name, QUEUES.name, IN_PLACE.name)
+        timed = partial.timed_of(linked) if step in late else None
         if timed is None:
             needs = link(linked.columns, partial.context.tables.views)
             found.append((step, program_of(partial, linked, needs)))
             continue
-        issued = timed.issued if isinstance(timed, Timed) and step == QUEUES.name else None
+        issued = None
+        if isinstance(timed, Timed):
+            linked = linked._replace(columns=timed.columns)
+            issued = timed.issued if step != PREFETCH.name else None
         found.append((step, program_of(partial, linked, timed.needs, timed.order, issued)))
     return found
 
@@ -83,8 +94,10 @@ def verify_stages(lowering: Lowering, plan: Plan) -> None:
 
 
 def _placed(lowering: Lowering, linked: Linked, timed: Timed) -> Placed:
+    linked = linked._replace(columns=timed.columns)
     program = program_of(lowering, linked, timed.needs, timed.order, timed.issued)
-    return placed_of(program, timed, lowering.context.tables)
+    used = replace(timed, address=timed.address[in_use(linked)])
+    return placed_of(program, used, lowering.context.tables)
 
 
 def _misfit(lowering: Lowering, linked: Linked, short: Short) -> DoesNotFitError:

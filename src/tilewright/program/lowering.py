@@ -24,7 +24,15 @@ from tilewright.program.linking import Kept, Linked, Site, joined, linked
 from tilewright.program.main_memory import Main, main_of
 from tilewright.program.main_rows import main_rows
 from tilewright.program.passes.duplicates import DuplicateCopies
-from tilewright.program.pipeline import ACROSS_TILES, IN_TILES, PIPELINING, PREFETCH, QUEUES
+from tilewright.program.passes.in_place import find_in_place
+from tilewright.program.pipeline import (
+    ACROSS_TILES,
+    IN_PLACE,
+    IN_TILES,
+    PIPELINING,
+    PREFETCH,
+    QUEUES,
+)
 from tilewright.program.regions import regions_of
 from tilewright.program.residents import Residents
 from tilewright.program.rows import Surroundings
@@ -347,13 +355,18 @@ class Lowering:
             if room is not None:
                 least = self._leasts.get(key)
                 if least is None:
-                    shares = DuplicateCopies.name not in self.without
-                    least = self._leasts[key] = least_bytes(builder, shares=shares)
+                    least = self._leasts[key] = least_bytes(
+                        builder,
+                        shares=DuplicateCopies.name not in self.without,
+                        in_place=IN_PLACE.name not in self.without,
+                    )
                 if exceeds(least, room):
                     raise NoRoomError("more is live at once than there is room for")
             made = builder.build(self._in_tiles)
             for step in self._across_tiles:
                 step.run(self.context, cut.tiles.ops, made)
+            if IN_PLACE.name not in self.without:
+                find_in_place(cut.tiles.ops, made)
             overlapping = self.switches.overlapping
             known = block_of(made, self.context.tables, pipelined=overlapping)
             self._blocks[key] = known

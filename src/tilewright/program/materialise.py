@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from tilewright.geometry.box import Ints
 from tilewright.graph.graph import Array
 from tilewright.graph.ops import runs_whole
@@ -41,6 +43,13 @@ def program_of(
     """The program of a plan, its tasks in another order and on other links where these are given;
     `needs` are what they wait for in that order."""
     return _Maker(lowering, linked).program(needs, order, issued)
+
+
+def in_use(linked: Linked) -> list[int]:
+    """The buffers that a program has: all that groups share, and of their own those that are used.
+    A result over an operand leaves none of its own."""
+    used: list[int] = np.unique(linked.columns.buffer).tolist()
+    return sorted({*range(len(linked.owners)), *used})
 
 
 class _NamedGroup:
@@ -150,6 +159,7 @@ class _Maker:
         self.columns, self.tables = linked.columns, lowering.context.tables
         self.memories = [memory.name for memory in lowering.machine.memories]
         self.numbers = {owner: number for number, owner in enumerate(linked.owners)}
+        self.in_use = {used: number for number, used in enumerate(in_use(linked))}
         self.groups = [
             _NamedGroup(lowering, linked.plan.groups[number], names)
             for number, _, names in linked.groups
@@ -187,18 +197,15 @@ class _Maker:
 
     def _buffers(self) -> tuple[Buffer, ...]:
         columns, found = self.columns, list[Buffer]()
-
-        def add(name: str, value: str) -> None:
-            number = len(found)
-            memory = self.memories[int(columns.memory[number])]
-            size, alignment = int(columns.size[number]), int(columns.alignment[number])
-            found.append(Buffer(name, memory, size, alignment, value))
-
-        for owner in self.linked.owners:
-            add(owner.name, owner.name)
+        named = [(owner.name, str(owner.name)) for owner in self.linked.owners]
         for group, (_, block, names) in zip(self.groups, self.linked.groups, strict=True):
             for _, _, value, turn in block.locals:
-                add(f"{names[value]}@{group.labels[turn]}", names[value])
+                named.append((f"{names[value]}@{group.labels[turn]}", names[value]))
+        for number in self.in_use:
+            memory = self.memories[int(columns.memory[number])]
+            size, alignment = int(columns.size[number]), int(columns.alignment[number])
+            name, value = named[number]
+            found.append(Buffer(name, memory, size, alignment, value))
         return tuple(found)
 
     def _views(self, number: int) -> tuple[tuple[View, ...], tuple[View, ...]]:
@@ -207,7 +214,8 @@ class _Maker:
         writes: list[View] = []
         for access in range(columns.access_start[number], columns.access_start[number + 1]):
             layout = self.tables.layouts[int(columns.layout[access])]
-            view = View(int(columns.buffer[access]), int(columns.offset[access]), *layout)
+            buffer = self.in_use[int(columns.buffer[access])]
+            view = View(buffer, int(columns.offset[access]), *layout)
             (writes if columns.write[access] else reads).append(view)
         return tuple(reads), tuple(writes)
 

@@ -38,6 +38,13 @@ QUEUES = PlanStep(
     requires="an order of all tasks, and addresses",
     ensures="every copy is on one link, in the order that tasks start",
 )
+IN_PLACE = PlanStep(
+    "in-place",
+    "Where room is short, write results of element-wise work, softmax and norms over an operand of "
+    "their tile that nothing else reads, if that is faster.",
+    requires="which results may lie over an operand",
+    ensures="the faster of programs with and without",
+)
 SPILLING = PlanStep(
     "spilling",
     "Where addresses are not found, buffers leave a scratchpad between two uses.",
@@ -51,7 +58,7 @@ IN_TILES = (FoldActivations(), ImplicitReshape())
 ACROSS_TILES = (DuplicateCopies(), Multicast())
 """Over all tiles of a group: alike groups share what these make of them."""
 
-PASSES = (*IN_TILES, *ACROSS_TILES, PIPELINING, PREFETCH, QUEUES)
+PASSES = (*IN_TILES, *ACROSS_TILES, PIPELINING, PREFETCH, QUEUES, IN_PLACE)
 """All passes that can be left out, in order."""
 
 STEPS = (*PASSES, SPILLING)

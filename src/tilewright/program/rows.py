@@ -95,11 +95,13 @@ class Surroundings:
 
 @dataclass(slots=True)
 class GroupRows:
-    """The rows of a group, the buffers it has for itself, and those it shares with others."""
+    """The rows of a group, the buffers it has for itself, and those it shares with others. `over`:
+    buffers whose bytes may be those of another, which nobody uses any more."""
 
     rows: list[Row] = field(default_factory=list[Row])
     buffers: list[Local] = field(default_factory=list[Local])
     outside: list[Outside] = field(default_factory=list[Outside])
+    over: dict[int, int] = field(default_factory=dict[int, int])
 
 
 class RowStep(Protocol):

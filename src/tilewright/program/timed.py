@@ -13,6 +13,7 @@ from tilewright.program.kernels.link import link
 from tilewright.program.kernels.live import least_live
 from tilewright.program.kernels.order import (
     Issued,
+    in_place,
     issued_on,
     issued_order,
     own_places,
@@ -95,22 +96,56 @@ class Short(Refused):
 def timed(
     columns: Columns, tables: Tables, switches: Switches, *, explained: bool = True
 ) -> Timed | Refused:
-    """Link, issue loads ahead, find addresses, deal out copies, simulate. Groups without room hold
-    less at once, step by step; at last none holds more than the order says. Where loads come late,
-    the faster of two ways to make room counts. Where no order of the loads leaves enough room, none
-    is looked for, unless that shall be `explained`: then it is `Short`."""
+    """Link, issue loads ahead, find addresses, deal out copies, simulate. Where groups lack the
+    room for all that they would hold, results are also put over operands that die, and the faster
+    counts. Where no order of the loads leaves enough room, none is looked for, unless that shall be
+    `explained`: then it is `Short`."""
     needs = link(columns, tables.views)
+    plain = _roomed(columns, tables, needs, switches, explained)
+    over = None
+    if plain.tight and (columns.over >= 0).any():
+        over = _roomed(in_place(columns), tables, needs, switches, explained=False)
+    if over is None or over.space is None or over.space.short.any():
+        return _run(plain, tables, needs, switches)
+    rival = _run(over, tables, needs, switches)
+    if plain.space is None or plain.space.short.any():  # in place there are addresses for all
+        return rival if isinstance(rival, Timed) else _run(plain, tables, needs, switches)
+    found = _run(plain, tables, needs, switches)
+    return min((found, rival), key=lambda way: way.makespan if isinstance(way, Timed) else np.inf)
+
+
+@dataclass(frozen=True, slots=True)
+class _Roomed:
+    """A program with room for what it holds: `space` is none where the `crowded` memories are too
+    small, whatever is done `during` some groups, or has places at which something is short.
+    `ahead`: what groups hold beyond their use; `tight`, that there is not room for all of that."""
+
+    columns: Columns
+    loads: Loads
+    crowded: list[int]
+    during: Flags
+    space: Space | None
+    ahead: Ids
+    tight: bool
+
+
+def _roomed(
+    columns: Columns, tables: Tables, needs: Needs, switches: Switches, explained: bool
+) -> _Roomed:
+    """Room for what is loaded and computed: groups without hold less at once, step by step; at last
+    none holds more than the order says."""
     loads = find_loads(columns, tables.copies, needs, tables.hardware)
     if not switches.prefetch:
         loads = loads._replace(wanted=own_places(columns.tasks, loads))
-    live, over = least_live(columns, tables.hardware, loads)
+    live, during = least_live(columns, tables.hardware, loads)
     crowded = [m for m in _scratchpads(tables.hardware) if live[m] > tables.hardware.usable[m]]
-    if crowded and not explained:
-        return Refused(frozenset(np.flatnonzero(over).tolist()))
-    groups = over.size
+    groups = during.size
     hold = switches.hold if switches.prefetch and not crowded else 0
     ahead = np.full(groups, hold, np.int32)
+    if crowded and not explained:
+        return _Roomed(columns, loads, crowded, during, None, ahead, tight=True)
     space = _space(columns, tables, loads, ahead, switches)
+    tight = bool(space.short.any())
     for reach, most in LESS:
         if not space.short.any():
             break
@@ -120,9 +155,17 @@ def timed(
             space = _space(columns, tables, loads, ahead, switches)
     if space.short.any() and ahead.any():
         space = _space(columns, tables, loads, np.zeros_like(ahead), switches)
-    found = _in_space(columns, tables, needs, loads, space, crowded, switches)
-    if hold and isinstance(found, Timed):
-        other = _roomier(columns, tables, loads, space, ahead, switches)
+    return _Roomed(columns, loads, crowded, during, space, ahead, tight)
+
+
+def _run(way: _Roomed, tables: Tables, needs: Needs, switches: Switches) -> Timed | Refused:
+    """A program in its room. Where loads come late, the faster of two ways to make room counts."""
+    if way.space is None:
+        return Refused(frozenset(np.flatnonzero(way.during).tolist()))
+    columns, loads, crowded = way.columns, way.loads, way.crowded
+    found = _in_space(columns, tables, needs, loads, way.space, crowded, switches)
+    if switches.prefetch and switches.hold and not crowded and isinstance(found, Timed):
+        other = _roomier(columns, tables, loads, way.space, way.ahead, switches)
         if other is not None:
             rival = _in_space(columns, tables, needs, loads, other, crowded, switches)
             if isinstance(rival, Timed) and rival.makespan < found.makespan:

@@ -4,6 +4,7 @@ A program is replayed buffer by buffer, in one array that says who wrote each by
 `verify_placed`, which checks addresses and times, has its own module.
 """
 
+from itertools import product
 from math import gcd
 
 import numpy as np
@@ -174,6 +175,19 @@ class _ProgramCheck:
             raise VerificationError(f"{where}: its steps read {sorted(read)} of its views")
         if sorted(results) != list(range(len(task.writes))):
             raise VerificationError(f"{where}: its steps write {sorted(results)} of its views")
+        self._apart(where, task, work)
+
+    def _apart(self, where: str, task: Task, work: Compute) -> None:
+        """A task writes no bytes that it reads; or all that a view has, if every result lies where
+        its operand was when it is written."""
+        specs = [SPECS.get(step.kind) for step in work.steps]
+        over = all(spec is not None and spec.rewrites for spec in specs)
+        for read, written in product(task.reads, task.writes):
+            if read.buffer != written.buffer or (over and read == written):
+                continue
+            if self.footprints.meet(read, written):
+                name = self.program.buffers[read.buffer].name
+                raise VerificationError(f"{where}: writes over '{name}', which it reads")
 
     def _reaches(self, name: str, work: Compute, memory: Memory) -> bool:
         """Whether an engine works on a memory: those of its core, and vector engines on shared

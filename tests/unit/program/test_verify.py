@@ -15,11 +15,13 @@ from support.programs import (
     without_edge,
     without_wait,
 )
+from tilewright.cost.base import WorkKind, Workload
 from tilewright.errors import VerificationError
+from tilewright.graph.ops.spec import Step
 from tilewright.machine.load import load_machine
 from tilewright.program.footprint import Footprints
 from tilewright.program.place import Placed
-from tilewright.program.program import Buffer, Program, Task, Transfer, View
+from tilewright.program.program import Buffer, Compute, Program, Task, Transfer, View
 from tilewright.program.verify import verify_placed, verify_program
 
 SMALL = [("four_convs@8x8", "npu-2.7"), ("four_convs@8x8", "mcu")]
@@ -175,3 +177,31 @@ def test_half_of_an_output_left_unwritten_is_named() -> None:
         verify_program(small_program(replace(good, after=()), buffers=buffers), machine)
     with pytest.raises(VerificationError, match="is for mcu"):
         verify_program(small_program(load, good, buffers=buffers), load_machine("npu-2.7"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "offset", "fine"),
+    [
+        ("Exp", 0, True),
+        ("Softmax", 0, True),
+        ("Exp", 2, False),  # each result over the operand of the next
+        ("Transpose", 0, False),  # elements move
+        ("MaxPool", 0, False),  # reads what is around
+        ("Exp", 8, True),  # beside it
+    ],
+)
+def test_a_task_writes_over_what_it_reads_only_in_place(kind: str, offset: int, fine: bool) -> None:
+    machine = load_machine("mcu")
+    engine = next(e.name for e in machine.engines if e.kind == "vector")
+    given = View(0, 0, (2, 2), (4, 2), "float16", 2)
+    read = replace(given, buffer=1)
+    load = copy(given, read, ("external", "core.sram"))
+    work = Compute((Step(kind, {}, (0,)),), Workload(WorkKind.VECTOR, "fp16", 4))
+    task = Task("over", engine, work, (read,), (replace(read, offset=offset),), 1, after=(0,))
+    buffers = (Buffer("x", "external", 16, 16, "x"), Buffer("near", "core.sram", 16, 16, "near"))
+    program = Program("mcu", (load, task), buffers, (("x", given),), (), ())
+    if fine:
+        verify_program(program, machine)
+    else:
+        with pytest.raises(VerificationError, match="writes over 'near', which it reads"):
+            verify_program(program, machine)

@@ -234,13 +234,20 @@ class OpSpec:
             finish = "add" if self.finish == "add" and other.type.shape == shape else ""
         return Finishing(finish, data) if finish else None
 
-    def in_place(self, op: Op, output: int = 0) -> tuple[int, ...]:
-        """Inputs whose bytes the result may take over as it is written: they have its type, and
-        every element is read only where its own result goes."""
-        access = self.access(op, output) if self.engine is not Engine.MATRIX else None
-        result = op.outputs[output]
-        if access is None or result is None or any(grain != 1 for grain in access.grain):
+    @property
+    def rewrites(self) -> bool:
+        """Whether results can be written over an operand: element by element, or by a softmax or a
+        norm, which read a row before they write it."""
+        by_rows = self.family == "normalisation" or self.rate == "softmax"
+        return self.engine is Engine.VECTOR and (by_rows or self.family == "element-wise")
+
+    def in_place(self, op: Op, access: Access) -> tuple[int, ...]:
+        """Inputs whose bytes the only result may take over as it is written: they have its type,
+        and every element is read where its own result goes; `access` is the relation of the
+        result."""
+        if not self.rewrites or len(op.outputs) != 1:
             return ()
+        result = op.result()
         same = same_rules(len(result.shape))
         return tuple(
             index

@@ -9,7 +9,8 @@ from tilewright.program.columns import Floats
 from tilewright.schedule.problem import Quantities
 
 HEAD = 4  # numbers before a block's tables: its tasks, accesses, buffers, and buffers of others too
-OF_TASK, OF_ACCESS, OF_BUFFER = 9, 4, 3  # rows of these tables
+OF_TASK, OF_ACCESS, OF_BUFFER = 9, 4, 4  # rows of these tables
+OVER = 3  # of a buffer: which other it may lie over
 PER_TASK = OF_TASK + 2  # with energies and numbers of accesses
 
 
@@ -53,6 +54,7 @@ def gather(
         of_buffer[0, buffer] = memory
         of_buffer[1, buffer] = table[used[buffer], 1]
         of_buffer[2, buffer] = alignments[memory]
+        of_buffer[OVER, buffer] = -1
     task, access, buffer, outside = 0, 0, shared, given
     at = 0
     for place in range(groups.size):
@@ -82,6 +84,9 @@ def gather(
             for k in range(own):
                 of_buffer[row, buffer + k] = packed[at + k]
             at += own
+        for k in range(own):
+            if of_buffer[OVER, buffer + k] >= 0:
+                of_buffer[OVER, buffer + k] += buffer
         task, access, buffer, outside = (
             task + count,
             access + touched,

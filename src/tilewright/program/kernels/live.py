@@ -6,7 +6,7 @@ import numpy as np
 
 from tilewright.compiled import njit
 from tilewright.program.columns import COPY, Columns, Hardware
-from tilewright.program.kernels.gather import HEAD, OF_ACCESS, PER_TASK
+from tilewright.program.kernels.gather import HEAD, OF_ACCESS, OVER, PER_TASK
 from tilewright.program.kernels.prefetch import Loads
 from tilewright.schedule.problem import Flags, Quantities
 
@@ -48,7 +48,7 @@ def live_in_block(packed: Quantities, standing: Quantities, main: int, memories:
     """For each memory the most bytes that are live at once while a block runs: of its own buffers
     and of those that others use too (`standing`: memory, bytes, whether it stays), which come
     behind them. What it does not write is there from the start; what it writes, and what stays, to
-    the end. Nothing is counted in the main memory."""
+    the end. Results lie over operands where they may. Nothing is counted in the main memory."""
     count, touched, own = packed[0], packed[1], packed[2]
     buffers = own + len(standing)
     lengths = packed[HEAD + (PER_TASK - 1) * count :]
@@ -70,6 +70,8 @@ def live_in_block(packed: Quantities, standing: Quantities, main: int, memories:
             buffer = slots[access]
             if buffer < 0:
                 buffer = own + ~buffer
+            elif sizes[OVER * own + buffer] >= 0:
+                buffer = sizes[OVER * own + buffer]
             written[buffer] = written[buffer] or slots[3 * touched + access] != 0
             access += 1
             if load:

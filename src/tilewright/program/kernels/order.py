@@ -64,6 +64,13 @@ def own_places(tasks: int, loads: Loads) -> Ids:
     return place[loads.loads]
 
 
+def in_place(columns: Columns) -> Columns:
+    """The same with results over operands, where they may lie so. Who writes the result is the last
+    to read the operand, so nobody has to wait for anything more."""
+    over = columns.over[columns.buffer]
+    return columns._replace(buffer=np.where(over < 0, columns.buffer, over))
+
+
 @njit()
 def permuted(columns: Columns, order: Ids) -> Columns:
     """The same tasks in another order."""
@@ -96,6 +103,7 @@ def permuted(columns: Columns, order: Ids) -> Columns:
         columns.memory,
         columns.size,
         columns.alignment,
+        columns.over,
         columns.fixed,
     )
 

@@ -12,11 +12,14 @@ from support.two_cores import TwoCores, place_of, titled, two_cores, two_cores_n
 from tilewright.execute.runtime import run
 from tilewright.execute.vm import VirtualMachine
 from tilewright.frontend.save import serialize
-from tilewright.machine.load import machine_of
+from tilewright.machine.load import load_machine, machine_of
 from tilewright.plan.plan import GroupPlan, Plan
 from tilewright.planning import prepared
-from tilewright.program.lower import BUILD, stages
+from tilewright.planning.proof import validate
+from tilewright.program.kernels.link import link
+from tilewright.program.lower import BUILD, lowered, stages
 from tilewright.program.lowering import Lowering
+from tilewright.program.materialise import program_of
 from tilewright.program.pipeline import PASSES, STEPS, description
 from tilewright.program.place import place
 from tilewright.program.program import Compute, Program, Task, Transfer, View
@@ -198,3 +201,60 @@ def test_queues_deal_copies_out_over_the_links(case: TwoCores) -> None:
         assert all(need < number for need in task.after)
         if isinstance(task.work, Transfer):
             assert links[task.engine].route(*task.work.route) is not None
+
+
+# --- results over operands ----------------------------------------------------------------------
+
+
+def chain(second: str, *, twice: bool = False, output: bool = False) -> set[str]:
+    """A product, a softmax and another operator, in two tiles of one group: the kinds of those
+    whose result may lie over an operand."""
+    tree = {"name": "one", "extends": "npu-2.7", "cores": {"cluster": {"count": 1}}}
+    machine = machine_of(tree, "one")
+    b = GraphBuilder()
+    x = b.add("MatMul", b.input(8, 16, name="x"), b.weight(16, 16), name="product")
+    y = b.add("Softmax", x, axis=-1, name="first")
+    z = b.add(second, y, *((x,) if twice else ()), name="second")
+    graph = prepared(b.graph(z, *((x,) if output else ())), machine, machine.dtype).graph
+    group = GroupPlan(tuple(node.name for node in graph.nodes), (Split(0, 2),))
+    lowering = Lowering(graph, machine, machine.dtype)
+    linked = lowering.linked(Plan("chain", machine.name, machine.dtype, (group,)))
+    columns = linked.columns
+    program = program_of(lowering, linked, link(columns, lowering.context.tables.views))
+    return {
+        kinds(task)[0]
+        for task in program.tasks
+        for view in task.writes
+        if columns.over[view.buffer] >= 0
+    }
+
+
+def test_results_may_lie_over_operands_that_die() -> None:
+    assert chain("Exp") == {"Softmax", "Exp"}
+    assert chain("Add", twice=True) == {"Add"}  # the product is read once more
+    assert chain("Exp", output=True) == {"Exp"}  # or stored
+    assert chain("Transpose") == {"Softmax"}
+
+
+def test_where_room_is_short_results_lie_over_operands() -> None:
+    """A softmax in tiles that fill the scratchpad: executed, and faster than beside each other."""
+    b = GraphBuilder()
+    x = b.add("Softmax", b.input(8, 64, 64, name="x"), axis=-1)
+    network = b.graph(b.add("Exp", x))
+    machine = load_machine("npu-2.7").with_memory(16 * 1024)
+    graph = prepared(network, machine, machine.dtype).graph
+    group = GroupPlan(tuple(node.name for node in graph.nodes), (Split(0, 8),), 0)
+    plan = Plan("softmax", machine.name, machine.dtype, (group,))
+    placed = lowered(graph, machine, plan)
+    over = [t for t in placed.program.tasks if kinds(t) and set(t.reads) & set(t.writes)]
+    assert over
+    validate(placed, machine)
+    feeds = feeds_of(network)
+    outputs = VirtualMachine(placed, machine, graph.opset).run(feeds, {}).outputs
+    for name, expected in run(serialize(network), feeds).items():
+        np.testing.assert_allclose(outputs[name], expected, rtol=1e-4, atol=1e-4)
+    beside = lowered(graph, machine, plan, frozenset({"in-place"}))
+    assert beside.schedule.makespan > placed.schedule.makespan
+    roomy = machine.with_memory(1024 * 1024)
+    there = lowered(graph, roomy, plan).program.tasks
+    assert not any(set(task.reads) & set(task.writes) for task in there)
