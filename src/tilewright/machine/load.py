@@ -4,7 +4,8 @@ A file may say `extends: npu-2.7` and then only what differs: mappings are merge
 takes a key away, anything else replaces what was there.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import lru_cache
 from importlib.resources.abc import Traversable
@@ -22,6 +23,7 @@ from tilewright.machine.faults import Fault, FileError, KeyFaultsError, Keys, wr
 from tilewright.machine.machine import Machine
 from tilewright.machine.schema import MachineFile
 
+_TOLD_ELSEWHERE = ("name", "title", "source", "sources")
 _MOST_FILES = 16  # one above the other, by `extends`
 
 
@@ -64,10 +66,21 @@ def _checked(tree: Tree) -> Machine:
     """The machine of a mapping without `extends`; raises `KeyFaultsError`."""
     try:
         context = {"source": tree.get("source")}
-        return build_machine(MachineFile.model_validate(tree, context=context))
+        machine = build_machine(MachineFile.model_validate(tree, context=context))
+        return replace(machine, keys=tuple(_keys(tree, ())))
     except ValidationError as error:
         found = complaints(error, tree, MachineFile)
         raise KeyFaultsError([*found, *loose_ends(tree)]) from None
+
+
+def _keys(tree: object, above: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Every key that says something of the hardware, with what stands there."""
+    if not isinstance(tree, dict):
+        yield ".".join(above), " ".join(str(tree).split()).replace("'", "")
+        return
+    for key, value in cast(Tree, tree).items():
+        if key not in _TOLD_ELSEWHERE:
+            yield from _keys(value, (*above, str(key)))
 
 
 def _find(name: str) -> tuple[Path | Traversable, str]:

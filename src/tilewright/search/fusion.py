@@ -233,7 +233,7 @@ class Fusion:
         if self.patterns or self.objective is not Objective.LATENCY:
             return None
         for names in kinds_of_cores(self.network) or parts_of_cores(self.network)[:1]:
-            machine = self.machine.with_cores(names)
+            machine = self.machine.part(names)
             if not self._may_be_faster(machine):
                 continue
             other = self.like(machine=machine)

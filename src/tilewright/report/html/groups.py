@@ -85,10 +85,12 @@ def group_rows(planned: Planned) -> list[dict[str, Any]]:
 
 def group_parts(planned: Planned) -> list[dict[str, Any]]:
     """What each group adds to the run: cycles that add up to the latency, bytes that add up to the
-    traffic, and its results that stay resident; for summaries and comparisons."""
+    traffic, its results that stay resident, and nodes that run in the output stage of another; for
+    summaries and comparisons."""
     sums = group_sums(planned)
     added = added_cycles(total.end for total in sums)
     graph, kept = planned.graph, frozenset(planned.plan.resident)
+    folded = planned.placed.program.folded()
     parts: list[dict[str, Any]] = []
     for group, total, adds in zip(planned.plan.groups, sums, added, strict=True):
         parts.append(
@@ -105,6 +107,7 @@ def group_parts(planned: Planned) -> list[dict[str, Any]]:
                     for value in graph.nodes[graph.index[name]].writes
                     if value in kept
                 ],
+                "folded": {name: folded[name] for name in group.nodes if name in folded},
             }
         )
     return parts
