@@ -1,6 +1,7 @@
 """A network as people have it: a file, a name of the zoo, an ONNX model or a torch module in
 memory; and how much of it can be cut."""
 
+import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 ShapesLike = Mapping[str, Sequence[int] | int]
 """As people write them: a dimension's one extent needs no brackets."""
 BYTES_ALONE = "bytes alone"  # how tables mark operators of which nothing else is known
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -200,6 +202,8 @@ def load_torch(
     fixed = read_shapes(shapes)
     called = name or (module.rpartition(":")[2] if isinstance(module, str) else "network")
     network, notes = network_of(given, name=called, inputs=inputs, shapes=fixed, graph=graph)
+    for text in notes:
+        _log.warning("%s", text)
     if runnable and network.untranslated:
         raise ModelError(
             f"'{called}' calls torch operators that have no ONNX form here: "

@@ -72,6 +72,14 @@ def format_bytes(count: float) -> str:
     return f"{count:.0f} B"
 
 
+def format_binary(count: int) -> str:
+    """A byte count to the byte, in the largest binary unit that it is a multiple of."""
+    for unit, factor in (("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024)):
+        if count and count % factor == 0:
+            return f"{count // factor} {unit}"
+    return f"{count} B"
+
+
 def format_bandwidth(per_second: float) -> str:
     """Bytes per second in the largest decimal unit that keeps it readable."""
     return f"{format_bytes(per_second)}/s"

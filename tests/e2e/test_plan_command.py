@@ -123,7 +123,7 @@ def test_an_earlier_run_is_replaced_by_force_alone_and_other_files_stay(
     (planned / "notes.txt").write_text("mine")
     before = contents(planned)
     command = ("plan", "four_convs@16x16", "--on", "mcu", "--layer-by-layer", "--out", planned)
-    assert "force (--force) replaces it" in refused(*command)
+    assert "force=True (--force) replaces it" in refused(*command)
     command = (*command, "--force")
     succeeds(*command)
     assert contents(planned) == before

@@ -304,6 +304,30 @@ def test_bad_modules_give_one_line(
     assert capfd.readouterr() == ("", ""), "nothing of torch's own log beside it"
 
 
+@pytest.mark.parametrize(
+    "job",
+    [
+        ("plan", "--on", "mcu", "--layer-by-layer", "--no-verify"),
+        ("tile", "--node", "0", "--split", "H=2"),
+        ("show", "model"),
+        ("partition",),
+    ],
+)
+def test_a_guessed_input_is_told(job: tuple[str, ...], succeeds, caplog, tmp_path: Path) -> None:
+    """By every command, and by the library; nothing is said where the shape is given."""
+    file = tmp_path / "net.py"
+    file.write_text("from torch import nn\ndef build(): return nn.Sequential(nn.Conv2d(3, 4, 3))\n")
+    name = f"{file}:build"
+    arguments = (*job, name) if job[0] == "show" else (job[0], name, *job[1:])
+    told = (
+        "no example inputs: input is taken to be 1x3x224x224; inputs, or shapes (--shape input=.."
+    )
+    assert succeeds(*arguments).err.count(told) == 1
+    assert "example" not in succeeds(*arguments, "--shape", "input=1x3x16x16").err
+    api.load(name)
+    assert any(told in record.message for record in caplog.records)
+
+
 def test_missing_torch_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text(BAD)
     code = "import sys; sys.modules['torch'] = None\nfrom tilewright.cli import main; main()"

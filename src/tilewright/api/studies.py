@@ -158,7 +158,9 @@ def compare(first: Comparable, *others: Comparable) -> Comparison:
 
     def side(number: int, given: Comparable) -> PlanSide:
         if isinstance(given, PlanResult):
-            return side_of(f"{given.plan.model} ({number})", given.summary, given.plan)
+            return side_of(
+                f"{given.plan.model} ({number})", given.summary, given.plan, given.machine.keys
+            )
         if isinstance(given, CoresResult):
             return side_of_mapped(f"{given.plan.model} ({number})", given.summary)
         expected = "the folder of a run, a point of a sweep, or what `plan` or `allocate` gave"

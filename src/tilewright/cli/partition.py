@@ -7,7 +7,7 @@ import typer
 
 from tilewright import api
 from tilewright.cli.arguments import CsvOption, JsonOption, ModelArgument, ShapeOption, parse_shapes
-from tilewright.cli.common import note, out, print_json, print_lines
+from tilewright.cli.common import out, print_json, print_lines
 from tilewright.cli.progress import shown_line
 from tilewright.errors import TilewrightError
 from tilewright.partition.partition import FusionLevel
@@ -96,8 +96,6 @@ def partition(
     shapes = parse_shapes(shape)
     with shown_line("reading the network"):
         loaded = load_for_partition(model, shapes=shapes, graph=graph)
-    for text in loaded.notes:
-        note(text)
     with shown_line("counting kernels, FLOPs and bytes"):
         result = api.partition(loaded, on=on, level=level, dtype=dtype)
     if folder is not None:

@@ -22,7 +22,8 @@ FIGURES = (
 )
 
 
-_FILE = "as in the file"
+TOP = 12  # causes, engines and keys told
+_FILE, _LEFT_OUT = "as in the file", "left out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,7 @@ class PlanDifference(Shown):
     before: PlanSide
     after: PlanSide
     setting: tuple[tuple[str, str, str], ...]
+    keys: tuple[tuple[str, str, str], ...]  # of the machines' files
     figures: tuple[Change, ...]
     engines: tuple[Change, ...]
     peaks: tuple[Change, ...]
@@ -103,7 +105,16 @@ class PlanDifference(Shown):
         return [
             text,
             *strange,
+            *self.asked_lines(),
+        ]
+
+    def asked_lines(self) -> list[str]:
+        """What was asked for differently, and the first keys that the machines' files differ in."""
+        more = len(self.keys) - TOP
+        return [
             *(f"{name}: {old} against {new}" for name, old, new in self.setting),
+            *(f"machine file, {key}: {old} -> {new}" for key, old, new in self.keys[:TOP]),
+            *([f"machine file: {more} more keys differ (--json has all)"] if more > 0 else []),
         ]
 
     @property
@@ -144,6 +155,7 @@ def difference(before: PlanSide, after: PlanSide) -> PlanDifference:
         before,
         after,
         tuple(_setting(before, after)),
+        tuple(_keys(before, after)),
         tuple(_figures(before, after)),
         _changes(before.busy, after.busy),
         _changes(before.peaks, after.peaks),
@@ -175,6 +187,17 @@ def _setting(before: PlanSide, after: PlanSide) -> Iterable[tuple[str, str, str]
             old, new = before.asked.get(name, _FILE), after.asked.get(name, _FILE)
             if old != new:
                 yield name, old, new
+
+
+def _keys(before: PlanSide, after: PlanSide) -> Iterable[tuple[str, str, str]]:
+    """Keys of the machines' files that differ, those that both have first."""
+    if not before.keys or not after.keys:
+        return  # not known
+    both = before.keys.keys() & after.keys.keys()
+    for name in sorted({**before.keys, **after.keys}, key=lambda name: name not in both):
+        old, new = before.keys.get(name, _LEFT_OUT), after.keys.get(name, _LEFT_OUT)
+        if old != new:
+            yield name, old, new
 
 
 def _parts(side: PlanSide) -> tuple[Part, ...]:
@@ -227,6 +250,22 @@ def _what(before: Sequence[Part], after: Sequence[Part]) -> Iterable[str]:
     stay = [name for part in after for name in part.resident]
     for label, one, other in (("now resident", stay, kept), ("resident no more", kept, stay)):
         names = [name for name in one if name not in other]
+        if names:
+            yield f"{label}: {', '.join(names)}"
+    yield from _stages(before, after)
+
+
+def _stages(before: Sequence[Part], after: Sequence[Part]) -> Iterable[str]:
+    """Operators that moved into an output stage, or out of one."""
+    if any(part.folded is None for part in (*before, *after)):
+        return  # of an earlier version
+    old, new = (
+        {k: v for part in parts for k, v in (part.folded or {}).items()}
+        for parts in (before, after)
+    )
+    moved = [f"{name} (of {host})" for name, host in new.items() if old.get(name) != host]
+    left = [name for name in old if name not in new]
+    for label, names in (("now in an output stage", moved), ("in no output stage now", left)):
         if names:
             yield f"{label}: {', '.join(names)}"
 

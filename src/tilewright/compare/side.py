@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,6 +31,7 @@ class Part:
     bytes: int = 0
     energy_pj: float | None = 0.0  # None where the machine has no figures for it
     resident: tuple[str, ...] = ()
+    folded: Mapping[str, str] | None = None  # into whose output stage; None: not known
     axes: tuple[str, ...] = ()  # that it is cut along, as people call them; empty: not known
 
 
@@ -48,12 +49,13 @@ class PlanSide:
     asked: Mapping[str, str] = field(default_factory=dict[str, str])  # what a point's space set
     folder: Path | None = None  # of a run
     edited: Path | None = None  # its plan.yaml, where that is not the one it was made with any more
+    keys: Mapping[str, str] = field(default_factory=dict[str, str])  # of the machine's file
     mapped: bool = False  # whether it was planned with a mapping, on the cores of an accelerator
 
 
 def load_side(name: str) -> PlanSide:
     """A run's folder (`out`), or a point of a sweep by number or key (`sweep-folder#17`)."""
-    from tilewright.runs.saved import is_mapped, plan_of_run
+    from tilewright.runs.saved import is_mapped, keys_of_run, plan_of_run
     from tilewright.sweep.store import FILE
 
     folder, mark, point = name.rpartition("#")
@@ -75,7 +77,7 @@ def load_side(name: str) -> PlanSide:
     # What was written is the same text, below remarks.
     same = (where / _PLAN).read_bytes().endswith(made_with.read_bytes())
     edited = None if same else where / _PLAN
-    return replace(side_of(name, summary, plan), folder=where, edited=edited)
+    return replace(side_of(name, summary, plan, keys_of_run(where)), folder=where, edited=edited)
 
 
 def _point(name: str, folder: str, point: str) -> PlanSide:
@@ -107,14 +109,16 @@ def side_of_mapped(name: str, summary: object) -> PlanSide:
         return _numbered(mapped_side(name, cast(dict[str, Any], summary)))
 
 
-def side_of(name: str, summary: object, plan: Plan) -> PlanSide:
-    """A plan with the figures of its summary, under a name."""
+def side_of(
+    name: str, summary: object, plan: Plan, keys: Sequence[tuple[str, str]] = ()
+) -> PlanSide:
+    """A plan with the figures of its summary and the keys of its machine's file, under a name."""
     figures = cast(dict[str, Any], summary if isinstance(summary, dict) else {})
     missing = [key for key in _WANTED if key not in figures]
     if missing:
         raise CompareError(f"'{name}': its {_SUMMARY} has no '{missing[0]}'")
     with _sense(name):
-        return _numbered(_side(name, figures, plan))
+        return _numbered(replace(_side(name, figures, plan), keys=dict(keys)))
 
 
 def _numbered(side: PlanSide) -> PlanSide:
@@ -146,6 +150,7 @@ def _side(name: str, figures: dict[str, Any], plan: Plan) -> PlanSide:
             int(row["read_bytes"] + row["written_bytes"]),
             None if row["energy_pj"] is None else float(row["energy_pj"]),
             tuple(map(str, row["resident"])),
+            {str(k): str(v) for k, v in row["folded"].items()} if "folded" in row else None,
             tuple(map(str, row.get("axes", ()))),
         )
         for group, row in zip(plan.groups, rows, strict=bool(rows))

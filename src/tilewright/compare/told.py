@@ -5,9 +5,8 @@ from typing import Any
 
 from rich.table import Table
 
-from tilewright.compare.differ import Change, PlanDifference, PlanRegion
-
-TOP = 12  # causes and engines told
+from tilewright.compare.differ import TOP, Change, PlanDifference, PlanRegion
+from tilewright.units import noun
 
 
 def difference_json(found: PlanDifference) -> dict[str, Any]:
@@ -17,6 +16,7 @@ def difference_json(found: PlanDifference) -> dict[str, Any]:
         "after": found.after.name,
         "different_networks": bool(found.strangers),
         "setting": {name: [old, new] for name, old, new in found.setting},
+        "machine_keys": {key: [old, new] for key, old, new in found.keys},
         "figures": {c.name: _pair(c) for c in found.figures},
         "engines_busy_cycles": {c.name: _pair(c) for c in found.engines},
         "peak_bytes": {c.name: _pair(c) for c in found.peaks},
@@ -63,8 +63,7 @@ def notes(found: PlanDifference) -> Iterator[str]:
             yield f"'{side.edited}' was edited since; compared is the run as it was made"
     if found.strangers:
         yield found.strangers
-    for name, old, new in found.setting:
-        yield f"{name}: {old} against {new}"
+    yield from found.asked_lines()
     old, new = (side.plan.rewrites for side in (found.before, found.after))
     if old != new:
         one, other = (", ".join(names or ()) or "none" for names in (old, new))
@@ -74,7 +73,8 @@ def notes(found: PlanDifference) -> Iterator[str]:
             more = f" and {len(names) - TOP} more" if len(names) > TOP else ""
             yield f"{label}: {', '.join(names[:TOP])}{more}"
     if found.same_regions:
-        yield f"{found.same_regions} parts of the network are the same in both"
+        are = noun(found.same_regions, "part of the network is", "parts of the network are")
+        yield f"{found.same_regions} {are} the same in both"
     if found.before.mapped or found.after.mapped:
         yield "layers of a plan with a mapping run beside each other: none has cycles of its own"
     elif not found.told:

@@ -159,6 +159,9 @@ class _Builder:
             if engine.kind == "vector" and engine.output_stage is not None:
                 text = "only matrix engines have one: vector engines run what is left"
                 self._fault((*at, "output_stage"), text)
+            for finish, times in Counter(engine.output_stage or ()).items():
+                if times > 1:
+                    self._fault((*at, "output_stage"), f"names '{finish}' {times} times")
             own = self._clock(engine.clock, at)
             full = f"{name}.{short}"
             ratio = self.clock / own

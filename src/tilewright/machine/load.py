@@ -4,7 +4,8 @@ A file may say `extends: npu-2.7` and then only what differs: mappings are merge
 takes a key away, anything else replaces what was there.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import lru_cache
 from importlib.resources.abc import Traversable
@@ -22,6 +23,7 @@ from tilewright.machine.faults import Fault, FileError, KeyFaultsError, Keys, wr
 from tilewright.machine.machine import Machine
 from tilewright.machine.schema import MachineFile
 
+_TOLD_ELSEWHERE = ("name", "title", "source", "sources")
 _MOST_FILES = 16  # one above the other, by `extends`
 
 
@@ -64,10 +66,21 @@ def _checked(tree: Tree) -> Machine:
     """The machine of a mapping without `extends`; raises `KeyFaultsError`."""
     try:
         context = {"source": tree.get("source")}
-        return build_machine(MachineFile.model_validate(tree, context=context))
+        machine = build_machine(MachineFile.model_validate(tree, context=context))
+        return replace(machine, keys=tuple(_keys(tree, ())))
     except ValidationError as error:
         found = complaints(error, tree, MachineFile)
         raise KeyFaultsError([*found, *loose_ends(tree)]) from None
+
+
+def _keys(tree: object, above: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Every key that says something of the hardware, with what stands there."""
+    if not isinstance(tree, dict):
+        yield ".".join(above), " ".join(str(tree).split()).replace("'", "")
+        return
+    for key, value in cast(Tree, tree).items():
+        if key not in _TOLD_ELSEWHERE:
+            yield from _keys(value, (*above, str(key)))
 
 
 def _find(name: str) -> tuple[Path | Traversable, str]:
@@ -78,6 +91,8 @@ def _find(name: str) -> tuple[Path | Traversable, str]:
     if path.is_dir():
         raise TilewrightError(f"'{name}' is a folder: give a machine's name, or a .yaml file")
     if path.suffix not in (".yaml", ".yml"):
+        if path.is_file():
+            raise FileError([Fault(name, None, "", "a machine file is called .yaml or .yml")])
         near = get_close_matches(name, list_machines(), 1)
         hint = f"did you mean '{near[0]}'? else " if near else ""
         known = ", ".join(list_machines())
@@ -142,7 +157,9 @@ def _chain(file: Path | Traversable) -> list[Document]:
         line = document.find(("extends",))[1]
         below = _base(str(base), document.file)
         if below is None:
-            raise document.error(f"no machine '{base}'", line, "extends")
+            known = ", ".join(list_machines())
+            text = f"no file '{base}' beside this one, and no machine is called so: there are"
+            raise document.error(f"{text} {known}", line, "extends")
         if any(str(below) == str(seen.file) for seen in documents):
             raise document.error("the file extends itself", line, "extends")
         if len(documents) == _MOST_FILES:

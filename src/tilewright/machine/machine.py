@@ -7,22 +7,17 @@ Memories form a hierarchy by their routes alone: the main memory holds the netwo
 memories lie on the chip, each core has its own. `path` is the way between any two of them.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
 from typing import Literal, TypeVar, get_args
 
 from tilewright.errors import TilewrightError
 from tilewright.machine.dtypes import RATE_CLASSES, rate_class, runs_as
-from tilewright.machine.parameters import (
-    ArrayParameters,
-    EngineParameters,
-    TableParameters,
-    engine_dtypes,
-)
+from tilewright.machine.parameters import EngineParameters, engine_dtypes, packed_channels
 from tilewright.machine.paths import shortest_path
-from tilewright.units import noun, number_of
+from tilewright.units import format_bandwidth, format_binary, noun, number_of
 
 LinkKind = Literal["dma", "link", "bus", "broadcast"]
 EngineKind = Literal["matrix", "vector"]
@@ -162,8 +157,8 @@ Hop = tuple[Link, Route]
 @dataclass(frozen=True)  # no slots: what is asked for often is worked out once, and kept
 class Machine:
     """Everything a plan has to know about the hardware. `groups` are shared bandwidths in bytes per
-    cycle; `sources` says, per place in the file, where its parameters come from. The first shared
-    memory is the main one; cores may differ in everything."""
+    cycle; `sources` says, per place in the file, where its parameters come from, `keys` what stands
+    there. The first shared memory is the main one; cores may differ in everything."""
 
     name: str
     title: str
@@ -176,6 +171,7 @@ class Machine:
     limits: Limits
     energy: Energy
     sources: tuple[tuple[str, str], ...] = ()
+    keys: tuple[tuple[str, str], ...] = field(default=(), compare=False)
 
     def __repr__(self) -> str:
         count = len(self.cores)
@@ -198,7 +194,7 @@ class Machine:
     def packed_channels(self) -> int:
         """The most channels of a network's input that every array reads packed; 0: none does."""
         arrays = [engine for engine in self.engines if engine.kind == "matrix"]
-        return min((_packed(engine.parameters) for engine in arrays), default=0)
+        return min((packed_channels(engine.parameters) for engine in arrays), default=0)
 
     @property
     def main_memory(self) -> Memory:
@@ -229,9 +225,9 @@ class Machine:
     def elements(self, dtype: str) -> str:
         """The class of an element type (`uint8` is `int8`); an error where no engine has it."""
         wanted = rate_class(dtype)
-        offered = [engine_dtypes(engine.parameters) for engine in self.engines]
-        if not any(some is None or wanted in some for some in offered):
-            raise TilewrightError(f"machine {self.name} {_lacks(wanted, offered)}")
+        lacking = lacking_elements(self.engines, wanted, held=False)
+        if lacking:
+            raise TilewrightError(f"machine {self.name} {lacking}")
         return wanted
 
     def memory(self, name: str) -> Memory:
@@ -353,7 +349,12 @@ class Machine:
             cores_have = (m.name for core in self.cores for m in core.memories)
             known = ", ".join(dict.fromkeys([*(m.name for m in self.shared), *cores_have]))
             raise TilewrightError(f"machine {self.name}: no memory '{memory}' (it has {known})")
-        return replace(self, cores=cores, shared=shared)
+        what = f"{memory} of {format_binary(usable)}" if memory else format_binary(usable)
+        return replace(self, cores=cores, shared=shared)._changed(what)
+
+    def _changed(self, what: str) -> "Machine":
+        """The same machine by a name that tells what became of it."""
+        return replace(self, name=f"{self.name} with {what}", keys=(*self.keys, ("with", what)))
 
     def within(self, limit: int | None) -> "Machine":
         """The same machine with no more than so many usable bytes in each on-chip memory (None: as
@@ -372,6 +373,11 @@ class Machine:
 
     def with_cores(self, names: Collection[str]) -> "Machine":
         """The same machine with some of its cores only, by name, and what leads to them."""
+        part = self.part(names)
+        return part._changed(f"{', '.join(core.name for core in part.cores)} only")
+
+    def part(self, names: Collection[str]) -> "Machine":
+        """Some of its cores by the name of the machine: for what is planned within it."""
         known = [core.name for core in self.cores]
         if isinstance(names, int) or not names or not set(names) <= set(known):
             text = f"with_cores takes names of {', '.join(known)}, not {names!r}"
@@ -394,19 +400,14 @@ class Machine:
         if group not in dict(self.groups):
             known = ", ".join(name for name, _ in self.groups) or "none"
             raise TilewrightError(f"machine {self.name}: no bandwidth '{group}' (it has {known})")
-        return replace(
+        changed = replace(
             self,
             groups=tuple((name, rate if name == group else old) for name, old in self.groups),
             shared=tuple(
                 replace(m, bytes_per_cycle=rate) if m.name == group else m for m in self.shared
             ),
         )
-
-
-def _packed(parameters: EngineParameters) -> int:
-    if isinstance(parameters, TableParameters):
-        return 0 if parameters.otherwise is None else _packed(parameters.otherwise)
-    return parameters.packed_channels or 0 if isinstance(parameters, ArrayParameters) else 0
+        return changed._changed(f"{group} at {format_bandwidth(bytes_per_second)}")
 
 
 def _check_positive(
@@ -424,16 +425,12 @@ def _last(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-def lacking_elements(engines: Collection[Engine], wanted: str) -> str:
-    """What is said of engines none of which computes with a class of elements, or with one that
-    holds it; else nothing."""
+def lacking_elements(engines: Collection[Engine], wanted: str, *, held: bool = True) -> str:
+    """What is said of engines none of which computes with a class of elements, or (if `held`) with
+    one that holds it; else nothing."""
     offered = [engine_dtypes(engine.parameters) for engine in engines]
-    if any(some is None or runs_as(wanted, some) for some in offered):
+    if any(some is None or wanted in some or (held and runs_as(wanted, some)) for some in offered):
         return ""
-    return _lacks(wanted, offered)
-
-
-def _lacks(wanted: str, offered: Sequence[tuple[str, ...] | None]) -> str:
     known = [kind for kind in RATE_CLASSES if any(kind in (some or ()) for some in offered)]
     return f"has no elements of type {wanted} (it has {', '.join(known)})"
 

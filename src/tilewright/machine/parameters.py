@@ -267,3 +267,10 @@ def engine_dtypes(parameters: EngineParameters) -> tuple[str, ...] | None:
         return None
     rows = tuple(row.dtype for row in parameters.rows if row.dtype is not None)
     return (*rows, *(parameters.otherwise.rates if parameters.otherwise is not None else ()))
+
+
+def packed_channels(parameters: EngineParameters) -> int:
+    """The most channels of a network's input that an engine reads packed; 0: it does not."""
+    if isinstance(parameters, TableParameters):
+        return 0 if parameters.otherwise is None else packed_channels(parameters.otherwise)
+    return parameters.packed_channels or 0 if isinstance(parameters, ArrayParameters) else 0

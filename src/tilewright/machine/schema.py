@@ -211,7 +211,8 @@ class _EngineFile(Block):
             "What a matrix engine does to its results on their way out, at no further cycles: "
             "`bias` adds a constant per channel, `clamp` applies ReLU, Clip, LeakyReLU or PReLU, "
             "`activation` any other function of one number, `scale` multiplies by a number per "
-            "channel, `add` adds a tensor of the same shape (a residual). Left out: `bias` and "
+            "channel, `add` adds a tensor of the same shape (a residual); any number of these in a "
+            "row, in any order, each the only reader of the one before. Left out: `bias` and "
             "`clamp`; `[]`: nothing. A bias that is an input of the convolution is part of it."
         ),
     ] = None

@@ -59,8 +59,9 @@ def _core(core: Core, machine: Machine) -> Iterator[str]:
         yield f"    memory {_memory(memory, machine)}"
     for engine in core.engines:
         clock = format_frequency(engine.clock_hz)
-        finish = f", output stage: {', '.join(engine.output_stage)}" if engine.output_stage else ""
-        yield f"    {engine.kind} engine {engine.name}, {engine.model} model, {clock}{finish}"
+        does = ", ".join(engine.output_stage) or "does nothing"
+        stage = f", output stage: {does}" if engine.kind == "matrix" else ""
+        yield f"    {engine.kind} engine {engine.name}, {engine.model} model, {clock}{stage}"
 
 
 def _paths(machine: Machine) -> Iterator[str]:

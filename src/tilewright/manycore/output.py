@@ -39,7 +39,7 @@ def check_target(folder: Path, *, force: bool = False) -> None:
             "new folder, or an empty one"
         )
     if there and not force:
-        text = "it holds a plan; force (--force) replaces it"
+        text = "it holds a plan; force=True (--force) replaces it"
         raise OutputError(f"cannot write '{folder}': {text}")
 
 

@@ -126,7 +126,8 @@ class _NamedGroup:
             reads += len(places)
             folded, last_op = f"{folded}+{last.kind}", op
         works = self.lowering.context.tables.works.numbered
-        return Compute(steps, works[row.work][1]), folded
+        names = tuple(self.nodes[op].name for op in others)
+        return Compute(steps, works[row.work][1], names), folded
 
     def _taken(self, op: int, operands: Ints, maker: int) -> int:
         """Which of an operator's reads is the result of the one that it is folded into: the first

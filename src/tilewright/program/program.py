@@ -79,11 +79,13 @@ def runs_of(
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """Steps on an engine: an operator's tile and what is folded into it. Operands of the steps are
-    numbers of the task's reads; results are numbers of its writes."""
+    """Steps on an engine: an operator's tile and what is folded into it, the nodes `folded`, in
+    this order. Operands of the steps are numbers of the task's reads; results are numbers of its
+    writes."""
 
     steps: tuple[Step, ...]
     workload: Workload
+    folded: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,3 +160,12 @@ class Program:
     inputs: tuple[tuple[str, View], ...]
     constants: tuple[tuple[str, View], ...]
     outputs: tuple[tuple[str, View], ...]
+
+    def folded(self) -> dict[str, str]:
+        """The nodes that run in an output stage, each with the node whose results pass it."""
+        return {
+            name: task.node
+            for task in self.tasks
+            if isinstance(task.work, Compute)
+            for name in task.work.folded
+        }

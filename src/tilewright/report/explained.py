@@ -6,6 +6,7 @@ from rich.table import Table
 
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Place, Plan
+from tilewright.report.plan_summary import folded_lines
 from tilewright.search.explanation.explain import (
     RULE_OF_THUMB,
     Boundary,
@@ -88,6 +89,7 @@ def _group_json(facts: GroupFacts) -> dict[str, Any]:
         "adds_cycles": facts.adds,
         "dram_read_bytes": facts.read_bytes,
         "dram_write_bytes": facts.written_bytes,
+        "folded": dict(facts.folded),
     }
 
 
@@ -113,6 +115,7 @@ def explanation_lines(plan: Plan, machine: Machine, explanation: Explanation) ->
         f"{explanation.bandwidth:.4g} B/cycle; "
         f"{trials} forced {noun(trials, 'trial')} simulated",
         f"the simulated run decides; beside it the rule of thumb: {RULE_OF_THUMB}",
+        *folded_lines(dict(pair for facts in explanation.groups for pair in facts.folded), ""),
     ]
     if left_out:
         which = noun(left_out, "boundary of smaller tensors", "boundaries of smaller tensors")

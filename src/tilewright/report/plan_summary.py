@@ -1,5 +1,6 @@
 """A planned network as JSON and as text."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
@@ -13,7 +14,7 @@ from tilewright.report.verified import REFERENCES, UNVERIFIED, as_written, failu
 from tilewright.schedule.timeline import EngineUse, IdleReason
 from tilewright.units import format_bytes, format_time, noun
 
-TOLD = 3  # steps of legalisation that the text tells; the JSON has all
+TOLD = 3  # of many that the text tells; the JSON has all
 
 
 def summary_json(planned: Planned) -> dict[str, Any]:
@@ -140,6 +141,7 @@ def summary_lines(planned: Planned) -> list[str]:
         f"at least {format_bytes(least)} have to move{times}",
         f"energy       {_energy(account.energy_pj, machine.energy.estimate)}",
         *_spilled(planned),
+        *folded_lines(planned.placed.program.folded(), "      "),
         *_legalised(planned),
     ]
 
@@ -177,10 +179,22 @@ def _legalised(planned: Planned) -> list[str]:
     steps = sorted(planned.legalisation, key=lambda step: step.outcome != "rewritten")
     if not steps:
         return []
-    told = [f"{step.node}: {step.what}" for step in steps[:TOLD]]
-    if len(steps) > TOLD:
-        told.append(f"{len(steps) - TOLD} more in summary.json")
-    return [f"legalised    {len(steps)} {noun(len(steps), 'step')} ({'; '.join(told)})"]
+    told = _few([f"{step.node}: {step.what}" for step in steps])
+    return [f"legalised    {len(steps)} {noun(len(steps), 'step')} ({told})"]
+
+
+def folded_lines(folded: Mapping[str, str], space: str) -> list[str]:
+    """Which operators run in the output stage of another, of which; all of them are in the JSON."""
+    if not folded:
+        return []
+    told = _few([f"{name} into {host}" for name, host in folded.items()])
+    count = f"{len(folded)} {noun(len(folded), 'operator')}"
+    return [f"folded{space} {count} into output stages ({told})"]
+
+
+def _few(texts: Sequence[str]) -> str:
+    more = [f"{len(texts) - TOLD} more in summary.json"] if len(texts) > TOLD else []
+    return "; ".join([*texts[:TOLD], *more])
 
 
 def _time(planned: Planned, cycles: int) -> str:

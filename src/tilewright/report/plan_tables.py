@@ -19,17 +19,14 @@ GROUPS = (
     "group nodes operators place engine tiles macs_executed cycles share bytes_read_weights "
     "bytes_read_activations bytes_written energy_pj costed_by"
 )
-_WITHOUT_TASKS = {
-    Place.CORES: "folded into another",
-    Place.VIEW: "a view",
-    Place.MAIN: "",
-}
+_WITHOUT_TASKS = {Place.CORES: "folded into {}", Place.VIEW: "a view", Place.MAIN: ""}
 
 
 def layers_table(planned: Planned) -> Table:
     """One row per operator of the planned network. Cycles are those that engines are busy with it,
     and the share is of all engines' busy cycles; bytes are those of the main memory."""
     layers = task_sums(planned, lambda task: task.node)
+    folded = planned.placed.program.folded()
     busy = sum(layer.computing.total() for layer in layers.values())
     home = {name: n for n, group in enumerate(planned.plan.groups) for name in group.nodes}
     rows: list[tuple[Cell, ...]] = []
@@ -37,7 +34,8 @@ def layers_table(planned: Planned) -> Table:
         layer = layers.get(node.name, TaskSums())
         cycles = layer.computing.total()
         group = home[node.name]
-        engine = _busiest(layer.computing) or _WITHOUT_TASKS[planned.plan.groups[group].place]
+        idle = _WITHOUT_TASKS[planned.plan.groups[group].place].format(folded.get(node.name))
+        engine = _busiest(layer.computing) or idle
         rows.append(
             (
                 node.name,

@@ -41,7 +41,9 @@ def check_folder(folder: Path, *, force: bool = False) -> None:
             "folder, or an empty one"
         )
     if not force:
-        raise OutputError(f"cannot write '{folder}': it holds a run; force (--force) replaces it")
+        raise OutputError(
+            f"cannot write '{folder}': it holds a run; force=True (--force) replaces it"
+        )
 
 
 def write_run(

@@ -252,6 +252,14 @@ def plan_of_run(folder: Path) -> Path:
     return own if own.is_file() else folder / PLAN_FILE
 
 
+def keys_of_run(folder: Path) -> tuple[tuple[str, str], ...]:
+    """The keys of the machine's file that a run was made with; none where it does not say."""
+    try:
+        return store.load(Machine, folder / FOLDER / _MACHINE).keys
+    except TilewrightError:  # a run of another version
+        return ()
+
+
 def _unchanged(folder: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The manifest of a run whose files are as they were written, and remarks. People edit the
     plan.yaml of a run: the run itself does not read it, so it stands, and they are told how to

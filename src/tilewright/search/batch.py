@@ -103,7 +103,7 @@ class _Batch:
         """Try image by image on all cores, then in part, then on some cores each; improve the
         best."""
         for number, lot in enumerate(_lots(self.machine.cores, self.images)):
-            machine = self.machine.with_cores(lot[0]) if number else self.machine
+            machine = self.machine.part(lot[0]) if number else self.machine
             cores = len(machine.cores)
             self.search.progress(f"one image on {cores} {noun(cores, 'core')}")
             search = self.search.like(graph=self.repeated.single, machine=machine)

@@ -178,7 +178,9 @@ class Planner:
     def _know_machine(self, name: str, fields: Fields, asked: str | None) -> Known:
         machine = self.machine(name, fields)
         dtype = rate_class(asked or machine.dtype)
-        content = {k: v for k, v in _plain(machine).items() if k not in ("title", "sources")}
+        content = {
+            k: v for k, v in _plain(machine).items() if k not in ("title", "sources", "keys")
+        }
         return Known(
             _digest(json.dumps(content, sort_keys=True, default=_plain)),
             dtype,

@@ -164,17 +164,39 @@ def test_what_is_added_is_read_and_costs_energy() -> None:
 
 
 def test_files_say_what_the_stage_does() -> None:
-    machine = unlike_cores(a=core(8, output_stage=["add", "bias", "add"]), b=core(8))
+    machine = unlike_cores(a=core(8, output_stage=["add", "bias"]), b=core(8))
     a, b = (core.engines[0].output_stage for core in machine.cores)
     assert a == ("bias", "add") and b == ("bias", "clamp")
     assert machine.finishes == {"bias", "add", "clamp"}
     assert all(e.output_stage == () for core in machine.cores for e in core.engines[1:])
 
 
-@pytest.mark.parametrize(("stage", "text"), [(["gelu"], "output_stage"), ("add", "output_stage")])
+@pytest.mark.parametrize(
+    ("stage", "text"),
+    [
+        (["gelu"], "output_stage"),
+        ("add", "output_stage"),
+        (["bias", "add", "bias"], r"engines\.array\.output_stage: names 'bias' 2 times"),
+    ],
+)
 def test_stages_that_no_machine_has_are_refused(stage: list[str], text: str) -> None:
     with pytest.raises(TilewrightError, match=text):
         unlike_cores(a=core(8, output_stage=stage))
+
+
+def test_a_machine_says_what_its_stages_do_even_if_that_is_nothing() -> None:
+    told = [line for line in str(finishing()).splitlines() if "engine" in line]
+    assert [line.endswith("output stage: does nothing") for line in told] == [True, False] * 2
+    assert "output stage: clamp, scale" in str(finishing("clamp", "scale"))
+
+
+def test_a_stage_takes_a_chain_in_any_order() -> None:
+    b = GraphBuilder()
+    x = b.input(1, 16, 8, 8, name="x")
+    y = b.add("Conv", x, b.weight(16, 16, 3, 3), pads=(1, 1, 1, 1))
+    for kind in ("Relu", "Add", "Sigmoid", "Relu", "Add"):
+        y = b.add(kind, *((y, x) if kind == "Add" else (y,)))
+    assert inside(b.graph(y), finishing(*ALL))
 
 
 def test_vector_engines_have_none() -> None:

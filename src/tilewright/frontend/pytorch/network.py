@@ -122,7 +122,7 @@ def network_of(
         try:
             return _captured(given, args, kwargs, name, graph), notes
         except ModelError as error:
-            assumed = f" ({'; '.join(notes)}; `shapes` (--shape) gives another)" if notes else ""
+            assumed = f" ({'; '.join(notes)})" if notes else ""
             raise ModelError(f"{error}{assumed}") from None
     finally:
         given.train(training)
@@ -184,7 +184,8 @@ def _inputs(
         unknown = [n for n in shapes if n not in parameters]
         if unknown:
             known = ", ".join(parameters)
-            raise ShapeError(f"shapes has '{unknown[0]}', but forward takes: {known}")
+            text = f"no input is called '{unknown[0]}' (shapes, --shape)"
+            raise ShapeError(f"{text}: forward takes {known}")
         made = {
             n: torch.empty(s, dtype=_dtype(module, n), device="meta") for n, s in shapes.items()
         }
@@ -202,8 +203,12 @@ def _inputs(
             f"forward takes {', '.join(parameters)}: return (module, example inputs), or give "
             f"shapes ({options})"
         )
-    told = f"no example inputs: {needed[0]} is taken to be {'x'.join(map(str, shape))}"
-    return (), {needed[0]: torch.zeros(shape, dtype=dtype)}, (told,)
+    (name,) = needed
+    told = (
+        f"no example inputs: {name} is taken to be {'x'.join(map(str, shape))}; inputs, or shapes "
+        f"(--shape {name}=...), give another"
+    )
+    return (), {name: torch.zeros(shape, dtype=dtype)}, (told,)
 
 
 def _dtype(module: torch.nn.Module, name: str) -> torch.dtype:

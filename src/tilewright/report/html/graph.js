@@ -127,7 +127,7 @@ const drawing = (() => {
     if (box) {
       const i = Number(box.dataset.box), group = graph.group[i];
       showTip(event, `<b>${esc(graph.name[i])}</b> ${esc(graph.kind[i])}<br>` + (group < 0 ? `<span>${graph.role[i]} of the network</span>`
-        : `<span>${esc(groupTitle(group))}<br>${esc(grid(group))}${graph.role[i] === "folded" ? "<br>runs inside the operator before it" : ""}</span>`));
+        : `<span>${esc(groupTitle(group))}<br>${esc(grid(group))}${graph.host[i] ? `<br>runs in the output stage of ${esc(graph.host[i])}` : ""}</span>`));
     } else if (edge) {
       const drawn = graph.edges[Number(edge.dataset.edge)], { tensor, bytes: size } = drawn;
       showTip(event, `<b>${esc(tensor)}</b><br><span>${size === null ? "" : `${bytes(size)}; `}${esc(wayOf(drawn))}</span>`);

@@ -85,10 +85,12 @@ def group_rows(planned: Planned) -> list[dict[str, Any]]:
 
 def group_parts(planned: Planned) -> list[dict[str, Any]]:
     """What each group adds to the run: cycles that add up to the latency, bytes that add up to the
-    traffic, and its results that stay resident; for summaries and comparisons."""
+    traffic, its results that stay resident, and nodes that run in the output stage of another; for
+    summaries and comparisons."""
     sums = group_sums(planned)
     added = added_cycles(total.end for total in sums)
     graph, kept = planned.graph, frozenset(planned.plan.resident)
+    folded = planned.placed.program.folded()
     parts: list[dict[str, Any]] = []
     for group, total, adds in zip(planned.plan.groups, sums, added, strict=True):
         parts.append(
@@ -105,6 +107,7 @@ def group_parts(planned: Planned) -> list[dict[str, Any]]:
                     for value in graph.nodes[graph.index[name]].writes
                     if value in kept
                 ],
+                "folded": {name: folded[name] for name in group.nodes if name in folded},
             }
         )
     return parts
@@ -155,7 +158,7 @@ def task_sums(planned: Planned, owner: Callable[[Task], K]) -> dict[K, TaskSums]
         if not isinstance(task.work, Transfer):
             total.active = start if total.active is None else min(total.active, start)
             total.computing[task.engine] += end - start
-        if isinstance(task.work, Compute):
+        if isinstance(task.work, Compute) and task.work.workload.product:
             total.macs += task.work.workload.macs
         total.engines[task.engine] += end - start
     return sums

@@ -44,6 +44,7 @@ def drawing_of(network: Drawing) -> dict[str, Any]:
         "name": [box.name for box in network.boxes],
         "kind": [box.kind for box in network.boxes],
         "role": [box.role.value for box in network.boxes],
+        "host": [box.host for box in network.boxes],
         "group": [box.group for box in network.boxes],
         "x": [place[point][0] for point in boxes],
         "y": [place[point][1] for point in boxes],

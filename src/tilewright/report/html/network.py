@@ -28,6 +28,7 @@ class DrawnBox:
     kind: str
     group: int
     role: BoxRole
+    host: str = ""  # the node in whose output stage it runs
 
 
 class EdgeWay(StrEnum):
@@ -72,9 +73,12 @@ def network_of(planned: Planned) -> Drawing:
     home = {name: i for i, group in enumerate(planned.plan.groups) for name in group.nodes}
     boxes = [DrawnBox(name, "input", -1, BoxRole.INPUT) for name, _ in program.inputs]
     first = len(boxes)  # of the nodes
+    folded = program.folded()
     for node in graph.nodes:
         role = _role(planned.plan.groups[home[node.name]].place, node.name in busy)
-        boxes.append(DrawnBox(node.name, node.kind, home[node.name], role))
+        boxes.append(
+            DrawnBox(node.name, node.kind, home[node.name], role, folded.get(node.name, ""))
+        )
     source = {value: first + index for value, index in graph.producer.items()}
     source |= {name: i for i, (name, _) in enumerate(program.inputs)}
     pairs = {

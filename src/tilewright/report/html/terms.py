@@ -73,7 +73,7 @@ TERMS: dict[str, str] = {
         " does not pass the main memory."
     ),
     "view": "Another way to look at bytes that are there already: nothing is computed or moved.",
-    "folded": "Runs inside the operator before it, without a task of its own.",
+    "folded": "Runs in the output stage of the operator before it, without a task of its own.",
     "critical path": (
         "Tasks of which each had to wait for the one before it: to be faster, one of them has "
         "to be."

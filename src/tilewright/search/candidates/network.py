@@ -64,7 +64,7 @@ class Network:
     def on(self, cores: Collection[str]) -> "Network":
         """The same with some cores only."""
         other = copy(self)
-        other.machine = self.machine.with_cores(cores)
+        other.machine = self.machine.part(cores)
         other.models = models_of(other.machine)
         return other
 

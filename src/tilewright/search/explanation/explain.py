@@ -96,7 +96,8 @@ class Boundary:
 class GroupFacts:
     """A group as it runs: its grid in words, the share of its work that more than one tile does,
     the engine or link it keeps busiest and for how many cycles, from when to when it computes, by
-    how many cycles it moves the end of the run, bytes of the main memory."""
+    how many cycles it moves the end of the run, bytes of the main memory, nodes that run in the
+    output stage of another."""
 
     number: int
     label: str
@@ -111,6 +112,7 @@ class GroupFacts:
     adds: int
     read_bytes: int
     written_bytes: int
+    folded: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,7 +372,7 @@ def group_facts(
             spans[group] = (min(low, start), max(high, end))
             tiles[group].add(task.tile)
     facts: list[GroupFacts] = []
-    added = added_cycles(last)
+    added, folded = added_cycles(last), program.folded()
     for number, group in enumerate(plan.groups):
         most = max(range(len(names)), key=lambda i: busy[number][i])
         facts.append(
@@ -386,6 +388,7 @@ def group_facts(
                 *spans[number],
                 added[number],
                 *moved[number],
+                folded=tuple((name, folded[name]) for name in group.nodes if name in folded),
             )
         )
     return tuple(facts)
