@@ -58,7 +58,7 @@ def test_a_batch_takes_no_longer_than_its_images(name: str) -> None:
 
 def test_a_plan_image_by_image_is_written_read_and_run_again(tmp_path: Path) -> None:
     images = 2 * IMAGES  # more than fit together
-    found = planned(images, load_machine("npu-2.7").with_memory(24 * 1024))
+    found = planned(images, load_machine("npu-2.7").with_memory(16 * 1024))
     assert found.plan.images == images
     path = tmp_path / "plan.yaml"
     path.write_text(plan_text(found.plan))
@@ -80,7 +80,7 @@ def test_images_with_little_room_together_are_planned_one_by_one(
         return proven(original, planned, *rest)
 
     monkeypatch.setattr(proof, "proven", noted)
-    machine = load_machine("npu-2.7").with_memory(24 * 1024)
+    machine = load_machine("npu-2.7").with_memory(16 * 1024)
     found = planned(2 * IMAGES, machine)
     assert all({"stem", "down", "fc"} <= set(graph.index) for graph in judged) and judged
     assert found.verified is not None and found.plan.images == 2 * IMAGES
