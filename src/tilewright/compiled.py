@@ -11,6 +11,8 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numba
 from numba.core import event, types
 
+from tilewright.pauses import pause
+
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 Function = Callable[Parameters, Result]
@@ -25,7 +27,9 @@ class _Compiling(event.Listener):
         self.count = 0
 
     def on_start(self, event: Any) -> None:
-        """Tell of the first function, then now and then."""
+        """Tell of the first function, then now and then; no machine code runs here, so that a
+        person need not wait for all of them."""
+        pause()
         if self.count == 0:
             log.info("compiling the hot loops this needs, each once on a computer: up to a minute")
         elif self.count % EVERY == 0:

@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -472,3 +474,16 @@ def test_a_missing_node_is_told_before_what_follows_from_it(command, tmp_path: P
         (4, "no group has node 'conv3'"),
         (8, "'nothing' cannot be resident: no node makes a tensor of this name"),
     ]
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdin"])
+def test_what_comes_through_a_pipe_is_checked(name: str) -> None:
+    def told(text: str) -> tuple[int, str]:
+        command = [sys.executable, "-m", "tilewright", "check", name]
+        done = subprocess.run(command, input=text, capture_output=True, text=True)
+        return done.returncode, done.stdout
+
+    code, out = told("extends: mcu\n")
+    assert code == 0 and out.startswith(f"{name}: machine, no faults: ")
+    code, out = told("extends: mcu\nclock: fast\n")
+    assert code == 2 and out.startswith(f"{name}:2: clock: has to be a frequency")

@@ -243,6 +243,20 @@ def test_open_dimensions_by_name(succeeds, refused, tmp_path: Path) -> None:
     assert "--shape batch=1" in refused("show", "model", path)
 
 
+def test_dimensions_of_one_input_are_those_of_others_by_the_same_names(tmp_path: Path) -> None:
+    path = tmp_path / "two.onnx"
+    dims = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 3, "h", "w"]) for n in "lr"]
+    made = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 3, "h", "w"])
+    graph = helper.make_graph([helper.make_node("Add", ["l", "r"], ["y"])], "two", dims, [made])
+    path.write_bytes(helper.make_model(graph).SerializeToString())
+    loaded = tilewright.load(path, {"l": (1, 3, 20, 24)})
+    assert loaded.graph.types["r"].shape == (1, 3, 20, 24)
+    wider = {"l": (1, 3, 20, 24), "r": (1, 1, 20, 24)}
+    assert tilewright.load(path, wider).graph.types["r"].shape == (1, 1, 20, 24)
+    with pytest.raises(TilewrightError, match="no input and no open dimension is called 'depth'"):
+        tilewright.load(path, {"depth": 3})
+
+
 @pytest.mark.parametrize(
     ("shape", "suggested"),
     [
@@ -603,8 +617,20 @@ def test_a_kernel_of_a_model_without_a_node_names_what_there_is() -> None:
 
 def test_an_interrupt_that_native_code_has_wrapped_is_one(command, monkeypatch) -> None:
     def wrapped() -> None:
-        raise ValueError("Error building `literal` serializer:\n  KeyboardInterrupt: ")
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise ValueError("Error building `literal` serializer") from None
 
     monkeypatch.setattr("tilewright.cli.app.run", wrapped)
     outcome = command("show", "machines")
     assert (outcome.code, outcome.err) == (130, "tilewright: interrupted\n")
+
+
+def test_a_mistake_that_speaks_of_interrupts_is_none(command, monkeypatch) -> None:
+    def wrong() -> None:
+        raise ValueError("no node 'KeyboardInterrupt'")
+
+    monkeypatch.setattr("tilewright.cli.app.run", wrong)
+    with pytest.raises(ValueError, match="no node"):
+        command("show", "machines")

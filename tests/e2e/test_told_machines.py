@@ -103,3 +103,15 @@ def test_machines_that_were_changed_are_called_so(change, name: str) -> None:
     machine = tilewright.machine("npu-2.7")
     assert change(machine).name == name
     assert machine.name == "npu-2.7"
+
+
+def test_pooling_executes_no_multiply_accumulates() -> None:
+    b = GraphBuilder()
+    x = b.input(1, 16, 16, 16, name="x")
+    y = b.add("Conv", x, b.weight(16, 16, 3, 3), pads=(1, 1, 1, 1))
+    for kind in ("MaxPool", "AveragePool"):
+        y = b.add(kind, y, kernel_shape=(2, 2), strides=(2, 2))
+    run = tilewright.plan(b.graph(y), "npu-2.7", layer_by_layer=True, verify=False)
+    macs = 16 * 16 * 16 * 16 * 9
+    assert run.layers.column("macs") == run.layers.column("macs_executed") == [macs, 0, 0]
+    assert sum(run.groups.column("macs_executed")) == macs

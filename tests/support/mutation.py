@@ -180,8 +180,8 @@ def _value(old: Any, random: Random) -> Any:
         number = random.choice((*NUMBERS, "1e99", 1e-9, *(sound * by for by in FACTORS)))
         return f"{number}{suffix}"
     if isinstance(old, bool):
-        return random.choice((not old, *OTHERS))
+        return deepcopy(random.choice((not old, *OTHERS)))
     if isinstance(old, int | float) and kind < 0.8:
         scaled = [type(old)(min(abs(old), 1e30) * by) for by in FACTORS if old == old]
         return random.choice((*NUMBERS, *scaled, *scaled, -old))
-    return random.choice((*NUMBERS, *OTHERS))
+    return deepcopy(random.choice((*NUMBERS, *OTHERS)))  # to be changed in turn

@@ -25,6 +25,33 @@ def test_the_first_function_that_is_compiled_is_told_once(tmp_path: Path) -> Non
     assert run.stderr.count("compiling the hot loops this needs, each once on a computer") == 1
 
 
+INTERRUPTED = """
+import signal
+from tilewright.compiled import njit
+from tilewright.search.progress import interrupted_between, silent
+
+@njit(cache=False)
+def inner(x):
+    return x + 1
+
+@njit(cache=False)
+def outer(x):
+    return 2 * inner(x)
+
+try:
+    with interrupted_between(silent):
+        signal.raise_signal(signal.SIGINT)
+        print(outer(3), "although it was interrupted")
+except KeyboardInterrupt:
+    print("interrupted", outer(3))
+"""
+
+
+def test_an_interrupt_does_not_wait_for_all_that_is_compiled() -> None:
+    run = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True)
+    assert run.stdout == "interrupted 8\n", run.stderr
+
+
 def test_the_api_is_found_before_any_job_was_used() -> None:
     program = "import tilewright; print(tilewright.api.plan.__name__)"
     run = subprocess.run(

@@ -44,7 +44,10 @@ def parse_shapes(texts: list[str] | None) -> dict[str, tuple[int, ...]]:
         if equals and name and any(map(_NOTHING.fullmatch, parts)):
             raise ShapeError(f"--shape {text}: extents are whole numbers from 1 on")
         if not equals or not name or not all(map(_EXTENT.fullmatch, parts)):
-            raise ShapeError(f"'{text}' is no shape: write --shape NAME=1,3,224,224")
+            raise ShapeError(
+                f"--shape {text}: write the name of an input and its extents (x=1,3,224,224), or "
+                "that of a dimension and its extent (batch=2)"
+            )
         if name in shapes:
             before = ",".join(map(str, shapes[name]))
             raise ShapeError(f"--shape gives '{name}' twice: {before} and {dims}")

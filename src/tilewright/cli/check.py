@@ -1,10 +1,12 @@
 """`tilewright check`: whether a file is as it should be, before anything is run with it."""
 
 import re
+import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -39,7 +41,7 @@ def check(
         typer.Argument(
             metavar="FILE...",
             help="Files of machines, processors, plans, patterns, spaces of sweeps, kernel nests; "
-            "Stream's accelerators, cores and mappings.",
+            "Stream's accelerators, cores and mappings; - is standard input.",
         ),
     ],
     model: Annotated[
@@ -75,7 +77,7 @@ def check(
     if model is None and (machine is not None or shape):
         raise TilewrightError(f"{'--on' if machine is not None else '--shape'} needs --model")
     given = None if model is None else Given(model, machine, parse_shapes(shape))
-    results = [check_file(path, given) for path in files]
+    results = [_check(path, given) for path in files]
     if as_json:
         print_json({"files": [_row(result) for result in results]})
     else:
@@ -91,6 +93,16 @@ class Given:
     model: str
     machine: str | None
     shapes: Mapping[str, tuple[int, ...]]
+
+
+def _check(path: Path, given: Given | None) -> Checked:
+    """A file, or what comes through a pipe, which can be read only once."""
+    if str(path) not in ("-", "/dev/stdin") and not path.is_fifo():
+        return check_file(path, given)
+    with TemporaryDirectory(prefix="tilewright-") as folder:
+        copy = Path(folder) / "stdin.yaml"
+        copy.write_bytes(path.read_bytes() if path.is_fifo() else sys.stdin.buffer.read())
+        return replace(check_file(copy, given), file=path)
 
 
 def check_file(path: Path, given: Given | None = None) -> Checked:

@@ -64,6 +64,11 @@ class Workload(NamedTuple):
         return self.kind in (WorkKind.CONV, WorkKind.FIRST_CONV)
 
     @property
+    def product(self) -> bool:
+        """Whether it multiplies by weights: dense work, and depthwise that is no pooling."""
+        return self.dense or (self.kind is WorkKind.DEPTHWISE and self.operator != "pool")
+
+    @property
     def pointwise(self) -> bool:
         """Whether every position reads its own alone: positions may be seen in any shape."""
         return self.taps == 1 and self.stride_height == self.stride_width == 1

@@ -126,8 +126,7 @@ class CostModels:
 def finishes(engine: Engine, finish: str, work: Workload) -> bool:
     """Whether an engine runs an operator in its output stage, on the way out of such work: anything
     behind convolutions and products, but only a clamp behind pooling and sums."""
-    product = work.dense or (work.kind is WorkKind.DEPTHWISE and work.operator != "pool")
-    return finish in engine.output_stage and (product or finish == "clamp")
+    return finish in engine.output_stage and (work.product or finish == "clamp")
 
 
 _latest: list[CostModels] = []
@@ -145,7 +144,7 @@ def _needed(work: Workload) -> str:
     """The rates that would let an engine run the work."""
     if work.dense:
         return "it takes an array, or `mac` under the rates of a vector engine"
-    if work.kind is WorkKind.DEPTHWISE and work.operator != "pool":
+    if work.product:
         return "it takes `depthwise` under the rates of an array or of a vector engine, or `mac`"
     name = work.operator or "add"
     return f"it takes `{name}` or `default` under the rates of a vector engine"

@@ -86,7 +86,8 @@ def build(raw: proto.RawModel, shapes: Shapes, said: Shapes | None = None) -> Gr
         near = get_close_matches(unknown[0], [*inputs, *open_dims], 1)
         dims = f"; open dimensions: {', '.join(open_dims)}" if open_dims else ""
         hint = f" (did you mean '{near[0]}'?)" if near else ""
-        raise ShapeError(f"shapes has '{unknown[0]}', but the inputs are: {known}{dims}{hint}")
+        text = f"no input and no open dimension is called '{unknown[0]}' (shapes, --shape)"
+        raise ShapeError(f"{text}: the inputs are: {known}{dims}{hint}")
     if any(kind is None for kind in inputs.values()):
         raise ShapeError(open_message(raw.inputs, shapes, said or {}, partial(_refused, raw)))
     opsets = dict(raw.opsets)

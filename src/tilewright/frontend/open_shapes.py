@@ -33,17 +33,17 @@ _TRIED = 8  # shapes that are tried before one is suggested
 
 
 def by_input(inputs: Inputs, shapes: Shapes) -> Shapes:
-    """Shapes of inputs, where dimensions were given by their names (`batch=2`): an input whose
-    every open dimension is known that way has its shape."""
-    named = _named(inputs, shapes)
+    """Shapes of inputs, where dimensions were given by their names (`batch=2`), or by the shape of
+    another input: an input whose every open dimension is known that way has its shape."""
+    named, sizes = _named(inputs, shapes), _sizes(inputs, shapes)
     used: set[str] = set()
     found: dict[str, tuple[int, ...]] = {n: s for n, s in shapes.items() if n not in named}
     for name, kind in inputs.items():
-        wanted = {t for d in kind.shape or () for t in _terms(d) if t in named}
+        wanted = {t for d in kind.shape or () for t in _terms(d) if t in sizes}
         if name in found or not wanted:
             continue
         used |= wanted
-        extents = [_extent(d, named) for d in kind.shape or ()]
+        extents = [_extent(d, sizes) for d in kind.shape or ()]
         if all(extent is not None for extent in extents):
             found[name] = tuple(extent for extent in extents if extent is not None)
     known = {t for kind in inputs.values() for d in kind.shape or () for t in _terms(d)}
@@ -63,7 +63,7 @@ def open_message(
     takes, as far as some are found (`refused` says why it does not take others). `shapes` are those
     of inputs that are known, `said` is all that was given."""
     left = {name: kind for name, kind in inputs.items() if _open(kind) and name not in shapes}
-    tries = list(_suggestions(left, _named(inputs, said)))
+    tries = list(_suggestions(left, _sizes(inputs, said)))
     faults: list[str] = []
     for found, _ in tries:
         faults.append(refused({**shapes, **found}))
@@ -111,6 +111,18 @@ def _open(kind: proto.OpenType) -> bool:
 def _named(inputs: Inputs, shapes: Shapes) -> dict[str, int]:
     """What was given for dimensions by their names."""
     return {n: extent[0] for n, extent in shapes.items() if len(extent) == 1 and n not in inputs}
+
+
+def _sizes(inputs: Inputs, shapes: Shapes) -> dict[str, int]:
+    """The dimensions whose extents are known: from inputs that have them, or by their names."""
+    found = {
+        dim: extent
+        for name, given in shapes.items()
+        if name in inputs and len(inputs[name].shape or ()) == len(given)
+        for dim, extent in zip(inputs[name].shape or (), given, strict=True)
+        if isinstance(dim, str)
+    }
+    return found | _named(inputs, shapes)
 
 
 def _terms(dim: Dim) -> list[str]:

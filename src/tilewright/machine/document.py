@@ -95,8 +95,8 @@ class Document:
             raise self.error("not YAML: nested too deeply") from None
         except OSError as error:
             raise self.error(f"cannot be read: {error.strerror or error}") from None
-        except ValueError as error:  # no UTF-8
-            raise self.error(f"not YAML: {error}") from None
+        except UnicodeError:
+            raise self.error("not YAML: it is no text, or not in UTF-8") from None
         if node is None:
             raise self.error(f"{self._what} is not empty")
         return node, tree

@@ -91,6 +91,8 @@ def _find(name: str) -> tuple[Path | Traversable, str]:
     if path.is_dir():
         raise TilewrightError(f"'{name}' is a folder: give a machine's name, or a .yaml file")
     if path.suffix not in (".yaml", ".yml"):
+        if path.is_file():
+            raise FileError([Fault(name, None, "", "a machine file is called .yaml or .yml")])
         near = get_close_matches(name, list_machines(), 1)
         hint = f"did you mean '{near[0]}'? else " if near else ""
         known = ", ".join(list_machines())
@@ -155,7 +157,9 @@ def _chain(file: Path | Traversable) -> list[Document]:
         line = document.find(("extends",))[1]
         below = _base(str(base), document.file)
         if below is None:
-            raise document.error(f"no machine '{base}'", line, "extends")
+            known = ", ".join(list_machines())
+            text = f"no file '{base}' beside this one, and no machine is called so: there are"
+            raise document.error(f"{text} {known}", line, "extends")
         if any(str(below) == str(seen.file) for seen in documents):
             raise document.error("the file extends itself", line, "extends")
         if len(documents) == _MOST_FILES:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Protocol
 
+from tilewright.pauses import asked, interrupt
+
 
 class Tell(Protocol):
     """Hears what is being done, and where it is known the share that is done."""
@@ -21,14 +23,14 @@ def silent(text: str, share: float | None = None, /) -> None:
 def interrupted_between(
     tell: Tell, at_once: Callable[[], None] | None = None
 ) -> Generator[Tell, None, None]:
-    """A Ctrl-C ends work where it next tells what it does, and never within compiled code, which
-    does not survive it everywhere; where nothing is told any more, at the end of this. Those that
+    """A Ctrl-C ends work where it next tells what it does or compiles a function, and never within
+    compiled code, which does not survive it everywhere; else at the end of this. Those that
     come before it was heard wait with it, unless `at_once` ends the process. Entered where a person
     or a program comes in: by the functions of `api`, and around them by a command, which also
     writes files and can end its process."""
     before = signal.getsignal(signal.SIGINT)
     ours = threading.current_thread() is threading.main_thread()
-    if not ours or before is not signal.default_int_handler:
+    if not ours or before not in (signal.default_int_handler, interrupt):
         yield tell  # somebody else listens
         return
     came = False
@@ -50,8 +52,10 @@ def interrupted_between(
         tell(text, share)
 
     signal.signal(signal.SIGINT, hear)
+    asked.append(raised)
     try:
         yield told
         raised()
     finally:
+        asked.remove(raised)
         signal.signal(signal.SIGINT, before)

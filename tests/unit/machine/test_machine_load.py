@@ -190,7 +190,9 @@ WRONG = {
     "memories: {ddr: {source: {capacity: null}}}": "memories.ddr: no source for capacity",
     "clock: 0 MHz": "clock: has to be a frequency such as 1300 MHz, from 1 kHz .*, is '0 MHz'",
     "dtype: fp17": "no machine computes with elements of type 'fp17'",
-    "extends: npu-9": "extends: no machine 'npu-9'",
+    "extends: npu-9": (
+        "extends: no file 'npu-9' beside this one, and no machine is called so: there are eight-cor"
+    ),
     "[1, 2]": "a machine file is a mapping",
     "a: [": "not YAML",
     "limits: {source: {kernel: 3}}": "limits.source.kernel: has to be text, is '3'$",
@@ -221,6 +223,16 @@ def test_a_wrong_file_is_one_line_that_names_file_and_key(tmp_path: Path, text: 
     with pytest.raises(TilewrightError, match=WRONG[text]) as caught:
         load_machine(path)
     assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_no_text_is_said_to_be(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_bytes(bytes(range(256)))
+    with pytest.raises(TilewrightError, match=r"mine.yaml: not YAML: it is no text, or not in UTF"):
+        load_machine(path)
+    other = path.rename(tmp_path / "mine.txt")
+    with pytest.raises(TilewrightError, match=r"mine.txt: a machine file is called .yaml or .yml"):
+        load_machine(other)
 
 
 def test_unknown_names_say_what_there_is(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import onnx
 import onnx.inliner
 import onnx.numpy_helper
+from google.protobuf.message import DecodeError
 
 from tilewright.errors import ModelError
 from tilewright.frontend.proto.kinds import DAMAGE, DTYPES
@@ -68,6 +69,8 @@ def model_of(data: bytes, label: str, path: Path) -> RawModel:
         return _raw(model, label, path)
     except ModelError:
         raise
+    except DecodeError:
+        raise ModelError(f"{label} is not an ONNX model, or is damaged") from None
     except DAMAGE as error:
         what = str(error).strip().splitlines()
         detail = what[0][:160] if what else type(error).__name__

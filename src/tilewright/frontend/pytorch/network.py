@@ -184,7 +184,8 @@ def _inputs(
         unknown = [n for n in shapes if n not in parameters]
         if unknown:
             known = ", ".join(parameters)
-            raise ShapeError(f"shapes has '{unknown[0]}', but forward takes: {known}")
+            text = f"no input is called '{unknown[0]}' (shapes, --shape)"
+            raise ShapeError(f"{text}: forward takes {known}")
         made = {
             n: torch.empty(s, dtype=_dtype(module, n), device="meta") for n, s in shapes.items()
         }

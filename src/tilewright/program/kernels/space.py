@@ -25,8 +25,8 @@ _NEVER = 2**30
 
 
 class Space(NamedTuple):
-    """Addresses of all buffers (-1: none found), where each load is issued, and the positions at
-    which there was no room for something."""
+    """Addresses of all buffers (-1: none found), where each load is issued, and of each memory the
+    positions at which something wanted to be there that found no room."""
 
     address: Quantities
     issue: Ids
@@ -35,7 +35,8 @@ class Space(NamedTuple):
 
 class Standing(NamedTuple):
     """Where all lies that is used but not loaded: addresses (-1: none), up to which position every
-    buffer is held (-1: not used), and the positions at which there was no room."""
+    buffer is held (-1: not used), and of each memory the positions at which something wanted to be
+    there that found no room."""
 
     address: Quantities
     last: Quantities
@@ -50,7 +51,7 @@ def find_standing(columns: Columns, hardware: Hardware, loads: Loads, held: Ids)
     for buffer in range(buffers):
         if loads.first[buffer] >= 0:
             last[buffer] = held[loads.last[buffer]]
-    short = np.zeros(loads.rest.size + 1, np.bool_)
+    short = np.zeros((hardware.home.size, loads.rest.size + 1), np.bool_)
     return Standing(_computed(columns, hardware, loads, last, short), last, short)
 
 
@@ -124,7 +125,8 @@ def find_space(
             if not columns.write[access]:
                 continue
             if address[buffer] < 0:
-                short[place] = True
+                for lacking in range(place, last[buffer] + 1):
+                    short[columns.memory[buffer], lacking] = True
                 if apart:
                     return Space(address, issue, short)
                 continue
@@ -135,6 +137,25 @@ def find_space(
             _take(shelves, columns.memory[buffer], buffer, place)
         issue[index] = place
     return Space(address, issue, short)
+
+
+@njit()
+def held_over(columns: Columns, loads: Loads, held: Ids, short: Flags) -> Flags:
+    """Positions of which something is held, longer than it is used, while there is no room for
+    something else in its memory."""
+    memories, count = short.shape
+    until = np.empty((memories, count), np.int64)  # the next position without room
+    for memory in range(memories):
+        found = np.int64(_NEVER)
+        for place in range(count - 1, -1, -1):
+            found = place if short[memory, place] else found
+            until[memory, place] = found
+    over = np.zeros(count - 1, np.bool_)
+    for buffer in loads.seen:
+        used = loads.last[buffer]
+        if until[columns.memory[buffer], used + 1] <= held[used]:
+            over[used] = True
+    return over
 
 
 @njit(inner=True)
@@ -181,9 +202,9 @@ def _computed(
             least = max(least, sum_live)
         if least > hardware.usable[memory]:
             sum_live = np.int64(0)
-            for place in range(short.size):
+            for place in range(short.shape[1]):
                 sum_live += live[place]
-                short[place] = short[place] or sum_live > hardware.usable[memory]
+                short[memory, place] = sum_live > hardware.usable[memory]
             continue
         offsets = lowest_offsets(
             begin,
@@ -201,7 +222,7 @@ def _computed(
                 address[mine[index]] = offsets[index]
                 continue
             for place in range(begin[index], stop[index]):
-                short[place] = True
+                short[memory, place] = True
     return address
 
 

@@ -158,7 +158,7 @@ def task_sums(planned: Planned, owner: Callable[[Task], K]) -> dict[K, TaskSums]
         if not isinstance(task.work, Transfer):
             total.active = start if total.active is None else min(total.active, start)
             total.computing[task.engine] += end - start
-        if isinstance(task.work, Compute):
+        if isinstance(task.work, Compute) and task.work.workload.product:
             total.macs += task.work.workload.macs
         total.engines[task.engine] += end - start
     return sums
