@@ -111,10 +111,13 @@ class CostModels:
         """The same without the cost, which need not be known where there is one engine."""
         able = self.able(core, work, either)
         if not able:
-            whose, what = f"{self.machine.name}'s {core.name}", work.operator or work.kind
-            lacking = lacking_elements(core.engines, rate_class(work.dtype))
-            if lacking:
-                raise CostError(f"{whose} cannot run {what}: it {lacking}")
+            whose = f"{self.machine.name}'s {core.name}"
+            what = work.operator or ("conv" if work.dense else work.kind)
+            arrays = [e for e in core.engines if e.kind == "matrix" and work.product]
+            for its, engines in (("it", core.engines), ("its array", arrays)):
+                lacking = engines and lacking_elements(engines, rate_class(work.dtype))
+                if lacking:
+                    raise CostError(f"{whose} cannot run {what}: {its} {lacking}")
             broken = broken_limit(work, self.machine.limits)
             because = f": {broken}" if broken else ""
             raise CostError(f"no engine of {whose} runs {what}{because} ({_needed(work)})")
