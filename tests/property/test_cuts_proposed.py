@@ -70,6 +70,7 @@ def test_a_cut_that_can_be_placed_is_proposed_whatever_the_estimates_say(
             assert list(cuts.there_are(members, frozenset(), beside, inf, [own])) == [own]
     columns, tables = timed.columns, lowering.context.tables
     loads = find_loads(columns, tables.copies, link(columns, tables.views), tables.hardware)
-    live, _ = least_live(columns, tables.hardware, loads)
+    unheld = np.arange(loads.rest.size, dtype=np.int32)
+    live, _ = least_live(columns, tables.hardware, loads, unheld)
     scratchpads = np.arange(live.size) != tables.hardware.main
     assert (live <= timed.highest)[scratchpads].all()

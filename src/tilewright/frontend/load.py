@@ -1,6 +1,6 @@
 """A model file becomes a Graph: shapes known, constants folded, nodes named and in order."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tilewright.errors import ModelError, ShapeError, TilewrightError
 from tilewright.frontend import proto
+from tilewright.frontend.branches import settled
 from tilewright.frontend.infer import Inference
 from tilewright.frontend.open_shapes import Shapes, by_input, named_dims, open_message
 from tilewright.frontend.upgrade import TARGET, Upgrade
@@ -98,14 +99,21 @@ def build(raw: proto.RawModel, shapes: Shapes, said: Shapes | None = None) -> Gr
     for name, constant in raw.constants.items():
         inference.constant(name, constant)
     upgrade = Upgrade(old, inference)
+    ordered = _ordered(raw, set(inputs))
+    steps = (node for original in ordered for node in upgrade.nodes(original))
+    return _finish(raw.name, tuple(inputs), raw.outputs, _staying(steps, inference), inference)
+
+
+def _staying(steps: Iterable[Node], inference: Inference) -> list[Node]:
+    """The nodes that did not become constants, each with a name of its own."""
     names = Names()
     nodes: list[Node] = []
-    for original in _ordered(raw, set(inputs)):
-        for node in upgrade.nodes(original):
+    for step in steps:
+        for node in settled(step, inference):
             named = replace(node, name=names.take(node.name or _unnamed(node)))
             if inference.add(named):
                 nodes.append(named)
-    return _finish(raw.name, tuple(inputs), raw.outputs, nodes, inference)
+    return nodes
 
 
 def _refused(raw: proto.RawModel, shapes: Shapes) -> str:
@@ -123,7 +131,7 @@ def reinferred(graph: Graph, learnt: Mapping[str, TensorType]) -> Graph:
     inference.types.update({name: graph.types[name] for name in graph.inputs})
     for name, constant in graph.constants.items():
         inference.constant(name, constant)
-    nodes = [node for node in graph.nodes if inference.add(node)]
+    nodes = _staying(graph.nodes, inference)
     return _finish(graph.name, graph.inputs, graph.outputs, nodes, inference)
 
 

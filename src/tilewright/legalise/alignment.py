@@ -3,11 +3,9 @@
 from math import prod
 
 from tilewright.geometry.box import Box
-from tilewright.graph.ops.spec import Engine, Op, OpSpec
+from tilewright.graph.ops.spec import IMAGE_RANKS, Engine, Op, OpSpec
 from tilewright.legalise.limits import ALIGNMENT, aligned, array_limits, is_packed
 from tilewright.machine.machine import Machine
-
-_IMAGE = 4
 
 
 def alignment_costs(
@@ -21,7 +19,7 @@ def alignment_costs(
     grain, packed = machine.limits.channel_alignment, is_packed(op, machine)
     result, macs = op.result().shape, spec.macs(op, Box.whole(op.result().shape))
     values = [result] if packed else [op.shape(0), result]
-    if len(result) != _IMAGE or spec.family != "window":
+    if len(result) not in IMAGE_RANKS or spec.family != "window":
         values = []
     elements = sum(prod(shape) // shape[1] * _missing(shape[1], grain) for shape in values)
     extra = 0

@@ -6,13 +6,12 @@ from math import inf, prod
 from tilewright.cost.base import Workload
 from tilewright.cost.from_graph import workload_of
 from tilewright.cost.models import CostModels
+from tilewright.graph.ops.spec import IMAGE_RANKS
 from tilewright.legalise.draft import Draft
 from tilewright.legalise.limits import aligned
 from tilewright.machine.dtypes import element_bits
 from tilewright.machine.machine import Machine
 from tilewright.tiling.group import typed_group, whole_tile
-
-_IMAGE = 4
 
 
 class LegalCosts:
@@ -46,7 +45,7 @@ class LegalCosts:
     def bytes(self, shape: Sequence[int]) -> float:
         """Bytes of a tensor as the machine holds it."""
         channels = shape[1]
-        if len(shape) == _IMAGE:
+        if len(shape) in IMAGE_RANKS:
             channels = aligned(channels, self.machine.limits.channel_alignment)
         return prod(shape) // shape[1] * channels * self._item
 

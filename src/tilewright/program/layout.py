@@ -6,14 +6,13 @@ from math import prod
 from tilewright.geometry.box import Box
 from tilewright.graph.graph import Graph
 from tilewright.graph.ops import spec_of
-from tilewright.graph.ops.spec import Engine, Op, OpSpec, is_given
+from tilewright.graph.ops.spec import IMAGE_RANKS, Engine, Op, OpSpec, is_given
 from tilewright.graph.ops.views import dense_strides
 from tilewright.graph.types import BITS, FLOATS
 from tilewright.machine.dtypes import element_bits
 from tilewright.machine.machine import Machine
 from tilewright.program.program import View
 
-_IMAGE = 4
 _FAMILIES = frozenset({"window"})
 _FOLLOWING = frozenset({"element-wise", "normalisation"})
 
@@ -31,7 +30,7 @@ def _image_values(graph: Graph) -> frozenset[str]:
     specs = [spec_of(graph, node) for node in graph.nodes]
     families = [spec[0].family if spec else "" for spec in specs]
     following = [spec is not None and _keeps_axes(*spec) for spec in specs]
-    rank = {name for name, kind in graph.types.items() if len(kind.shape) == _IMAGE}
+    rank = {name for name, kind in graph.types.items() if len(kind.shape) in IMAGE_RANKS}
     images: set[str] = set()
 
     def touched(index: int) -> set[str]:
@@ -99,12 +98,12 @@ class Layouts:
         item = self.item(name)
         if name not in self.images:
             return dense_strides(shape, item)
-        _, channels, height, width = shape
+        _, channels, *space = shape
         if aligned and not self.packed(name):
             grain = self.machine.limits.channel_alignment
             channels = -(-channels // grain) * grain
-        pixel = channels * item
-        return (height * width * pixel, item, width * pixel, pixel)
+        image, *pixels = dense_strides((1, *space), channels * item)
+        return (image, item, *pixels)
 
     def grain(self, name: str) -> int:
         """Bytes that rows of a value begin at multiples of, where engines read them."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from tilewright.memory import Buffer as Rectangle
 from tilewright.memory import Misfit, MisfitReason, Problem, allocate, lower_bound
-from tilewright.program.columns import Columns, Hardware, Needs
+from tilewright.program.columns import COPY, Columns, Hardware, Needs
 from tilewright.program.kernels.dispatch import Rates, by_urgency
 from tilewright.program.kernels.link import link
 from tilewright.program.kernels.live import least_live
@@ -29,12 +29,12 @@ from tilewright.program.kernels.reuse import (
     users_of,
     with_waits,
 )
-from tilewright.program.kernels.space import Space, Standing, find_space, find_standing
+from tilewright.program.kernels.space import Space, find_space, find_standing, held_over
 from tilewright.program.tables import Tables
 from tilewright.schedule.kernel import run
 from tilewright.schedule.problem import Flags, Ids, Quantities
 
-LESS = ((0, 1), (0, 0), (2, 0), (8, 0))  # groups so near to one without room hold so much less
+STEPS = 3  # so often only what is held where something found no room is given up
 NODES = 1000  # of the exact search, where greedy addresses do not fit
 
 
@@ -95,31 +95,21 @@ class Short(Refused):
 def timed(
     columns: Columns, tables: Tables, switches: Switches, *, explained: bool = True
 ) -> Timed | Refused:
-    """Link, issue loads ahead, find addresses, deal out copies, simulate. Groups without room hold
-    less at once, step by step; at last none holds more than the order says. Where loads come late,
+    """Link, issue loads ahead, find addresses, deal out copies, simulate. Where there is no room,
+    less is held at once, step by step; at last no more than the order says. Where loads come late,
     the faster of two ways to make room counts. Where no order of the loads leaves enough room, none
     is looked for, unless that shall be `explained`: then it is `Short`."""
     needs = link(columns, tables.views)
     loads = find_loads(columns, tables.copies, needs, tables.hardware)
     if not switches.prefetch:
         loads = loads._replace(wanted=own_places(columns.tasks, loads))
-    live, over = least_live(columns, tables.hardware, loads)
+    at_once = np.arange(loads.rest.size, dtype=np.int32)
+    live, over = least_live(columns, tables.hardware, loads, at_once)
     crowded = [m for m in _scratchpads(tables.hardware) if live[m] > tables.hardware.usable[m]]
     if crowded and not explained:
-        return Refused(frozenset(np.flatnonzero(over).tolist()))
-    groups = over.size
+        return Refused(_groups_at(columns, loads, over))
     hold = switches.hold if switches.prefetch and not crowded else 0
-    ahead = np.full(groups, hold, np.int32)
-    space = _space(columns, tables, loads, ahead, switches)
-    for reach, most in LESS:
-        if not space.short.any():
-            break
-        near = _near(columns, loads, space, groups, reach) & (ahead > most)
-        if near.any():
-            ahead[near] = most
-            space = _space(columns, tables, loads, ahead, switches)
-    if space.short.any() and ahead.any():
-        space = _space(columns, tables, loads, np.zeros_like(ahead), switches)
+    ahead, space = _with_room(columns, tables, loads, hold, switches)
     found = _in_space(columns, tables, needs, loads, space, crowded, switches)
     if hold and isinstance(found, Timed):
         other = _roomier(columns, tables, loads, space, ahead, switches)
@@ -128,6 +118,43 @@ def timed(
             if isinstance(rival, Timed) and rival.makespan < found.makespan:
                 return rival
     return found
+
+
+def _with_room(
+    columns: Columns, tables: Tables, loads: Loads, hold: int, switches: Switches
+) -> tuple[Ids, Space]:
+    """Addresses, and how many operators each position holds something beside. Where there is no
+    room, first only what is held there gives way, then all that its groups hold, at last all."""
+    copies = columns.kind[loads.rest] == COPY
+    ahead = np.where(copies, hold, min(hold, 1)).astype(np.int32)  # others hold something or do not
+    step = 0
+    while True:
+        held, ahead = _held(columns, tables, loads, ahead, switches)
+        space = _space(columns, tables, loads, held)
+        if not space.short.any() or not ahead.any():
+            return ahead, space
+        over = held_over(columns, loads, held, space.short)
+        fewer = ahead - over
+        if step >= STEPS or not over.any():
+            fewer = ahead * ~_in_groups(columns, loads, space.short)
+        if step > STEPS or np.array_equal(fewer, ahead):
+            fewer = np.zeros_like(ahead)
+        ahead = fewer
+        step += 1
+
+
+def _held(
+    columns: Columns, tables: Tables, loads: Loads, ahead: Ids, switches: Switches
+) -> tuple[Ids, Ids]:
+    """Up to which position each holds what it uses, and beside how many operators: as given, or
+    less where the bytes alone are too many, whatever their addresses."""
+    while True:
+        held = held_until(columns, tables.hardware, loads.rest, ahead, switches.overlapping)
+        _, short = least_live(columns, tables.hardware, loads, held)
+        over = held_over(columns, loads, held, short) if short.any() else short[0, :-1]
+        if not over.any():
+            return held, ahead
+        ahead = ahead - over
 
 
 def _in_space(
@@ -149,9 +176,7 @@ def _in_space(
         memories = crowded or _scratchpads(tables.hardware)
         misfit = _allocated(columns, tables, users, space.address, memories)
         if misfit is not None:
-            groups = int(columns.group.max()) + 1
-            near = np.flatnonzero(_near(columns, loads, space, groups, 0))
-            return _short(columns, order, ordered, misfit, frozenset(near.tolist()))
+            return _short(columns, order, ordered, misfit, _groups_at(columns, loads, space.short))
     return _simulated(columns, tables, order, ordered, users, space.address, switches.queues)
 
 
@@ -160,17 +185,20 @@ def _roomier(
 ) -> Space | None:
     """Another way to make room, where loads come late and come earlier so: the groups that they
     wait for hold the results of one operator less, and what a single task uses lies apart."""
-    late = late_loads(columns, tables.copies, tables.hardware, loads, space.issue, ahead.size)
+    group = columns.group[loads.rest]
+    groups = int(group.max(initial=0)) + 1
+    late = late_loads(columns, tables.copies, tables.hardware, loads, space.issue, groups)
     if late.cycles == 0:
         return None
-    fewer = ahead - (late.groups & (ahead > 1)).astype(np.int32)
-    standing = _standing(columns, tables, loads, fewer, switches)
+    fewer = ahead - (late.groups[group] & (ahead > 1)).astype(np.int32)
+    held = held_until(columns, tables.hardware, loads.rest, fewer, switches.overlapping)
+    standing = find_standing(columns, tables.hardware, loads, held)
     if standing.short.any():
         return None
     other = find_space(columns, tables.hardware, loads, standing, apart=True)
     if other.short.any():
         return None
-    less = late_loads(columns, tables.copies, tables.hardware, loads, other.issue, ahead.size)
+    less = late_loads(columns, tables.copies, tables.hardware, loads, other.issue, groups)
     return other if less.cycles < late.cycles else None
 
 
@@ -186,17 +214,10 @@ def timed_in_order(columns: Columns, tables: Tables, *, deal: bool) -> Timed | S
     return _simulated(columns, tables, order, needs, users, address, deal)
 
 
-def _standing(
-    columns: Columns, tables: Tables, loads: Loads, ahead: Ids, switches: Switches
-) -> Standing:
-    held = held_until(columns, tables.hardware, loads.rest, ahead, switches.overlapping)
-    return find_standing(columns, tables.hardware, loads, held)
-
-
-def _space(columns: Columns, tables: Tables, loads: Loads, ahead: Ids, switches: Switches) -> Space:
+def _space(columns: Columns, tables: Tables, loads: Loads, held: Ids) -> Space:
     """Loads as in a ring; or where that is short of room and the other way is not, those of a
     single task apart from those that stay."""
-    standing = _standing(columns, tables, loads, ahead, switches)
+    standing = find_standing(columns, tables.hardware, loads, held)
     ring = find_space(columns, tables.hardware, loads, standing, apart=False)
     if standing.short.any() or not ring.short.any():
         return ring
@@ -209,12 +230,15 @@ def _scratchpads(hardware: Hardware) -> list[int]:
     return [memory for memory in range(hardware.home.size) if memory != hardware.main]
 
 
-def _near(columns: Columns, loads: Loads, space: Space, groups: int, reach: int) -> Flags:
-    """Groups at most so far from one during which there was no room for something."""
-    near = np.zeros(groups, np.bool_)
-    for group in np.unique(columns.group[loads.rest[np.flatnonzero(space.short[:-1])]]):
-        near[max(0, group - reach) : group + reach + 1] = True
-    return near
+def _in_groups(columns: Columns, loads: Loads, short: Flags) -> Flags:
+    """Positions of the groups that run where there is no room for something."""
+    return np.isin(columns.group[loads.rest], list(_groups_at(columns, loads, short)))
+
+
+def _groups_at(columns: Columns, loads: Loads, short: Flags) -> frozenset[int]:
+    """The groups that run where there is no room for something."""
+    places = np.flatnonzero(short[:, :-1].any(axis=0))
+    return frozenset(columns.group[loads.rest[places]].tolist())
 
 
 def _allocated(

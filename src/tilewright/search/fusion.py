@@ -192,7 +192,7 @@ class Fusion:
     def propose(self) -> None:
         """What merging greedily makes, and the best groupings of the additive model; once with
         data movement in the main memory, and once with it on the cores, which is a second start of
-        the improvement where it is better."""
+        the improvement where it is better. The better of both also with less of the scratchpads."""
         if STAGES[1] in self.done:
             return
         self.begin()
@@ -200,25 +200,29 @@ class Fusion:
         self.proposals.merge("greedy merge")
         self.done.append(STAGES[0])
         self.proposals.group(known)
-        self.starts = [self.best()]
+        self.starts, ahead = [self.best()], self.proposals
         known = len(self.trials)
         with suppress(TilewrightError):
-            self._propose_moving(known)
-        if self.best() in self.trials[known:]:
-            self.starts.append(self.best())
+            moving = self._propose_moving(known)
+            if self.best() in self.trials[known:] and moving is not None:
+                self.starts.append(self.best())
+                ahead = moving
+        ahead.shrink("fused, in a part of the scratchpads", self.best)
+        self.starts[-1] = self.best()
         self.done.append(STAGES[1])
         self.tasks = self.best().metrics.tasks
 
-    def _propose_moving(self, known: int) -> None:
+    def _propose_moving(self, known: int) -> Proposals | None:
         """The same for data movement on the cores, unless what it makes is stored and loaded within
         a tie; patterns are of units without it."""
         most = 2 * self.network.moved_bytes / self.candidates.tiler.rate
         if self.patterns or most <= TIE * self.best().cycles:
-            return
+            return None
         candidates = self._made_candidates(self.network.moving_on_cores())
         proposals = Proposals(self, candidates, PatternSpace(candidates))
         proposals.merge("fused, moved on the cores")
         proposals.group(known)
+        return proposals
 
     def _on_fewer(self) -> Trial | None:
         """What the smallest effort finds for some cores alone, unless their engines are busy for

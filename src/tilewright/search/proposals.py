@@ -1,17 +1,17 @@
 """Proposals: groupings that greedy merging and the additive model like, each simulated."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from tilewright.plan.plan import Plan
 from tilewright.search.candidates.candidate import Candidates
-from tilewright.search.candidates.tiles import USABLE_SHARE
 from tilewright.search.found import Trial
 from tilewright.search.grouping.dp import best_grouping, greedy_merge
 from tilewright.search.grouping.patterns import PatternSpace
 from tilewright.search.progress import Tell
 
 GROUPS_PER_UNIT = 10  # that the additive model may look at; beyond that, merging greedily has to do
-SHARES = (USABLE_SHARE, 0.75, 0.6)  # of the scratchpads that sections are planned with
+SHARES = (1.0, 0.75, 0.6, 0.45)  # of the scratchpads that groups are planned with
 REPAIRS = 6  # times that groups which do not fit are run one by one instead
 
 
@@ -36,16 +36,13 @@ class Proposals:
     def __init__(self, search: Proposing, candidates: Candidates, space: PatternSpace) -> None:
         self.search, self.candidates, self.space = search, candidates, space
         self.exact = False
+        self._smaller = SHARES  # that nothing was merged with yet
 
     def merge(self, name: str) -> None:
         """What merging greedily makes, with and without runs that are cut as one."""
         self.search.progress("merging greedily, as compilers do")
-        for share in SHARES:
-            self._take(share)
-            merged = greedy_merge(self.space.predecessors, self.score)
-            if self.attempt(name, merged.groups) is not None:
-                self._apart(merged.groups)
-                return
+        while self._merged(name) is None and self._smaller:
+            pass
 
     def group(self, before: int) -> None:
         """The best grouping of the additive model, unless one of the trials behind those before
@@ -54,6 +51,15 @@ class Proposals:
             self._take(share)
             if self._grouped(before):
                 return
+
+    def shrink(self, name: str, best: Callable[[], Trial]) -> None:
+        """What merging greedily makes as if scratchpads were smaller and smaller, as long as that
+        is better: what tiles leave free, loads come early into."""
+        better = True
+        while better and self._smaller:
+            before = best()
+            self._merged(name)
+            better = best() is not before
 
     def score(self, mask: int) -> float | None:
         """The additive model's cost of a group."""
@@ -74,8 +80,19 @@ class Proposals:
             groups = mended
         return None
 
+    def _merged(self, name: str) -> Trial | None:
+        """What merging greedily makes with the next share of the scratchpads, if it fits."""
+        share, *smaller = self._smaller
+        self._smaller = tuple(smaller)
+        self._take(share)
+        merged = greedy_merge(self.space.predecessors, self.score)
+        trial = self.attempt(name, merged.groups)
+        if trial is not None:
+            self._apart(merged.groups)
+        return trial
+
     def _take(self, share: float) -> None:
-        """Plan sections with a share of the scratchpads: less where addresses were not found."""
+        """Plan with a share of the scratchpads: less where addresses were not found."""
         self.space.candidates = (
             self.candidates if share == SHARES[0] else self.candidates.within(share)
         )

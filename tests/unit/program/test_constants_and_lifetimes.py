@@ -74,8 +74,7 @@ def ends(
     memories = [machine.main_memory.name, machine.cores[0].memory.name]
     buffers = tuple(Buffer(f"b{k}", name, 64, 64) for k, name in enumerate(memories))
     columns = columns_of(Program(machine.name, tuple(tasks), buffers, (), (), ()), tables)
-    groups = max(task.group for task in tasks) + 1
-    hold = np.array([ahead.get(group, 0) for group in range(groups)], np.int32)
+    hold = np.array([ahead.get(task.group, 0) for task in tasks], np.int32)
     order = np.arange(len(tasks), dtype=np.int32)
     held = held_until(columns, tables.hardware, order, hold, engines).tolist()
     return {place: until for place, until in enumerate(held) if until != place}

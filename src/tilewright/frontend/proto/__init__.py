@@ -3,14 +3,24 @@ what onnx itself knows of operators (`ask`)."""
 
 from tilewright.frontend.proto.ask import evaluate, infer_types
 from tilewright.frontend.proto.kinds import NEWEST_OPSET
-from tilewright.frontend.proto.read import LARGEST, OpenType, RawModel, model_of, read_model
+from tilewright.frontend.proto.read import (
+    LARGEST,
+    Body,
+    OpenType,
+    RawModel,
+    body_of,
+    model_of,
+    read_model,
+)
 from tilewright.frontend.proto.write import model_proto, with_bodies, write_external
 
 __all__ = [
     "LARGEST",
     "NEWEST_OPSET",
+    "Body",
     "OpenType",
     "RawModel",
+    "body_of",
     "evaluate",
     "infer_types",
     "model_of",

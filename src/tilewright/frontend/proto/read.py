@@ -219,6 +219,26 @@ def node_of(node: Any, folder: Path) -> Node:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A subgraph without inputs, as plain values."""
+
+    nodes: tuple[Node, ...]
+    constants: Mapping[str, Constant]
+    outputs: tuple[str, ...]
+
+
+def body_of(attribute: Opaque) -> Body | None:
+    """The subgraph in an attribute; None where it is none, or refers to other files."""
+    graph = onnx.AttributeProto.FromString(attribute.data).g
+    missing: dict[str, None] = {}
+    constants = {_text(t.name): _constant(t, Path(), missing) for t in graph.initializer}
+    if missing or graph.input or graph.sparse_initializer or not graph.output:
+        return None
+    nodes = tuple(node_of(node, Path()) for node in graph.node)
+    return Body(nodes, constants, tuple(_text(o.name) for o in graph.output))
+
+
 def captured(graph: Any) -> list[str]:
     """Values that a subgraph reads from outside."""
     own = {i.name for i in graph.input} | {t.name for t in graph.initializer}

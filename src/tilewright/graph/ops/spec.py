@@ -249,6 +249,9 @@ class OpSpec:
         )
 
 
+IMAGE_RANKS = range(3, 6)  # of what windows read: a batch, channels, and one to three axes of space
+
+
 def channel_axis(rank: int) -> int:
     """The axis that filters make: images have it second, all others last."""
     return 1 if rank == 4 else rank - 1

@@ -8,13 +8,16 @@ from tilewright.compiled import njit
 from tilewright.program.columns import COPY, Columns, Hardware
 from tilewright.program.kernels.gather import HEAD, OF_ACCESS, PER_TASK
 from tilewright.program.kernels.prefetch import Loads
-from tilewright.schedule.problem import Flags, Quantities
+from tilewright.schedule.problem import Flags, Ids, Quantities
 
 
 @njit()
-def least_live(columns: Columns, hardware: Hardware, loads: Loads) -> tuple[Quantities, Flags]:
-    """For each memory the most bytes that are live at once if every load comes when it is used, and
-    the groups during which those are more than a memory other than the main one has."""
+def least_live(
+    columns: Columns, hardware: Hardware, loads: Loads, held: Ids
+) -> tuple[Quantities, Flags]:
+    """For each memory the most bytes that are live at once if every load comes when it is used and
+    what a position uses last is `held` up to another; and the positions at which those are more
+    than a memory other than the main one has."""
     positions, memories = loads.rest.size + 1, hardware.home.size
     begin = loads.first.copy()
     for index in range(loads.loads.size):  # all that a load brings is there when some of it is used
@@ -27,19 +30,15 @@ def least_live(columns: Columns, hardware: Hardware, loads: Loads) -> tuple[Quan
     for buffer in range(columns.memory.size):
         if loads.first[buffer] >= 0:
             change[columns.memory[buffer], begin[buffer]] += columns.size[buffer]
-            change[columns.memory[buffer], loads.last[buffer] + 1] -= columns.size[buffer]
+            change[columns.memory[buffer], held[loads.last[buffer]] + 1] -= columns.size[buffer]
     most = np.zeros(memories, np.int64)
-    groups = 1
-    for group in columns.group:
-        groups = max(groups, group + 1)
-    over = np.zeros(groups, np.bool_)
+    over = np.zeros((memories, positions), np.bool_)
     for memory in range(memories):
         live = np.int64(0)
         for place in range(positions - 1):
             live += change[memory, place]
             most[memory] = max(most[memory], live)
-            if live > hardware.usable[memory] and memory != hardware.main:
-                over[columns.group[loads.rest[place]]] = True
+            over[memory, place] = live > hardware.usable[memory] and memory != hardware.main
     return most, over
 
 

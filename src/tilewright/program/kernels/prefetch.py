@@ -185,20 +185,19 @@ def held_until(
     columns: Columns, hardware: Hardware, rest: Ids, ahead: Ids, overlapping: bool
 ) -> Ids:
     """For every position, up to which position what it uses last is held: itself, or longer where
-    that lets engines overlap. `ahead` says for each group how many of the next operators on a core
-    go on beside a copy out of it; `overlapping`, that two engines of a core work on
-    neighbouring tiles.
+    that lets engines overlap. `ahead` says for each position how many of the next operators on a
+    core go on beside a copy out of it (0: nothing of it is held any longer); `overlapping`, that
+    two engines of a core work on neighbouring tiles.
 
     The next result would otherwise be given the bytes that a store, or the other engine, still
     reads, and have to wait for bytes, not for data.
     """
-    count, groups = rest.size, ahead.size
+    count, groups, most = rest.size, 1, 1
     held = np.empty(count, np.int32)
     for place in range(count):
         held[place] = place
-    most = 1
-    for group in range(groups):
-        most = max(most, ahead[group])
+        groups = max(groups, columns.group[rest[place]] + 1)
+        most = max(most, ahead[place])
     upcoming = np.full((hardware.cores, most), -1, np.int32)  # the next operators of every core
     engine_of = np.full((groups, hardware.cores), -1, np.int32)
     several = np.zeros((groups, hardware.cores), np.bool_)
@@ -216,7 +215,7 @@ def held_until(
                 several[group, core] = True
         elif columns.kind[task] == COPY and hardware.home[columns.source[task]] >= 0:
             core = hardware.home[columns.source[task]]
-            for further in range(ahead[group]):
+            for further in range(ahead[place]):
                 held[place] = max(held[place], upcoming[core, further])
     if not overlapping:
         return held
@@ -227,9 +226,9 @@ def held_until(
         core = hardware.core_of[engine]
         if columns.kind[task] != COMPUTE or core < 0:
             continue
-        if not several[group, core] or ahead[group] == 0:
+        if not several[group, core]:
             continue
-        if following[group, engine] >= 0:
+        if following[group, engine] >= 0 and ahead[place] > 0:
             held[place] = following[group, engine] - 1
         following[group, engine] = place
     return held

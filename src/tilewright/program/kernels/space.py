@@ -19,13 +19,14 @@ from tilewright.program.columns import Columns, Hardware
 from tilewright.program.kernels.prefetch import Loads
 from tilewright.schedule.problem import Flags, Ids, Quantities
 
-_BUCKET = 5  # buffers in a memory are found by their first position, 32 positions to a bucket
+_BUCKET = 5  # 32 positions, and 4 times as many for what stays longer: see `_Shelves`
+_WIDER = 2
 _NEVER = 2**30
 
 
 class Space(NamedTuple):
-    """Addresses of all buffers (-1: none found), where each load is issued, and the positions at
-    which there was no room for something."""
+    """Addresses of all buffers (-1: none found), where each load is issued, and of each memory the
+    positions at which something wanted to be there that found no room."""
 
     address: Quantities
     issue: Ids
@@ -34,7 +35,8 @@ class Space(NamedTuple):
 
 class Standing(NamedTuple):
     """Where all lies that is used but not loaded: addresses (-1: none), up to which position every
-    buffer is held (-1: not used), and the positions at which there was no room."""
+    buffer is held (-1: not used), and of each memory the positions at which something wanted to be
+    there that found no room."""
 
     address: Quantities
     last: Quantities
@@ -49,7 +51,7 @@ def find_standing(columns: Columns, hardware: Hardware, loads: Loads, held: Ids)
     for buffer in range(buffers):
         if loads.first[buffer] >= 0:
             last[buffer] = held[loads.last[buffer]]
-    short = np.zeros(loads.rest.size + 1, np.bool_)
+    short = np.zeros((hardware.home.size, loads.rest.size + 1), np.bool_)
     return Standing(_computed(columns, hardware, loads, last, short), last, short)
 
 
@@ -68,13 +70,19 @@ def find_space(
     for buffer in range(buffers):
         high[buffer] = address[buffer] + columns.size[buffer]
     memories = hardware.home.size
+    levels = 1
+    while count >> (_BUCKET + _WIDER * (levels - 1)):
+        levels += 1
+    starts = np.zeros(levels + 1, np.int64)
+    for level in range(levels):
+        starts[level + 1] = starts[level] + (count >> (_BUCKET + _WIDER * level)) + 2
     shelves = _Shelves(
         np.full(buffers, -1, np.int64),
         last,
         address,
         high,
-        np.full((memories, (count >> _BUCKET) + 2), -1, np.int32),
-        np.full((memories, (count >> _BUCKET) + 2), -1, np.int64),
+        starts,
+        np.full((memories, starts[levels]), -1, np.int32),
         np.full(buffers, -1, np.int32),
         np.full((memories, count + 2), -1, np.int32),
         np.full(buffers, -1, np.int32),
@@ -117,7 +125,8 @@ def find_space(
             if not columns.write[access]:
                 continue
             if address[buffer] < 0:
-                short[place] = True
+                for lacking in range(place, last[buffer] + 1):
+                    short[columns.memory[buffer], lacking] = True
                 if apart:
                     return Space(address, issue, short)
                 continue
@@ -128,6 +137,25 @@ def find_space(
             _take(shelves, columns.memory[buffer], buffer, place)
         issue[index] = place
     return Space(address, issue, short)
+
+
+@njit()
+def held_over(columns: Columns, loads: Loads, held: Ids, short: Flags) -> Flags:
+    """Positions of which something is held, longer than it is used, while there is no room for
+    something else in its memory."""
+    memories, count = short.shape
+    until = np.empty((memories, count), np.int64)  # the next position without room
+    for memory in range(memories):
+        found = np.int64(_NEVER)
+        for place in range(count - 1, -1, -1):
+            found = place if short[memory, place] else found
+            until[memory, place] = found
+    over = np.zeros(count - 1, np.bool_)
+    for buffer in loads.seen:
+        used = loads.last[buffer]
+        if until[columns.memory[buffer], used + 1] <= held[used]:
+            over[used] = True
+    return over
 
 
 @njit(inner=True)
@@ -174,9 +202,9 @@ def _computed(
             least = max(least, sum_live)
         if least > hardware.usable[memory]:
             sum_live = np.int64(0)
-            for place in range(short.size):
+            for place in range(short.shape[1]):
                 sum_live += live[place]
-                short[place] = short[place] or sum_live > hardware.usable[memory]
+                short[memory, place] = sum_live > hardware.usable[memory]
             continue
         offsets = lowest_offsets(
             begin,
@@ -194,7 +222,7 @@ def _computed(
                 address[mine[index]] = offsets[index]
                 continue
             for place in range(begin[index], stop[index]):
-                short[place] = True
+                short[memory, place] = True
     return address
 
 
@@ -226,15 +254,17 @@ def _ranked(columns: Columns, loads: Loads, last: Quantities) -> Quantities:
 
 class _Shelves(NamedTuple):
     """Buffers in their memories: from position `begin` to `last`, bytes from `low` to `high`. Those
-    that begin in a bucket of positions are chained from `heads` by `behind`; `reach` is the latest
-    end in a bucket and all before it; those that end at a position are chained from `ends`."""
+    that begin in a bucket of positions are chained from `heads` by `behind`. The buckets of a level
+    are wider than those of the level before it (its buckets are from `starts` on), and a buffer is
+    in the first level with buckets as wide as it is long: who is there at some position began in
+    the bucket of it, or in the one before. Those that end at a position are chained from `ends`."""
 
     begin: Quantities
     last: Quantities
     low: Quantities
     high: Quantities
+    starts: Quantities
     heads: Ids
-    reach: Quantities
     behind: Ids
     ends: Ids
     ends_behind: Ids
@@ -245,12 +275,12 @@ def _take(shelves: _Shelves, memory: int, buffer: int, begin: int) -> None:
     """Put a buffer there from a position on."""
     shelves.begin[buffer] = begin
     last = shelves.last[buffer]
-    bucket = begin >> _BUCKET
+    level, shift = 0, _BUCKET
+    while (last - begin) >> shift:
+        level, shift = level + 1, shift + _WIDER
+    bucket = shelves.starts[level] + (begin >> shift)
     shelves.behind[buffer] = shelves.heads[memory, bucket]
     shelves.heads[memory, bucket] = buffer
-    while bucket < shelves.reach.shape[1] and shelves.reach[memory, bucket] < last:
-        shelves.reach[memory, bucket] = last
-        bucket += 1
     shelves.ends_behind[buffer] = shelves.ends[memory, last]
     shelves.ends[memory, last] = buffer
 
@@ -273,14 +303,16 @@ def _back(
     the next place there (-1: not even from the use on)."""
     gaps[0, 0], gaps[1, 0] = 0, usable
     count = np.int64(1)
-    bucket = last >> _BUCKET
-    while bucket >= 0 and shelves.reach[memory, bucket] >= use:
-        buffer = shelves.heads[memory, bucket]
-        while buffer >= 0:
-            if shelves.begin[buffer] <= last and shelves.last[buffer] >= use:
-                count = _without(gaps, count, shelves.low[buffer], shelves.high[buffer], size)
-            buffer = shelves.behind[buffer]
-        bucket -= 1
+    shift = _BUCKET
+    for level in range(shelves.starts.size - 1):
+        start = shelves.starts[level]
+        for bucket in range(start + max(0, (use >> shift) - 1), start + (last >> shift) + 1):
+            buffer = shelves.heads[memory, bucket]
+            while buffer >= 0:
+                if shelves.begin[buffer] <= last and shelves.last[buffer] >= use:
+                    count = _without(gaps, count, shelves.low[buffer], shelves.high[buffer], size)
+                buffer = shelves.behind[buffer]
+        shift += _WIDER
     place = _place(gaps, count, size, alignment, below, lowest)
     if place < 0:
         return use, -1

@@ -220,7 +220,7 @@ def _forward_merged(edge: NeedEdge, state: int, counts: tuple[int, ...]) -> int 
     if not edge.all_complete and state != (1 << len(edge.rules)) - 1:
         return None
     kept = {rule.axis: axis for axis, rule in enumerate(edge.rules) if stays(rule)}
-    merged = all(
+    merged = not edge.partial and all(
         state >> axis & 1 or len(mask) == 1 or axis in kept.values()
         for axis, mask in enumerate(edge.mask)
     )
@@ -237,6 +237,8 @@ def _backward(edge: NeedEdge, state: int, counts: Mapping[str, tuple[int, ...]])
     if edge.rules is None:
         return (1 << len(found)) - 1
     merged = edge.merges and _merged_whole(edge, state, len(counts[edge.target]))
+    if edge.partial and not merged:
+        return None
     whole = state | edge.whole_axes
     reached = 0
     for axis, rule in enumerate(edge.rules):

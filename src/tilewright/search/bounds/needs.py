@@ -10,8 +10,11 @@ import numpy.typing as npt
 from tilewright.geometry.access import Access, AxisRule, Same, Scaled, Whole, Window
 from tilewright.geometry.interval import Interval
 from tilewright.graph.graph import Graph, Node
+from tilewright.graph.kernels import run_step, supports
 from tilewright.graph.ops import spec_of
 from tilewright.graph.ops.spec import Engine, OpSpec
+
+MOST_ELEMENTS = 2**24  # of a value, where elements are looked at one by one
 
 Mask = npt.NDArray[np.bool_]
 Need = tuple[Mask, ...]
@@ -22,7 +25,8 @@ class NeedEdge:
     """One operand of a node as one of its outputs needs it. `mask` is what all needed elements of
     the output read; `complete` says, per axis, whether that is all that anyone needs. `nonempty`
     says whether every needed position along the driving axis reads something, all of it needed.
-    `merges` marks data movement that maps elements, not axes."""
+    `merges` marks data movement that maps elements, not axes, `partial` that of which needed
+    elements of the output read others too: `mask` is then a product of axes within what is read."""
 
     node: int
     source: str
@@ -33,6 +37,7 @@ class NeedEdge:
     nonempty: tuple[bool, ...]
     whole_axes: int  # output axes that no tile cuts
     merges: bool
+    partial: bool = False
 
     @property
     def all_complete(self) -> bool:
@@ -127,16 +132,20 @@ class ElementNeeds:
     ) -> NeedEdge | None:
         shape = self.graph.types[source].shape
         merges = spec.engine is Engine.MOVE and not all(map(plain, rules))
+        partial = False
         nonempty = (True,) * len(shape)
         if merges:
             kept = {rule.axis for rule in rules if stays(rule)}
             merged = [mask for axis, mask in enumerate(need) if axis not in kept]
-            if not all(mask.all() for mask in merged):
-                return None  # which elements these are is no product of axes
+            partial = not all(mask.all() for mask in merged)
             mask = tuple(
                 need[rule.axis] if rule.axis is not None and stays(rule) else ones(extent)
                 for rule, extent in zip(rules, shape, strict=True)
             )
+            if partial:
+                mask = self._within(index, source, target, need, mask)
+                if mask is None:
+                    return None
         else:
             pairs = [
                 self._read(rule, need[rule.axis] if rule.axis is not None else None, extent)
@@ -150,7 +159,34 @@ class ElementNeeds:
         if spec.engine is not Engine.MOVE:
             for axis, (grain, extent) in enumerate(zip(access.grain, access.shape, strict=True)):
                 whole |= (grain >= extent) << axis
-        return NeedEdge(index, source, target, rules, mask, (), nonempty, whole, merges)
+        return NeedEdge(index, source, target, rules, mask, (), nonempty, whole, merges, partial)
+
+    def _within(self, index: int, source: str, target: str, need: Need, mask: Need) -> Need | None:
+        """A product of axes within what needed elements read through data movement: one axis is
+        less than `mask`, the one that leaves most. None where nothing is known."""
+        node, shape = self.graph.nodes[index], self.graph.types[source].shape
+        known = self.specs[index]
+        if known is None or node.inputs[0] != source or prod(shape) > MOST_ELEMENTS:
+            return None
+        places = np.arange(prod(shape), dtype=np.int32).reshape(shape)
+        if known[0].keeps_order:
+            moved = places.reshape(self.graph.types[target].shape)
+        elif len(node.inputs) == 1 and supports(node.kind):
+            (moved,) = run_step(node.kind, node.attributes, (places,), self.graph.opset)
+        else:
+            return None
+        flags = np.zeros(prod(shape), dtype=np.bool_)
+        flags[moved[np.ix_(*need)]] = True
+        seen = flags.reshape(shape)[np.ix_(*mask)]
+        best: Need | None = None
+        for axis, positions in enumerate(mask):
+            others = tuple(a for a in range(len(shape)) if a != axis)
+            held = positions.copy()
+            held[positions] = seen.all(axis=others)
+            found = (*mask[:axis], held, *mask[axis + 1 :])
+            if count_of(found) > (0 if best is None else count_of(best)):
+                best = found
+        return best
 
     def _read(self, rule: AxisRule, wanted: Mask | None, extent: int) -> tuple[Mask, bool]:
         """Input positions that the wanted output positions read, each at its least, and whether

@@ -97,9 +97,10 @@ class Candidates:
         return prices_of(self.objective, cycles, sum(single.energy for single in singles))
 
     def within(self, share: float) -> "Candidates":
-        """The same, but sections take at most a share of the scratchpads."""
+        """The same with a share of the scratchpads, but for units that run alone."""
         other = copy(self)
-        other.sections, other._known = self.sections.within(share), {}
+        other.sections, other._known, other._fused = self.sections.within(share), {}, {}
+        other.tiler = other.sections.tiler
         return other
 
     def apart(self) -> "Candidates":

@@ -128,8 +128,9 @@ class Sections:
     def within(self, share: float) -> "Sections":
         """The same, with a share of the scratchpads."""
         other = copy(self)
-        other._known = {}
-        other.usable = int(self.tiler.usable * share)
+        other._known, other._options = {}, {}
+        other.tiler = self.tiler.within(share)
+        other.usable = int(other.tiler.usable * USABLE_SHARE)
         return other
 
     def apart(self) -> "Sections":

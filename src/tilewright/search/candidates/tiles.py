@@ -4,6 +4,7 @@ An estimate orders choices; it is never reported. The truth is the simulator's.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from itertools import combinations
 from math import inf
 
@@ -41,6 +42,7 @@ class Tiler:
         self.names = names  # of cores, where it is for some of them only
         self._others: dict[tuple[str, ...], Tiler] = {names: self}
         self.cores = len(self.machine.cores)
+        self.share = 1.0  # of the scratchpads that is planned with
         self.usable = min(core.memory.usable for core in self.machine.cores)
         self.unlike = UnlikeCores(network.models, names)
         self.probes = Probes(TileCosts(network))
@@ -59,11 +61,19 @@ class Tiler:
         """The same for groups that run on some cores only; tiles that cost the same there are the
         same tiles."""
         if cores not in self._others:
-            other = self._others[cores] = Tiler(self.network.on(cores), cores)
+            other = Tiler(self.network.on(cores), cores)
             other.pipelines, other.costs.reshapes = self.pipelines, self.costs.reshapes
             if other.costs.facts == self.costs.facts:
                 other.probes = self.probes
+            self._others[cores] = other.within(self.share)
         return self._others[cores]
+
+    def within(self, share: float) -> "Tiler":
+        """The same with a share of the scratchpads only."""
+        other = copy(self)
+        other.share, other.usable = share, int(share * self.room(()))
+        other._others = {self.names: other}
+        return other
 
     def room(self, cores: tuple[str, ...]) -> int:
         """Bytes that each of some cores has (none: of its own)."""
