@@ -12,10 +12,14 @@ from tilewright.graph.graph import Array, Constant, Node, constant_of
 from tilewright.graph.kernels.call import Call
 from tilewright.graph.kernels.geometry import LEADING, window_of
 from tilewright.graph.kernels.pooling import pool_window
+from tilewright.graph.ops import SPECS
 from tilewright.graph.ops.quantised import PLANNED, RUNTIME, data_inputs
+from tilewright.graph.ops.spec import Engine
 from tilewright.graph.types import QUANTISED, TensorType
 
-FOLD_BYTES = 65536  # a folded constant may be this large, or as large as what it is made from
+# A folded constant may be as large as what it is made from, or as this: what is computed costs more
+# than loading it, but what is only repeated is cheaper to repeat where it is read.
+COMPUTED_BYTES, MOVED_BYTES = 2**20, 2**16
 UNFOLDED = frozenset(
     {"DequantizeLinear", "RandomNormal", "RandomUniform", "Bernoulli", "Multinomial"}
 )
@@ -241,7 +245,10 @@ class Inference:
         size = sum(expected[name].bytes for name in node.writes if name in expected)
         if any(name not in expected for name in node.writes):
             size = 0
-        if size > max(FOLD_BYTES, sum(array.nbytes for array in inputs)):
+        spec = SPECS.get(node.kind)
+        computed = spec is not None and spec.engine is not Engine.MOVE
+        most = COMPUTED_BYTES if computed else MOVED_BYTES
+        if size > max(most, sum(array.nbytes for array in inputs)):
             return None
         return proto.evaluate(node, inputs, self.opsets)
 

@@ -343,3 +343,17 @@ def test_attributes_that_no_runtime_takes(
     model = oh.make_model(graph, opset_imports=opsets, ir_version=10)
     with pytest.raises(ModelError, match=fault):
         load_data(model.SerializeToString(), "odd")
+
+
+@pytest.mark.parametrize(("kind", "left"), [("Sub", []), ("Expand", ["Expand"])])
+def test_what_is_computed_of_constants_folds_and_what_is_repeated_stays(
+    path: Path, kind: str, left: list[str]
+) -> None:
+    """A mask of 200 KB is worked out once; repeating a row where it is read loads less."""
+    tensors = {"a": np.zeros((1, 1, 1, 224), np.float32), "b": np.ones((1, 1, 224, 1), np.float32)}
+    tensors["shape"] = np.array([1, 1, 224, 224])
+    inputs = ["a", "b"] if kind == "Sub" else ["a", "shape"]
+    nodes = [node(kind, inputs, ["mask"]), node("Add", ["x", "mask"], ["y"])]
+    x = oh.make_tensor_value_info("x", FLOAT, (1, 1, 224, 224))
+    graph = loaded(path, nodes, tensors=tensors, inputs=[x])
+    assert [n.kind for n in graph.nodes] == [*left, "Add"]
