@@ -504,7 +504,7 @@ def test_a_core_without_the_elements_is_named(refused, tmp_path: Path) -> None:
     machine = tmp_path / "uneven.yaml"
     narrow = "{engines: {simd: {parameters: {dtype_factors: {int8: 1}}}}}"
     machine.write_text(f"extends: three-core-bus\ncores: {{core1: {narrow}}}\n")
-    told = "uneven's core1 cannot run first_conv: it has no elements of type fp16 (it has int8)"
+    told = "uneven's core1 cannot run conv: it has no elements of type fp16 (it has int8)"
     for how in ("--layer-by-layer", "--fast"):
         complaint = refused("plan", "four_convs@12x12", "--on", machine, how, "--dtype", "fp16")
         assert told in complaint

@@ -336,6 +336,21 @@ def test_open_dimensions_are_fixed_by_name(tmp_path: Path) -> None:
         tilewright.load(model, {"batch": (2,)})
 
 
+def test_open_dimensions_are_those_of_the_arrays_that_a_model_is_fed(tmp_path: Path) -> None:
+    path, feeds = tmp_path / "open.onnx", tmp_path / "feeds.npz"
+    ends = [onnx.helper.make_tensor_value_info(n, 1, ["n", "t"]) for n in ("x", "y")]
+    node = onnx.helper.make_node("Relu", ["x"], ["y"])
+    graph = onnx.helper.make_graph([node], "open", ends[:1], ends[1:])
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.savez(feeds, x=array)
+    for given in ({"x": array}, feeds):
+        np.testing.assert_array_equal(tilewright.run(path, given).outputs["y"], array)
+    with pytest.raises(tilewright.TilewrightError, match="dimensions are open"):
+        tilewright.run(path)
+
+
 def test_a_dimension_needs_no_brackets(tmp_path: Path) -> None:
     proto = onnx.load_from_string(serialize(net()))
     proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "batch"

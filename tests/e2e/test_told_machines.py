@@ -95,6 +95,8 @@ def test_operators_in_output_stages_say_in_which(runs, command, tmp_path: Path) 
         (lambda m: m.with_memory(512 * 1024), "npu-2.7 with 512 KiB"),
         (lambda m: m.with_memory(1 << 30, "ddr"), "npu-2.7 with ddr of 1 GiB"),
         (lambda m: m.with_memory(1000), "npu-2.7 with 1000 B"),
+        (lambda m: m.with_memory("1.5 MiB", "cmx"), "npu-2.7 with cmx of 1536 KiB"),
+        (lambda m: m.with_bandwidth("ddr", "20 GB/s"), "npu-2.7 with ddr at 20.0 GB/s"),
         (lambda m: m.with_bandwidth("ddr", 20e9), "npu-2.7 with ddr at 20.0 GB/s"),
         (lambda m: m.with_cores(["cluster1"]), "npu-2.7 with cluster1 only"),
     ],

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.api.machines import MachineLike, machine, of_type, seed_of
-from tilewright.errors import ModelError, TilewrightError
+from tilewright.errors import ModelError, ShapeError, TilewrightError
+from tilewright.files import load_npz
 from tilewright.graph.graph import Array
 from tilewright.machine.dtypes import rate_class
 from tilewright.model import Model, ShapesLike, load_model
@@ -143,18 +144,30 @@ def run(
 ) -> RunResult:
     """Run an ONNX model in onnxruntime with the settings under which tiling saves memory.
 
-    `inputs` are arrays by name or an .npz file, seeded random ones if not given; `output` is an
-    .npz file for the results.
+    `inputs` are arrays by name or an .npz file, seeded random ones if not given; open dimensions
+    are theirs, or those of `shapes`. `output` is an .npz file for the results.
 
     >>> small = tilewright.shrink("fsrcnn@64x64", "50%", folder / "small.onnx")
     >>> done = tilewright.run(folder / "small.onnx")
     >>> done.as_table().column("output"), done.outputs["upscale"].shape
     (['upscale'], (1, 1, 128, 128))
     """
+    given = Path(inputs) if isinstance(inputs, str | Path) else inputs
     return run_model(
-        load_model(model, shapes),
-        Path(inputs) if isinstance(inputs, str | Path) else inputs,
+        _fed(model, shapes, given),
+        given,
         None if output is None else Path(output),
         seed=seed_of(seed),
         threads=threads,
     )
+
+
+def _fed(model: Any, shapes: ShapesLike | None, inputs: Path | Mapping[str, Array] | None) -> Model:
+    """The model, whose open dimensions may be known from what it is fed alone."""
+    try:
+        return load_model(model, shapes)
+    except ShapeError:
+        if inputs is None or shapes or model == "-":  # which can be read only once
+            raise
+        arrays = load_npz(inputs) if isinstance(inputs, Path) else inputs
+        return load_model(model, {name: array.shape for name, array in arrays.items()})

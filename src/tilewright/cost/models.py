@@ -11,8 +11,8 @@ from tilewright.cost.limits import broken_limit
 from tilewright.cost.table import TableModel
 from tilewright.cost.vector import VectorModel
 from tilewright.machine.dtypes import rate_class
-from tilewright.machine.machine import Core, Engine, Machine, lacking_elements
-from tilewright.machine.parameters import ArrayParameters, VectorParameters
+from tilewright.machine.machine import Core, Engine, Machine
+from tilewright.machine.parameters import ArrayParameters, VectorParameters, lacking_elements
 
 
 def model_for(machine: Machine, engine: Engine) -> CostModel:
@@ -111,10 +111,14 @@ class CostModels:
         """The same without the cost, which need not be known where there is one engine."""
         able = self.able(core, work, either)
         if not able:
-            whose, what = f"{self.machine.name}'s {core.name}", work.operator or work.kind
-            lacking = lacking_elements(core.engines, rate_class(work.dtype))
-            if lacking:
-                raise CostError(f"{whose} cannot run {what}: it {lacking}")
+            whose = f"{self.machine.name}'s {core.name}"
+            what = work.operator or ("conv" if work.dense else work.kind)
+            every = [e.parameters for e in core.engines]
+            arrays = [e.parameters for e in core.engines if e.kind == "matrix" and work.product]
+            for its, engines in (("it", every), ("its array", arrays)):
+                lacking = engines and lacking_elements(engines, rate_class(work.dtype))
+                if lacking:
+                    raise CostError(f"{whose} cannot run {what}: {its} {lacking}")
             broken = broken_limit(work, self.machine.limits)
             because = f": {broken}" if broken else ""
             raise CostError(f"no engine of {whose} runs {what}{because} ({_needed(work)})")

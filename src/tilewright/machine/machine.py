@@ -14,10 +14,17 @@ from html import escape
 from typing import Literal, TypeVar, get_args
 
 from tilewright.errors import TilewrightError
-from tilewright.machine.dtypes import RATE_CLASSES, rate_class, runs_as
-from tilewright.machine.parameters import EngineParameters, engine_dtypes, packed_channels
+from tilewright.machine.dtypes import rate_class
+from tilewright.machine.parameters import EngineParameters, lacking_elements, packed_channels
 from tilewright.machine.paths import shortest_path
-from tilewright.units import format_bandwidth, format_binary, noun, number_of
+from tilewright.units import (
+    format_bandwidth,
+    format_binary,
+    noun,
+    number_of,
+    parse_bandwidth,
+    parse_bytes,
+)
 
 LinkKind = Literal["dma", "link", "bus", "broadcast"]
 EngineKind = Literal["matrix", "vector"]
@@ -225,7 +232,7 @@ class Machine:
     def elements(self, dtype: str) -> str:
         """The class of an element type (`uint8` is `int8`); an error where no engine has it."""
         wanted = rate_class(dtype)
-        lacking = lacking_elements(self.engines, wanted, held=False)
+        lacking = lacking_elements([e.parameters for e in self.engines], wanted, held=False)
         if lacking:
             raise TilewrightError(f"machine {self.name} {lacking}")
         return wanted
@@ -327,9 +334,11 @@ class Machine:
         """Cycles of the reference clock as time."""
         return cycles / self.clock_hz
 
-    def with_memory(self, usable: int, memory: str | None = None) -> "Machine":
-        """The same machine with other memories: `usable` bytes in the one named (a shared one, or
-        `cmx` in every core that has it), or where each core's tiles live. Reserved parts stay."""
+    def with_memory(self, usable: int | str, memory: str | None = None) -> "Machine":
+        """The same machine with other memories: `usable` bytes ("512 KiB" too) in the one named (a
+        shared one, or `cmx` in every core that has it), or where each core's tiles live. Reserved
+        parts stay."""
+        usable = parse_bytes(usable) if isinstance(usable, str) else usable
         _check_positive(self.name, "memory", usable, "bytes", whole=True)
         hit = False
 
@@ -354,7 +363,7 @@ class Machine:
 
     def _changed(self, what: str) -> "Machine":
         """The same machine by a name that tells what became of it."""
-        return replace(self, name=f"{self.name} with {what}", keys=(*self.keys, ("with", what)))
+        return replace(self, name=f"{self.name} with {what}")
 
     def within(self, limit: int | None) -> "Machine":
         """The same machine with no more than so many usable bytes in each on-chip memory (None: as
@@ -393,21 +402,23 @@ class Machine:
         )
         return replace(self, cores=cores, links=tuple(link for link in links if link.routes))
 
-    def with_bandwidth(self, group: str, bytes_per_second: float) -> "Machine":
-        """The same machine with another shared bandwidth (a shared memory's name is its group)."""
-        _check_positive(self.name, "bandwidth", bytes_per_second, "bytes per second")
-        rate = bytes_per_second / self.clock_hz
+    def with_bandwidth(self, group: str, rate: float | str) -> "Machine":
+        """The same machine with another shared bandwidth, in bytes per second or as "12 GB/s" (a
+        shared memory's name is its group)."""
+        per_second = parse_bandwidth(rate) if isinstance(rate, str) else rate
+        _check_positive(self.name, "bandwidth", per_second, "bytes per second")
+        each = per_second / self.clock_hz
         if group not in dict(self.groups):
             known = ", ".join(name for name, _ in self.groups) or "none"
             raise TilewrightError(f"machine {self.name}: no bandwidth '{group}' (it has {known})")
         changed = replace(
             self,
-            groups=tuple((name, rate if name == group else old) for name, old in self.groups),
+            groups=tuple((name, each if name == group else old) for name, old in self.groups),
             shared=tuple(
-                replace(m, bytes_per_cycle=rate) if m.name == group else m for m in self.shared
+                replace(m, bytes_per_cycle=each) if m.name == group else m for m in self.shared
             ),
         )
-        return changed._changed(f"{group} at {format_bandwidth(bytes_per_second)}")
+        return changed._changed(f"{group} at {format_bandwidth(per_second)}")
 
 
 def _check_positive(
@@ -423,16 +434,6 @@ def _check_positive(
 
 def _last(name: str) -> str:
     return name.rpartition(".")[2]
-
-
-def lacking_elements(engines: Collection[Engine], wanted: str, *, held: bool = True) -> str:
-    """What is said of engines none of which computes with a class of elements, or (if `held`) with
-    one that holds it; else nothing."""
-    offered = [engine_dtypes(engine.parameters) for engine in engines]
-    if any(some is None or wanted in some or (held and runs_as(wanted, some)) for some in offered):
-        return ""
-    known = [kind for kind in RATE_CLASSES if any(kind in (some or ()) for some in offered)]
-    return f"has no elements of type {wanted} (it has {', '.join(known)})"
 
 
 def _named(items: tuple[_T, ...], name: str, complaint: str) -> _T:

@@ -5,12 +5,13 @@ first used. Cycles are of the engine's own clock; the models convert them. What 
 itself is what the documentation and editors show.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import ConfigDict
 
+from tilewright.machine.dtypes import RATE_CLASSES, runs_as
 from tilewright.machine.ranges import (
     BytesPerCycle,
     Count,
@@ -267,6 +268,18 @@ def engine_dtypes(parameters: EngineParameters) -> tuple[str, ...] | None:
         return None
     rows = tuple(row.dtype for row in parameters.rows if row.dtype is not None)
     return (*rows, *(parameters.otherwise.rates if parameters.otherwise is not None else ()))
+
+
+def lacking_elements(
+    engines: Collection[EngineParameters], wanted: str, *, held: bool = True
+) -> str:
+    """What is said of engines none of which computes with a class of elements, or (if `held`) with
+    one that holds it; else nothing."""
+    offered = [engine_dtypes(parameters) for parameters in engines]
+    if any(some is None or wanted in some or (held and runs_as(wanted, some)) for some in offered):
+        return ""
+    known = [kind for kind in RATE_CLASSES if any(kind in (some or ()) for some in offered)]
+    return f"has no elements of type {wanted} (it has {', '.join(known)})"
 
 
 def packed_channels(parameters: EngineParameters) -> int:

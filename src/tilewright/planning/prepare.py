@@ -18,7 +18,8 @@ from tilewright.graph.ops.spec import Engine
 from tilewright.graph.types import BITS, FLOATS
 from tilewright.legalise import Legalised, legalise
 from tilewright.machine.dtypes import element_bits, rate_class
-from tilewright.machine.machine import Machine, lacking_elements
+from tilewright.machine.machine import Machine
+from tilewright.machine.parameters import lacking_elements
 from tilewright.units import format_bytes
 
 PLANNED = frozenset({*FLOATS, "bool", *(f"{u}int{b}" for u in ("", "u") for b in (8, 16, 32, 64))})
@@ -72,7 +73,7 @@ def warnings(graph: Graph, machine: Machine, dtype: str) -> tuple[str, ...]:
 
 def _beside_arrays(graph: Graph, machine: Machine, dtype: str) -> list[Node]:
     """Convolutions and products in an element type that the machine's arrays do not have."""
-    arrays = [engine for engine in machine.engines if engine.kind == "matrix"]
+    arrays = [engine.parameters for engine in machine.engines if engine.kind == "matrix"]
     if not arrays or not lacking_elements(arrays, dtype):
         return []
     known = [(node, spec_of(graph, node)) for node in graph.nodes]

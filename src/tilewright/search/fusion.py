@@ -215,10 +215,11 @@ class Fusion:
     def _propose_moving(self, known: int) -> Proposals | None:
         """The same for data movement on the cores, unless what it makes is stored and loaded within
         a tie; patterns are of units without it."""
-        most = 2 * self.network.moved_bytes / self.candidates.tiler.rate
+        network = self.network.moving_on_cores()
+        most = 2 * network.moved_bytes / self.candidates.tiler.rate
         if self.patterns or most <= TIE * self.best().cycles:
             return None
-        candidates = self._made_candidates(self.network.moving_on_cores())
+        candidates = self._made_candidates(network)
         proposals = Proposals(self, candidates, PatternSpace(candidates))
         proposals.merge("fused, moved on the cores")
         proposals.group(known)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from support.unlike import core, unlike_cores
 from tilewright.cost import CostModels, WorkKind, Workload
 from tilewright.cost.base import CostError, whole_cycles
 from tilewright.errors import TilewrightError
@@ -66,14 +67,24 @@ def test_a_file_has_the_type_it_plans_in(tmp_path: Path) -> None:
 
 def test_work_goes_to_engines_that_have_its_type() -> None:
     models = CostModels(load_machine("npu-2.7"))
-    core = models.machine.cores[0]
-    assert models.best(core, CONV)[0].kind == "matrix"
-    wide = models.best(core, CONV._replace(dtype="fp32"))
+    first = models.machine.cores[0]
+    assert models.best(first, CONV)[0].kind == "matrix"
+    wide = models.best(first, CONV._replace(dtype="fp32"))
     assert wide[0].kind == "vector"  # the array has fp16 and int8
     with pytest.raises(
         CostError, match="cluster0 cannot run conv: it has no elements of type fp64"
     ):
-        models.best(core, CONV._replace(dtype="fp64"))
+        models.best(first, CONV._replace(dtype="fp64"))
+
+
+def test_an_array_without_the_elements_is_named() -> None:
+    rates = {"rates": {"default": {"per_element": 0.25}}}  # no products
+    simd = {"kind": "vector", "model": "vector", "parameters": rates}
+    machine = unlike_cores(a={**core(8), "engines": {**core(8)["engines"], "simd": simd}})
+    models = CostModels(machine)
+    told = "cannot run conv: its array has no elements of type fp16 .it has int8"
+    with pytest.raises(CostError, match=told):
+        models.best(machine.cores[0], CONV._replace(dtype="fp16"))
 
 
 def test_int4_moves_half_the_bytes() -> None:

@@ -3,7 +3,8 @@
 A unit is an operator with the activations that fold into it, or a piece of data movement. Views of
 a unit's result (reshape, transpose, slice) belong to it: they cost nothing and follow it. What is
 no such view (a concat, a resize) moves in the main memory, or runs on the cores: inside the unit
-whose result nobody else reads, else as one of its own.
+whose result nobody else reads, else as one of its own. Then views of what nobody else reads are
+inside the unit too, so that what they make can stay in the scratchpads.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -47,7 +48,7 @@ class Network:
     graph: Graph
     machine: Machine
     dtype: str
-    on_chip: bool = False  # whether data movement that is no view runs on the cores
+    on_chip: bool = False  # whether data movement runs on the cores
     layouts: Layouts = field(init=False)
     joinings: dict[str, Joining] = field(init=False)
     models: CostModels = field(init=False)
@@ -74,11 +75,11 @@ class Network:
 
     @cached_property
     def moved_bytes(self) -> int:
-        """Bytes that data movement which is no view of one value makes, and cores could do."""
-        units = (unit for unit in self.units if unit.place is not Place.CORES)
-        movable = (unit.nodes[0] for unit in units if self._movable(unit.nodes[0]))
-        names = (name for index in movable for name in self.graph.nodes[index].writes)
-        types = self.graph.types
+        """Bytes that data movement on the cores makes."""
+        graph, types = self.graph, self.graph.types
+        inside = (node for unit in self.units if unit.place is Place.CORES for node in unit.nodes)
+        moving = (graph.nodes[node] for node in inside if self._moves(graph.nodes[node]))
+        names = (name for node in moving for name in node.writes)
         return sum(self.layouts.bytes(name, types[name].shape, aligned=True) for name in names)
 
     @cached_property
@@ -91,8 +92,11 @@ class Network:
                 continue
             place = self._movement(index)
             makers = {home[p] for p in self.graph.predecessors(index)}
-            if self.on_chip and place is Place.MAIN and self._movable(index):
-                maker = next((m for m in makers if self._alone_reads(index, drafts[m])), None)
+            maker = next((m for m in makers if self._alone_reads(index, drafts[m])), None)
+            inside = place is Place.MAIN or (place is Place.VIEW and maker is not None)
+            if self.on_chip and inside and self._movable(index):
+                for name in self.graph.nodes[index].writes:
+                    self._views.pop(name, None)
                 home[index] = len(drafts) if maker is None else maker
                 if maker is None:
                     drafts.append(([index], Place.CORES, []))
@@ -188,18 +192,20 @@ class Network:
         return self._views.get(name) or self.layouts.main_view(0, name)
 
     def _movable(self, index: int) -> bool:
-        """Whether data movement is no view of one value, and cores can do it."""
-        node = self.graph.nodes[index]
-        known = spec_of(self.graph, node)
-        if known is None or known[0].engine is not Engine.MOVE or runs_whole(self.graph, node):
-            return False
-        if known[0].parts is None and self._movement(index) is Place.VIEW:
+        """Whether a node is data movement that cores can do."""
+        if not self._moves(self.graph.nodes[index]):
             return False
         try:
             typed_group(self.graph, [index])
         except TilingError:
             return False
         return True
+
+    def _moves(self, node: Node) -> bool:
+        """Whether a node moves data, any part of it at a time."""
+        known = spec_of(self.graph, node)
+        moves = known is not None and known[0].engine is Engine.MOVE
+        return moves and not runs_whole(self.graph, node)
 
     def _alone_reads(self, index: int, draft: _Draft) -> bool:
         """Whether a node reads nothing but the result of a unit on cores, and nobody else does."""

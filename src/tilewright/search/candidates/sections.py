@@ -354,7 +354,9 @@ class Sections:
             ops = self.network.joined_ops(run)
             exported = self.tiler.exported(self.nodes(run))
             apart = divided if divided != EVERYWHERE else ()
-            splits = tuple(Split(axis, cores) for axis, cores in apart if cores > 1)
+            extents = ops[-1].access[0].shape
+            parts = ((axis, min(cores, extents[axis])) for axis, cores in apart)
+            splits = tuple(Split(axis, among) for axis, among in parts if among > 1)
             group = cut_ops(self.network.graph, ops, exported, splits, probe=True)
             zero = (0,) * len(splits)
             self._needs[key] = {
