@@ -160,11 +160,7 @@ def held_over(columns: Columns, loads: Loads, held: Ids, short: Flags) -> Flags:
 
 @njit(inner=True)
 def _computed(
-    columns: Columns,
-    hardware: Hardware,
-    loads: Loads,
-    last: Quantities,
-    short: Flags,
+    columns: Columns, hardware: Hardware, loads: Loads, last: Quantities, short: Flags
 ) -> Quantities:
     """Addresses of all that is used but not loaded, as far down as it goes, memory by memory."""
     buffers = columns.memory.size
