@@ -33,10 +33,10 @@ from tilewright.tiling.grid import Split
 MACHINES = ("npu-2.7", "three-core-bus", "mixed-cores", "eight-core-l2")
 
 
-def two_branches() -> Graph:
+def two_branches(channels: int = 16) -> Graph:
     """Two convolutions of the same input: nothing orders them."""
     b = Builder("net")
-    x = b.input("x", (1, 16, 32, 32))
+    x = b.input("x", (1, channels, 32, 32))
     left = b.conv(x, 32, 3, pads=1, bias=True, name="left")
     right = b.conv(x, 32, 3, pads=1, bias=True, name="right")
     return seeded(b.finish(left, right), 0)
@@ -93,12 +93,12 @@ def test_groups_run_on_the_cores_they_name(name: str) -> None:
 
 
 def test_groups_on_different_cores_run_side_by_side() -> None:
-    original, machine = two_branches(), load_machine("three-core-bus")
+    original, machine = two_branches(channels=48), load_machine("three-core-bus")
     graph = normalize(original)
     cores = [core.name for core in machine.cores]
     behind = lowered(graph, machine, plan_on(graph, machine, (cores[0],), (cores[0],)))
     beside = lowered(graph, machine, plan_on(graph, machine, (cores[0],), (cores[1],)))
-    assert beside.schedule.makespan < behind.schedule.makespan
+    assert beside.schedule.makespan < 0.8 * behind.schedule.makespan
     spans = []
     for group in (0, 1):
         inside = [n for n, t in enumerate(beside.program.tasks) if t.group == group]
