@@ -76,7 +76,7 @@ class Cuts:
         that stay, `beside` bytes of others that do, on all cores together."""
         found = self._group(members, kept, cores).ways(beside)
         if self.kinds == ((),):
-            return [replace(way, cores=cores) for way in found]
+            return [replace(way, cores=cores) for way in found] if cores else found
         there = self._there(cores)
         return [
             replace(way, cores=tuple(there[name] for name in way.cores) or cores) for way in found
@@ -315,7 +315,7 @@ class _Group:
 
     def estimate(self, cutting: GroupPlan) -> Estimate | None:
         """What a cut would take; None where there is no such cut."""
-        own = replace(cutting, cores=(), nodes=())
+        own = replace(cutting, cores=(), nodes=()) if cutting.cores or cutting.nodes else cutting
         if own not in self._found:
             try:
                 self._found[own] = self.probe and self.tiler.probed(
