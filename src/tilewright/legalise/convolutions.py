@@ -9,25 +9,21 @@ from tilewright.geometry.interval import Interval, even_split
 from tilewright.graph.edit import part_of, reshaped
 from tilewright.graph.graph import Attribute, Constant
 from tilewright.graph.ops.windows import FIRST_SPATIAL, WindowParameters, window_of
+from tilewright.graph.rules import need, require
 from tilewright.legalise.draft import Draft
 from tilewright.legalise.limits import reach, taken_kernel, too_long
 from tilewright.machine.machine import Limits
 from tilewright.units import by
 
 
-def split_kernels(draft: Draft, limits: Limits) -> str | None:
+def split_kernels(draft: Draft, limits: Limits) -> str:
     """A kernel that is too large becomes a sum of convolutions over parts of it, each of the part
     of the input that it reads. Where the stride is too long, parts get no longer than it: they can
     then be taken as patches."""
     window = _plain_convolution(draft)
-    if window is None:
-        return None
     cuts = kernel_parts(window, limits)
-    if all(len(cut) == 1 for cut in cuts):
-        return None
     parts = [part for part in product(*cuts) if _reads_something(draft, window, part)]
-    if not parts:
-        return None
+    require(any(len(cut) > 1 for cut in cuts) and bool(parts))
     results = [
         _part(draft, window, part, first=number == 0, alone=len(parts) == 1)
         for number, part in enumerate(parts)
@@ -47,11 +43,9 @@ def kernel_parts(window: WindowParameters, limits: Limits) -> list[tuple[Interva
     ]
 
 
-def take_patches(draft: Draft, limits: Limits) -> str | None:
+def take_patches(draft: Draft, limits: Limits) -> str:
     """Windows that do not overlap become channels: space to depth, then a kernel of 1."""
     window = _plain_convolution(draft)
-    if window is None:
-        return None
     axes = [a for a in range(len(window.kernel)) if _is_patch(window, a, limits)]
     data, result = draft.old.inputs[0], draft.op.result().shape
     shape = draft.shape(data)
@@ -61,12 +55,10 @@ def take_patches(draft: Draft, limits: Limits) -> str | None:
         axis, before = FIRST_SPATIAL + a, window.before[a]
         needed = result[axis] * window.strides[a]
         stop = min(shape[axis], needed - before)
-        if stop <= 0:
-            return None  # nothing but padding
+        require(stop > 0)  # or there is nothing but padding
         ranges[axis] = (0, stop, 1)
         pads[axis] = (before, needed - before - stop)
-    if not axes:
-        return None
+    require(bool(axes))
     blocks = draft.pad(draft.slice(data, ranges, "crop"), pads)
     split: list[int] = list(shape[:FIRST_SPATIAL])
     outer: list[int] = []  # axes of what stays space
@@ -99,13 +91,10 @@ def take_patches(draft: Draft, limits: Limits) -> str | None:
     )
 
 
-def pad_explicitly(draft: Draft, limits: Limits) -> str | None:
+def pad_explicitly(draft: Draft, limits: Limits) -> str:
     """What a pad has beyond half the kernel is written by a Pad before; the rest stays."""
-    window, where = window_of(draft.op), draft.spec.filter
-    if not limits.pad_half_kernel or window is None or where is None:
-        return None
-    if where.transposed:
-        return None  # its pads crop the result
+    window, where = need(window_of(draft.op)), need(draft.spec.filter)
+    require(limits.pad_half_kernel and not where.transposed)  # whose pads crop the result
     pads: dict[int, tuple[int, int]] = {}
     kept: list[tuple[int, int]] = []
     for a, sides in enumerate(zip(window.before, window.after, strict=True)):
@@ -113,9 +102,8 @@ def pad_explicitly(draft: Draft, limits: Limits) -> str | None:
         before, after = (min(side, half) for side in sides)
         kept.append((before, after))
         pads[FIRST_SPATIAL + a] = (sides[0] - before, sides[1] - after)
-    fill = draft.data_zero()
-    if not any(sum(pair) for pair in pads.values()) or fill is None:
-        return None
+    fill = need(draft.data_zero())
+    require(any(sum(pair) for pair in pads.values()))
     before, after = zip(*kept, strict=True)
     padded = draft.pad(draft.old.inputs[0], pads, fill)
     attributes = window_attributes(draft, replace(window, before=before, after=after))
@@ -126,13 +114,11 @@ def pad_explicitly(draft: Draft, limits: Limits) -> str | None:
     )
 
 
-def split_channels(draft: Draft, limits: Limits) -> str | None:
+def split_channels(draft: Draft, limits: Limits) -> str:
     """More input channels than the array counts become a sum over parts of them."""
-    if _plain_convolution(draft) is None or draft.op.int_of("group", 1) != 1:
-        return None
+    _plain_convolution(draft)
     weight, channels = draft.graph.constants[draft.old.inputs[1]], draft.op.shape(0)[1]
-    if limits.dimension is None or channels <= limits.dimension:
-        return None
+    require(draft.op.int_of("group", 1) == 1 and channels > need(limits.dimension))
     cuts = reduction_parts(channels, limits)
     results: list[str] = []
     for number, cut in enumerate(cuts):
@@ -155,14 +141,11 @@ def reduction_parts(extent: int, limits: Limits) -> tuple[Interval, ...]:
     return tuple(Interval(p.start * grain, min(extent, p.stop * grain)) for p in parts)
 
 
-def _plain_convolution(draft: Draft) -> WindowParameters | None:
+def _plain_convolution(draft: Draft) -> WindowParameters:
     """The window of a Conv with constant weights."""
-    where = draft.spec.filter
-    if where is None or not draft.spec.adds_up:
-        return None
-    if draft.old.inputs[where.weight] not in draft.graph.constants:
-        return None
-    return window_of(draft.op)
+    where = need(draft.spec.filter)
+    require(draft.spec.adds_up and draft.old.inputs[where.weight] in draft.graph.constants)
+    return need(window_of(draft.op))
 
 
 def _is_patch(window: WindowParameters, axis: int, limits: Limits) -> bool:

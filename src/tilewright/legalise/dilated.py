@@ -11,6 +11,7 @@ import numpy as np
 from tilewright.cost.base import Workload
 from tilewright.graph.graph import Array, Constant
 from tilewright.graph.ops.windows import FIRST_SPATIAL, WindowParameters, window_of
+from tilewright.graph.rules import need, require
 from tilewright.legalise.convolutions import but, kernel_parts, window_attributes
 from tilewright.legalise.costs import LegalCosts
 from tilewright.legalise.draft import Draft
@@ -19,23 +20,20 @@ from tilewright.machine.machine import Limits
 from tilewright.units import by
 
 
-def take_batches(draft: Draft, limits: Limits) -> str | None:
+def take_batches(draft: Draft, limits: Limits) -> str:
     """Every output position of a dilated convolution reads every d-th position of the input: these
     are images of their own, on which the kernel is a plain one."""
-    window, where = window_of(draft.op), draft.spec.filter
-    if window is None or where is None or where.transposed or draft.data_zero() is None:
-        return None
+    window, where = need(window_of(draft.op)), need(draft.spec.filter)
+    require(not where.transposed and draft.data_zero() is not None)
     expandable = _filter(draft) is not None and _fill(draft, where.weight_zero) is not None
     costs = LegalCosts(draft)
     choices = [axes for axes in _choices(window, limits) if _reads_something(draft, window, axes)]
-    if not choices or not costs.arrays:
-        return None
+    require(bool(choices and costs.arrays))
     if not expandable:
         choices = choices[-1:]  # all of them: nothing else helps the others
     times = [_in_batches(costs, window, axes) for axes in choices]
     least = min(times)
-    if expandable and not draft.decide(least < _expansion(costs, window, limits)):
-        return None
+    require(not expandable or draft.decide(least < _expansion(costs, window, limits)))
     axes = choices[times.index(least)]
     _write(draft, window, axes)
     images = prod(window.dilations[a] for a in axes)
@@ -45,15 +43,12 @@ def take_batches(draft: Draft, limits: Limits) -> str | None:
     )
 
 
-def expand_dilation(draft: Draft, limits: Limits) -> str | None:
+def expand_dilation(draft: Draft, limits: Limits) -> str:
     """A dilated filter gets zeros between its taps (a quantised one its zero point)."""
-    window, where = window_of(draft.op), draft.spec.filter
-    if where is None or window is None:
-        return None
+    window, where = need(window_of(draft.op)), need(draft.spec.filter)
     wide = [a for a, d in enumerate(window.dilations) if too_long(d, limits.dilation)]
-    constant, fill = _filter(draft), _fill(draft, where.weight_zero)
-    if not wide or constant is None or fill is None:
-        return None
+    require(bool(wide))
+    constant, fill = need(_filter(draft)), need(_fill(draft, where.weight_zero))
     kernel = tuple(reach(window, a) if a in wide else k for a, k in enumerate(window.kernel))
     attributes = dict(draft.op.attributes)
     attributes["kernel_shape"] = kernel

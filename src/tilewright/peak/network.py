@@ -1,16 +1,37 @@
 """Network: a graph while it turns into the kernels that onnxruntime runs."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import prod
 
 from tilewright.graph.graph import Attribute, Graph
+from tilewright.graph.rules import optional
 from tilewright.graph.types import TensorType
 from tilewright.peak.kernels import RuntimeKernel
 from tilewright.peak.order import backward_order
 from tilewright.peak.runtime import Runtime
 
 Shape = tuple[int, ...]
+
+
+Rule = Callable[["RuntimeNetwork", RuntimeKernel], None]
+Pass = Callable[["RuntimeNetwork"], None]
+
+
+def each(*kinds: str) -> Callable[[Rule], Pass]:
+    """A pass that tries a rule on all kernels of some kinds, in the order they would run now."""
+
+    def passing(rule: Rule) -> Pass:
+        tried = optional(rule)
+
+        def run(network: "RuntimeNetwork") -> None:
+            for kernel in network.in_order(*kinds):
+                if not kernel.gone:
+                    tried(network, kernel)
+
+        return run
+
+    return passing
 
 
 class RuntimeNetwork:

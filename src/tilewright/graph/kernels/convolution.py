@@ -14,12 +14,11 @@ _CACHED_BYTES = 1 << 18  # of a depthwise result that is added to tap after tap
 
 
 def _conv(call: Call) -> Array:
-    """Conv."""
     return _convolve(call, call.array(0), call.array(1), call.optional(2))
 
 
 def _conv_integer(call: Call) -> Array:
-    """ConvInteger: exact sums, in int32."""
+    """Exact sums, in int32."""
     sums = _quantised_sums(
         call, call.array(0), call.array(1), call.optional(2), call.optional(3), None
     )
@@ -27,7 +26,7 @@ def _conv_integer(call: Call) -> Array:
 
 
 def _qlinear_conv(call: Call) -> Array:
-    """QLinearConv: exact sums, scaled in float32, rounded and saturated."""
+    """Exact sums, scaled in float32, rounded and saturated."""
     x, weight, zero = call.array(0), call.array(3), call.array(7)
     sums = _quantised_sums(call, x, weight, call.array(2), call.array(5), call.optional(8))
     scale = call.array(1).reshape(()) * call.array(4) / call.array(6).reshape(())
@@ -140,7 +139,7 @@ def _transposed_window(call: Call, extents: tuple[int, ...], kernel: tuple[int, 
 
 
 def _conv_transpose(call: Call) -> Array:
-    """ConvTranspose: one product gives every tap of every position, which are then added up."""
+    """One product gives every tap of every position, which are then added up."""
     x, weight, bias = call.array(0), call.array(1), call.optional(2)
     groups, extents = call.int_of("group", 1), x.shape[LEADING:]
     window = _transposed_window(call, extents, weight.shape[LEADING:])

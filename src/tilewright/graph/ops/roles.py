@@ -56,7 +56,14 @@ _ACTIVATIONS = {
     "ThresholdedRelu": "ThresholdedReLU",
     "Swish": "SiLU",
 }
-_COPIES = frozenset({"Identity", "Dropout"})
+_ROLES = {
+    **dict.fromkeys(RESHAPES, Role.VIEW),
+    **dict.fromkeys(("Identity", "Dropout"), Role.COPY),
+    "Transpose": Role.TURN,
+    **dict.fromkeys(_ACTIVATIONS, Role.ACTIVATION),
+    BATCH_NORM: Role.CHANNEL_NORM,
+    **dict.fromkeys(_SOFTMAX, Role.SOFTMAX),
+}
 _PARAMETER_KINDS = frozenset({"Add", "Sub", "Mul", "Div", "Sum"})
 _LABELS = {
     BATCH_NORM: "BN",
@@ -95,20 +102,10 @@ def role_of(graph: Graph, node: Node, parameters: frozenset[str]) -> Role:
     kind = node.kind
     if spec.engine is Engine.MATRIX:
         return Role.PRODUCT
-    if kind in RESHAPES:
-        return Role.VIEW
-    if kind in _COPIES:
-        return Role.COPY
-    if kind == "Transpose":
-        return Role.TURN
-    if kind in _ACTIVATIONS:
-        return Role.ACTIVATION
-    if kind == BATCH_NORM:
-        return Role.CHANNEL_NORM
+    if kind in _ROLES:
+        return _ROLES[kind]
     if spec.family == "normalisation":
         return Role.NORM
-    if kind in _SOFTMAX:
-        return Role.SOFTMAX
     if spec.pool is not None:
         return Role.POOL
     if spec.family == "reduction":
