@@ -73,16 +73,13 @@ class ShrinkResult(Shown):
 
     @property
     def original_peak_bytes(self) -> int:
-        """Predicted peak of the model as it was."""
         return self.shrunk.original.peak
 
     @property
     def predicted_peak_bytes(self) -> int:
-        """Predicted peak of the model as it is now."""
         return self.shrunk.predicted.peak
 
     def save(self, path: str | Path) -> Path:
-        """Write the model as an ONNX file."""
         check_writable(Path(path))
         save_onnx(self.shrunk.graph, Path(path), _metadata(self.shrunk, self.weights_seeded))
         return Path(path)

@@ -4,11 +4,4 @@ from tilewright.legalise.limits import LimitCheck, array_limits, fits_limits
 from tilewright.legalise.passes import legalise
 from tilewright.legalise.steps import Legalised, LegalStep
 
-__all__ = [
-    "LegalStep",
-    "Legalised",
-    "LimitCheck",
-    "array_limits",
-    "fits_limits",
-    "legalise",
-]
+__all__ = ["LegalStep", "Legalised", "LimitCheck", "array_limits", "fits_limits", "legalise"]

@@ -3,7 +3,7 @@ or the filter with zeros between its taps, whichever is cheaper."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import combinations, product
+from itertools import chain, combinations, product
 from math import prod
 
 import numpy as np
@@ -15,7 +15,7 @@ from tilewright.graph.rules import need, require
 from tilewright.legalise.convolutions import but, kernel_parts, window_attributes
 from tilewright.legalise.costs import LegalCosts
 from tilewright.legalise.draft import Draft
-from tilewright.legalise.limits import reach, too_long
+from tilewright.legalise.limits import too_long
 from tilewright.machine.machine import Limits
 from tilewright.units import by
 
@@ -49,7 +49,7 @@ def expand_dilation(draft: Draft, limits: Limits) -> str:
     wide = [a for a, d in enumerate(window.dilations) if too_long(d, limits.dilation)]
     require(bool(wide))
     constant, fill = need(_filter(draft)), need(_fill(draft, where.weight_zero))
-    kernel = tuple(reach(window, a) if a in wide else k for a, k in enumerate(window.kernel))
+    kernel = tuple(window.spans[a] if a in wide else k for a, k in enumerate(window.kernel))
     attributes = dict(draft.op.attributes)
     attributes["kernel_shape"] = kernel
     attributes["dilations"] = tuple(1 if a in wide else d for a, d in enumerate(window.dilations))
@@ -90,21 +90,16 @@ def _write(draft: Draft, window: WindowParameters, axes: Sequence[int]) -> None:
     op, fill = draft.op, draft.data_zero()
     assert fill is not None
     batch, channels, *space = op.shape(0)
-    ranges: dict[int, tuple[int, int, int]] = {}
-    pads: dict[int, tuple[int, int]] = {}
-    for a in axes:
-        read, before = _read(draft, window, a) * window.dilations[a], window.before[a]
-        stop = min(space[a], read - before)
-        ranges[FIRST_SPATIAL + a] = (0, stop, 1)
-        pads[FIRST_SPATIAL + a] = (before, read - before - stop)
-    data = draft.pad(draft.slice(draft.old.inputs[0], ranges, "crop"), pads, fill)
+    read = {a: _read(draft, window, a) * window.dilations[a] for a in axes}
+    frames = {FIRST_SPATIAL + a: (window.before[a], length) for a, length in read.items()}
+    data = draft.framed(draft.old.inputs[0], frames, fill)
 
     # [batch, channels, read, phase, ...] with the phases moved to the front, and back.
     steps = [window.dilations[a] if a in axes else 1 for a in range(len(space))]
     extents = [_read(draft, window, a) if a in axes else space[a] for a in range(len(space))]
     phases = [FIRST_SPATIAL + 2 * a + 1 for a in range(len(space))]
     order = [*phases, 0, 1, *(phase - 1 for phase in phases)]
-    apart = _pairs((batch, channels), extents, steps)
+    apart = (batch, channels, *chain.from_iterable(zip(extents, steps, strict=True)))
     images = prod(steps) * batch
     data = draft.transpose(draft.reshape(data, apart, "apart"), order, "phases")
     data = draft.reshape(data, (images, channels, *extents), "images")
@@ -131,11 +126,6 @@ def _write(draft: Draft, window: WindowParameters, axes: Sequence[int]) -> None:
     draft.end()
 
 
-def _pairs(front: tuple[int, ...], extents: list[int], steps: list[int]) -> tuple[int, ...]:
-    pairs = zip(extents, steps, strict=True)
-    return (*front, *(number for pair in pairs for number in pair))
-
-
 def _in_batches(costs: LegalCosts, window: WindowParameters, axes: Sequence[int]) -> float:
     """Cycles with some axes in phases and the others expanded; both rearrangements read and write
     what they move."""
@@ -145,7 +135,7 @@ def _in_batches(costs: LegalCosts, window: WindowParameters, axes: Sequence[int]
     images = batch * prod(window.dilations[a] for a in axes)
     for a in axes:
         space[a], result[a] = _read(draft, window, a), _positions(draft, window, a)
-    kernel = [k if a in axes else reach(window, a) for a, k in enumerate(window.kernel)]
+    kernel = [k if a in axes else window.spans[a] for a, k in enumerate(window.kernel)]
     work = _with_kernel(costs.work(), kernel)._replace(
         batch=images,
         out_height=prod(result[:-1]),

@@ -13,7 +13,7 @@ from tilewright.graph.ops.windows import FIRST_SPATIAL, WindowParameters, transp
 from tilewright.graph.rules import need, require
 from tilewright.legalise.costs import LegalCosts
 from tilewright.legalise.draft import Draft
-from tilewright.legalise.limits import ALIGNMENT, array_limits, reach
+from tilewright.legalise.limits import ALIGNMENT, array_limits
 from tilewright.legalise.steps import CROPPED, UNCROPPED
 from tilewright.machine.machine import Limits
 from tilewright.units import by
@@ -101,7 +101,7 @@ def _axes(draft: Draft, window: WindowParameters, *, crop: bool) -> tuple[_Phase
     axes: list[_PhaseAxis] = []
     for a, stride in enumerate(window.strides):
         pad, axis = window.before[a], FIRST_SPATIAL + a
-        whole = (stride, reach(window, a), pad)
+        whole = (stride, window.spans[a], pad)
         plain = _PhaseAxis.of(*whole, 0, shape[axis], result[axis])
         short = _PhaseAxis.of(*whole, pad % stride, shape[axis], result[axis])
         axes.append(short if crop and short.kernel < plain.kernel else plain)

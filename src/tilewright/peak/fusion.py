@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from math import isclose, sqrt
 
-from tilewright.graph.rules import need, require
+from tilewright.graph.rules import need, optional, require
 from tilewright.peak.kernels import CONV_ACTIVATIONS, GEMM_ACTIVATIONS, MICROSOFT, RuntimeKernel
 from tilewright.peak.network import RuntimeNetwork, each
 
@@ -178,25 +178,25 @@ def fuse_conv_sums(network: RuntimeNetwork) -> None:
         return
     position = {kernel: number for number, kernel in enumerate(network.in_order())}
     for kernel in convolutions:
-        tail = network.sole_reader(kernel.output)
-        if tail is None or tail.kind not in ("Add", "Sum"):
-            continue
-        other = _other(tail, kernel.outputs[0])
-        if len(tail.inputs) != 2 or not other or other in network.constants:
-            continue
-        shape = network.shape(other)
-        if shape is None or shape != network.shape(kernel.outputs[0]):
-            continue
-        if _depends_on(network, other, kernel, position):
-            continue
-        network.absorb(kernel, tail)
-        kernel.inputs += (*("",) * (3 - len(kernel.inputs)), other)
-        network.readers.setdefault(other, []).append(kernel)
-        activation = network.sole_reader(kernel.outputs[0])
-        if activation is not None and _conv_activation(network, activation):
-            network.absorb(kernel, activation)
-            kernel.activation = activation.kind
-        network.become(kernel, "FusedConv", MICROSOFT)
+        optional(_add_into)(network, kernel, position)
+
+
+def _add_into(
+    network: RuntimeNetwork, kernel: RuntimeKernel, position: Mapping[RuntimeKernel, int]
+) -> None:
+    tail = _reader(network, kernel.output, "Add", "Sum")
+    other = _other(tail, kernel.outputs[0])
+    require(len(tail.inputs) == 2 and other != "" and other not in network.constants)
+    require(need(network.shape(other)) == network.shape(kernel.outputs[0]))
+    require(not _depends_on(network, other, kernel, position))
+    network.absorb(kernel, tail)
+    kernel.inputs += (*("",) * (3 - len(kernel.inputs)), other)
+    network.readers.setdefault(other, []).append(kernel)
+    activation = network.sole_reader(kernel.outputs[0])
+    if activation is not None and _conv_activation(network, activation):
+        network.absorb(kernel, activation)
+        kernel.activation = activation.kind
+    network.become(kernel, "FusedConv", MICROSOFT)
 
 
 def _depends_on(

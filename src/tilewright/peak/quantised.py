@@ -10,10 +10,9 @@ from tilewright.peak.network import RuntimeNetwork, each
 
 # Have a quantised kernel.
 QUANTISED = frozenset(
-    {
-        *("Conv", "Add", "Mul", "MatMul", "Sigmoid", "LeakyRelu", "AveragePool"),
-        *("GlobalAveragePool", "Concat", "Softmax", "Gemm"),
-    }
+    (
+        "Conv Add Mul MatMul Sigmoid LeakyRelu AveragePool GlobalAveragePool Concat Softmax Gemm"
+    ).split()
 )
 WEIGHTED = frozenset({"Conv", "MatMul", "Gemm"})
 # Change places with the DequantizeLinear before them and with the QuantizeLinear behind them.
@@ -22,19 +21,18 @@ MOVING = frozenset({"MaxPool", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "
 ON_BYTES = MOVING | {"Flatten", "Resize", "Gather", "Split"}
 # Take what a channels-last convolution made, and leave it channels-last.
 CHANNELS_LAST = frozenset(
-    {
-        *("QLinearAdd", "QLinearMul", "QLinearSigmoid", "QLinearLeakyRelu", "QLinearConcat"),
-        *("QLinearAveragePool", "QLinearGlobalAveragePool", "MaxPool"),
-        *("Slice", "Split", "Concat", "Resize"),
-    }
+    (
+        "QLinearAdd QLinearMul QLinearSigmoid QLinearLeakyRelu QLinearConcat "
+        "QLinearAveragePool QLinearGlobalAveragePool MaxPool Slice Split Concat Resize"
+    ).split()
 )
 # A transpose may change places with them, towards one that undoes it.
 PASSED = frozenset(
-    {
-        *("QuantizeLinear", "DequantizeLinear", "Add", "Mul", "Sub", "Div", "Relu", "Clip"),
-        *("Sigmoid", "LeakyRelu", "MaxPool", "Slice", "Split", "Concat", "Pad", "Resize"),
-        *("QLinearAdd", "QLinearMul", "QLinearSigmoid", "QLinearLeakyRelu", "QLinearConcat"),
-    }
+    (
+        "QuantizeLinear DequantizeLinear Add Mul Sub Div Relu Clip Sigmoid LeakyRelu MaxPool "
+        "Slice Split Concat Pad Resize QLinearAdd QLinearMul QLinearSigmoid QLinearLeakyRelu "
+        "QLinearConcat"
+    ).split()
 )
 LAST, PLAIN = (0, 2, 3, 1), (0, 3, 1, 2)
 # Are part of the kernel before them, if they stand before a QuantizeLinear.

@@ -6,14 +6,13 @@ from tilewright.graph.rules import NoMatch, need, optional, require
 LONGEST_CHAIN = 8
 VIEWS = ("Reshape", "Squeeze", "Unsqueeze")
 LARGEST_GATE = 12
-# fmt: off
-GATE_KINDS = frozenset({
-    "Conv", "Gemm", "MatMul", "Add", "Mul", "Div", "BatchNormalization", "Identity", "Erf", "Gelu",
-    "Relu", "PRelu", "LeakyRelu", "Clip", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh",
-    "Mish", "Swish", "Softplus",
-    "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose",
-})
-# fmt: on
+GATE_KINDS = frozenset(
+    (
+        "Conv Gemm MatMul Add Mul Div BatchNormalization Identity Erf Gelu Relu PRelu "
+        "LeakyRelu Clip Sigmoid HardSigmoid HardSwish Tanh Mish Swish Softplus Reshape "
+        "Flatten Squeeze Unsqueeze Transpose"
+    ).split()
+)
 
 
 @optional

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 
+import numpy as np
 from numpy.polynomial.polynomial import polyadd, polymul, polypow, polysub
 
 from tilewright.graph.graph import Graph, Node
@@ -67,7 +68,6 @@ class Matcher:
         return self.sound[index] and self.graph.nodes[index].kind in kinds
 
     def node(self, index: int) -> Node:
-        """The node of an index."""
         return self.graph.nodes[index]
 
     def result(self, index: int) -> str:
@@ -82,18 +82,13 @@ class Matcher:
         return next((name for name in inputs if name != value), None)
 
     def shape(self, value: str) -> tuple[int, ...] | None:
-        """Shape of a value, None if it is not known."""
         kind = self.graph.types.get(value)
         return None if kind is None else kind.shape
 
     def number(self, value: str) -> float | None:
         """The number that a constant of one element holds."""
         constant = self.graph.constants.get(value)
-        if constant is None or constant.data is None or constant.type.size != 1:
-            return None
-        if constant.type.dtype.startswith(("string", "complex")):
-            return None
-        return float(constant.data.reshape(-1)[0])
+        return None if constant is None else constant.number
 
     def tolerance(self, value: str) -> float:
         """How exact the constants around the value are."""
@@ -189,7 +184,7 @@ def _combined(kind: str, left: Polynomial, right: Polynomial) -> Polynomial:
             made = polymul(left, right)
         case "Div":
             require(number != 0.0)
-            made = polymul(left, (1 / number,))
+            made = np.asarray(left) / number
         case _:
             require(number in (1.0, 2.0, 3.0))
             made = polypow(left, int(number))

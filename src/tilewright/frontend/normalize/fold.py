@@ -29,7 +29,6 @@ class Affine:
     scales: bool  # False where the scale is one: weights stay as they are
 
     def then(self, later: "Affine") -> "Affine":
-        """This, and then the later one."""
         return Affine(
             self.scale * later.scale,
             self.shift * later.scale + later.shift,
@@ -160,8 +159,7 @@ def _hosted(writer: Writer, node: Node, affine: Affine) -> Node:
         data = None
         if weight.data is not None and affine.known:
             data = scaled(weight.data, _along_weight(node, weight.type.shape, affine.scale))
-        name = writer.names.take(f"{node.name}/weight")
-        inputs[WEIGHT] = writer.constant(name, Constant(weight.type, data))
+        inputs[WEIGHT] = writer.constant(f"{node.name}/weight", Constant(weight.type, data))
     shift = None
     if old is not None and weight.data is not None and affine.known:
         exact = (
@@ -170,7 +168,6 @@ def _hosted(writer: Writer, node: Node, affine: Affine) -> Node:
         )
         shift = exact.astype(weight.data.dtype)
     kind = TensorType(weight.type.dtype, affine.shift.shape)
-    name = writer.names.take(f"{node.name}/bias")
-    inputs[BIAS] = writer.constant(name, Constant(kind, shift))
+    inputs[BIAS] = writer.constant(f"{node.name}/bias", Constant(kind, shift))
     attributes = {**node.attributes, "beta": 1.0} if node.kind == "Gemm" else node.attributes
     return replace(node, inputs=tuple(inputs), attributes=attributes)

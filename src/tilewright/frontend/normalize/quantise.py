@@ -22,10 +22,10 @@ BOUNDS = ("Relu", "Clip")
 # Operators that give on elements as they are: on integers they are the same, where the scale and
 # zero point of input and result are.
 CARRIERS = frozenset(
-    {
-        *("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Gather", "Identity"),
-        *("DepthToSpace", "SpaceToDepth", "Expand", "Tile", "MaxPool", "Resize", "Concat"),
-    }
+    (
+        "Reshape Flatten Squeeze Unsqueeze Transpose Slice Gather Identity DepthToSpace "
+        "SpaceToDepth Expand Tile MaxPool Resize Concat"
+    ).split()
 )
 
 
@@ -128,7 +128,7 @@ class _Fold(Writer):
 
     def numbers(self, label: str, array: Array) -> str:
         """A new constant that holds an array."""
-        return self.constant(self.names.take(label), constant_of(array))
+        return self.constant(label, constant_of(array))
 
     def number(self, name: str) -> Array:
         """The numbers of an old or new constant."""

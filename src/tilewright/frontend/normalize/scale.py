@@ -43,12 +43,12 @@ def _moved_once(graph: Graph) -> Graph:
         operand = inputs[position]
         kind = graph.types[operand]
         if operand in graph.constants:
-            name = writer.names.take(f"{node.name}/weight")
-            writer.constant(name, _folded(graph, scale, operand, number))
+            weight = _folded(graph, scale, operand, number)
+            name = writer.constant(f"{node.name}/weight", weight)
         else:
             if len(graph.types[number].shape) > len(kind.shape):
                 flat = reshaped(graph.constants[number], ())
-                number = writer.constant(writer.names.take(f"{scale.name}/scale"), flat)
+                number = writer.constant(f"{scale.name}/scale", flat)
             name = writer.names.take(f"{scale.name}/scaled")
             writer.types[name] = kind
             writer.nodes.append(replace(scale, inputs=(operand, number), outputs=(name,)))
@@ -81,9 +81,9 @@ def _move(matcher: Matcher, index: int) -> tuple[int, str, int]:
 
 def _is_gentle(constant: Constant, kind: str) -> bool:
     """Whether a constant is one number, and, where it is known, one that operands can take."""
-    if constant.type.size != 1 or constant.data is None:
+    if constant.type.size != 1 or constant.number is None:
         return constant.type.size == 1
-    found = abs(float(constant.data.reshape(-1)[0]))
+    found = abs(constant.number)
     if not isfinite(found) or not found:
         return False
     least, most = GENTLE.get(constant.type.dtype, USUALLY_GENTLE)

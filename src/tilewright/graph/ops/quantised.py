@@ -73,6 +73,8 @@ def _real(kind: TensorType) -> TensorType:
 
 def _parameter(op: Op, index: int, channel: AxisRule | None = None) -> Rules | None:
     """Rules of a scale or zero point: one for all, or (where there is an axis) one per channel."""
+    if not op.has(index):
+        return None
     shape = op.shape(index)
     single = all(extent == 1 for extent in shape)
     if single or (channel is not None and len(shape) == 1):
@@ -90,17 +92,13 @@ def _access(op: Op, output: int, columns: tuple[int, ...] = ()) -> Access | None
     plain = inner.access(real, output)
     if plain is None:
         return None
-    rules: list[Rules | None] = []
+    rules: dict[int, Rules | None] = dict(zip(data, plain.inputs, strict=True))
     for index in range(len(op.inputs)):
-        if index in data:
-            rules.append(plain.inputs[data.index(index)])
-            continue
-        channel = Same(1) if index in columns else None
-        found = _parameter(op, index, channel) if op.has(index) else None
-        if op.has(index) and found is None:
-            return None
-        rules.append(found)
-    return Access(plain.shape, plain.grain, tuple(rules))
+        if index not in rules:
+            rules[index] = _parameter(op, index, Same(1) if index in columns else None)
+            if op.has(index) and rules[index] is None:
+                return None
+    return Access(plain.shape, plain.grain, tuple(rules[k] for k in sorted(rules)))
 
 
 def _tile(op: Op, tile: Tile) -> tuple[Step, ...]:

@@ -21,6 +21,7 @@ REDUCE = (
     "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd "
     "ReduceSum ReduceSumSquare"
 ).split()
+SOFTMAXES = ("Softmax", "LogSoftmax", "Hardmax")
 ARGUMENTS = ("ArgMax", "ArgMin")
 
 
@@ -112,10 +113,7 @@ _reduction = partial(OpSpec, "reduction", Engine.VECTOR)
 _normalisation = partial(OpSpec, "normalisation", Engine.VECTOR)
 _OTHERS = "all but its own axis"
 SPECS = (
-    *(
-        _reduction(kind, _OTHERS, _axis_access, rate="softmax")
-        for kind in ("Softmax", "LogSoftmax", "Hardmax")
-    ),
+    *(_reduction(kind, _OTHERS, _axis_access, rate="softmax") for kind in SOFTMAXES),
     _reduction("LpNormalization", _OTHERS, _axis_access, rate="norm"),
     _reduction("CumSum", _OTHERS, _axis_access),
     *(_reduction(kind, "axes that stay", _reduce_access) for kind in (*REDUCE, *ARGUMENTS)),

@@ -53,7 +53,6 @@ class Op(Attributes):
         return operand.type.shape
 
     def has(self, index: int) -> bool:
-        """Whether the input is there."""
         return index < len(self.inputs) and self.inputs[index] is not None
 
     def value_of(self, index: int) -> Array | None:
@@ -62,7 +61,6 @@ class Op(Attributes):
         return None if operand is None else operand.value
 
     def result(self, index: int = 0) -> TensorType:
-        """Type of an output."""
         kind = self.outputs[index]
         assert kind is not None
         return kind

@@ -133,16 +133,9 @@ def _conv_access(op: Op, output: int, weight: int) -> Access | None:
     if groups > 1:
         channel = Scaled(1, shape[1] // groups, filters)
         grain[1] = filters
-    rules: list[tuple[AxisRule, ...] | None] = []
-    for index in range(len(op.inputs)):
-        if not op.has(index):
-            rules.append(None)
-        elif index == 0:
-            rules.append((Same(0), channel, *spatial))
-        elif index == weight:
-            rules.append((Same(1), *whole_rules(weights[1:])))
-        else:
-            rules.append(_per_channel(op, index))
+    known = {0: (Same(0), channel, *spatial), weight: (Same(1), *whole_rules(weights[1:]))}
+    there = (k if operand is not None else None for k, operand in enumerate(op.inputs))
+    rules = (None if k is None else known.get(k) or _per_channel(op, k) for k in there)
     return Access(result, tuple(grain), tuple(rules))
 
 
