@@ -101,10 +101,10 @@ def compare(
 
 def _compared(name: str, reference: Array, result: Array | None, tolerance: float) -> Comparison:
     if result is None:
-        return _fault(f"output '{name}' of the original is not there", name)
+        return Comparison(failure=Failure(f"output '{name}' of the original is not there", name))
     if result.shape != reference.shape:
-        found = f"output '{name}' has shape {result.shape}, the original's is {reference.shape}"
-        return _fault(found, name)
+        fault = f"output '{name}' has shape {result.shape}, the original's is {reference.shape}"
+        return Comparison(failure=Failure(fault, name))
     if reference.size == 0:
         return Comparison()
     if not np.issubdtype(reference.dtype, np.floating):
@@ -141,10 +141,6 @@ def _compared(name: str, reference: Array, result: Array | None, tolerance: floa
         f"output '{name}' differs by {relative:.1e} of its largest value, more than {tolerance:.0e}"
     )
     return faulty(name, b, a, distance, fault, cause, difference)
-
-
-def _fault(fault: str, name: str) -> Comparison:
-    return Comparison(failure=Failure(fault, name))
 
 
 def faulty(

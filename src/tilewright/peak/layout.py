@@ -74,7 +74,7 @@ class _BlockedLayout:
         rule = self.RULES.get(kernel.kind)
         begins = kernel.kind in ("Conv", "FusedConv", "MaxPool", "AveragePool")
         reached = begins or kernel.input(0) in self.blocked
-        if rule is not None and reached and self._spatial(kernel):
+        if rule is not None and reached and self.network.spatial(kernel.input(0), kernel.output):
             optional(rule)(self, kernel)
 
     # One rule per kind of kernel.
@@ -152,10 +152,6 @@ class _BlockedLayout:
         self.network.become(kernel, "ReorderOutput", NCHWC)
 
     # Borders.
-
-    def _spatial(self, kernel: RuntimeKernel) -> bool:
-        shapes = (self.network.shape(kernel.input(0)), self.network.shape(kernel.output))
-        return all(shape is not None and len(shape) == 4 for shape in shapes)
 
     def _open(self, value: _Blocked) -> bool:
         """Whether the convolution that makes a value can still take in what follows it."""

@@ -146,6 +146,10 @@ class RuntimeNetwork:
         shape = self.shape(name)
         return None if shape is None else prod(shape)
 
+    def spatial(self, *names: str) -> bool:
+        """Whether all values are known and have channels and two axes of space."""
+        return all(len(self.shape(name) or ()) == 4 for name in names)
+
     def scalar(self, name: str) -> float | None:
         """The number of a constant of one element, where it is known."""
         constant = self.graph.constants.get(name)

@@ -262,7 +262,7 @@ def quantised_channels_last(network: RuntimeNetwork) -> None:
     plain: dict[str, None] = {}  # values that somebody wants as they were
     for kernel in network.in_order():
         reads = [n for n in kernel.inputs if n in network.types and n not in network.constants]
-        spatial = _spatial(network, *reads, *kernel.outputs)
+        spatial = network.spatial(*reads, *filter(None, kernel.outputs))
         source = kernel.input(0)
         if kernel.kind == "QLinearConv" and not kernel.domain and spatial and source in reads:
             if source not in last:
@@ -317,12 +317,6 @@ def _transpose_behind(network: RuntimeNetwork, kernel: RuntimeKernel, source: st
     quantised = _as_bytes(network, turned, source)
     network.add("QuantizeLinear", "", [turned, *scale], [quantised])
     network.add("DequantizeLinear", "", [quantised, *scale], [name])
-
-
-def _spatial(network: RuntimeNetwork, *names: str) -> bool:
-    """Whether all values are known and have channels and two axes of space."""
-    shapes = [network.shape(name) for name in names if name]
-    return all(shape is not None and len(shape) == 4 for shape in shapes)
 
 
 def _moved(network: RuntimeNetwork, name: str) -> str:

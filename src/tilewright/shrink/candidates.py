@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cached_property
+from itertools import accumulate
 from math import prod
 from typing import NamedTuple
 
@@ -66,12 +67,7 @@ class LiveTimeline:
             for name in node.writes:
                 change[index + 1] += self.bytes_of(name)
                 change[max(index, self.last_use.get(name, index)) + 1] -= self.bytes_of(name)
-        live = 0
-        result: list[int] = []
-        for position in range(size + 1):
-            live += change[position]
-            result.append(live)
-        return tuple(result)
+        return tuple(accumulate(change[: size + 1]))
 
     def typed(self, index: int) -> TiledOp | None:
         """A node with its access relations, or None where it has to run whole."""

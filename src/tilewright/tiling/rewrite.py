@@ -138,8 +138,7 @@ class _GroupWriter:
         self.group = group
         self.held: dict[tuple[str, Index], _Held] = {}  # what each tile can read of each value
         self.lines: dict[tuple[str, int, Index], _Held] = {}  # kept rows per value, axis, tile
-        exported = (name for name, tiles in group.values.items() if tiles.write is not None)
-        self.pieces: dict[str, dict[Index, str]] = {name: {} for name in exported}
+        self.pieces: dict[str, dict[Index, str]] = {name: {} for name in group.outputs}
         self.weights: dict[tuple[str, Box], str] = {}
         self.slices: dict[tuple[str, Box], str] = {}  # of values outside, for the current tile
 

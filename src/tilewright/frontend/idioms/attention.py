@@ -71,11 +71,8 @@ def _scores(matcher: Matcher, value: str, depth: int) -> tuple[int, set[int], fl
         case "MatMul":
             return index, {index}, 1.0
         case "Mul" | "Div":
-            for operand, other in (node.inputs, node.inputs[::-1]):
-                number = matcher.number(other)
-                if number and (node.kind == "Mul" or other == node.inputs[1]):
-                    factor = number if node.kind == "Mul" else 1 / number
-                    ways = (operand,)
+            operand, factor = need(_scale(matcher, index))
+            ways = (operand,)
         case "Add" | "Max":
             ways = tuple(name for name in node.inputs if name not in matcher.graph.parameters)
         case "Sub" | "Cast" | "Identity" | "Dropout" | "Clip":
@@ -144,14 +141,21 @@ def _scaled(matcher: Matcher, value: str, product: int, nodes: set[int]) -> tupl
     index = matcher.maker(value, "Mul", "Div")
     if index is None or matcher.reader(value, "MatMul") != product:
         return value, 1.0
+    found = _scale(matcher, index)
+    if found is None:
+        return value, 1.0
+    nodes.add(index)
+    return found
+
+
+def _scale(matcher: Matcher, index: int) -> tuple[str, float] | None:
+    """The operand of a product or quotient whose other one is a number, and the factor."""
     node = matcher.node(index)
     for operand, other in (node.inputs, node.inputs[::-1]):
         number = matcher.number(other)
-        if not number or (node.kind == "Div" and other != node.inputs[1]):
-            continue
-        nodes.add(index)
-        return operand, number if node.kind == "Mul" else 1 / number
-    return value, 1.0
+        if number and (node.kind == "Mul" or other == node.inputs[1]):
+            return operand, number if node.kind == "Mul" else 1 / number
+    return None
 
 
 @optional

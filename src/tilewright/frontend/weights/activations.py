@@ -165,21 +165,18 @@ class Activations:
         spec = SPECS.get(kind)
         if spec is None or node.domain not in spec.domains:
             return None
-        if spec.family == "element-wise":
-            return self._elementwise(node)
-        return self._reduced(node) if node.inputs else None
+        if spec.family != "element-wise":
+            return self._reduced(node) if node.inputs else None
+        if kind in _CURVES:
+            return _CURVES[kind](self.of(node.inputs[0]))
+        inputs = [self.of(name) for name in node.inputs if name]
+        made = proto.evaluate(node, inputs, self.graph.opsets)
+        return made[0] if made else None
 
     def _real(self, data: str, scale: str, zero: str = "") -> Array:
         """What quantised weights stand for."""
         integers = self.of(data).astype(np.float64)
         return (integers - (self.of(zero) if zero else 0)) * self.of(scale)
-
-    def _elementwise(self, node: Node) -> Array | None:
-        if node.kind in _CURVES:
-            return _CURVES[node.kind](self.of(node.inputs[0]))
-        inputs = [self.of(name) for name in node.inputs if name]
-        made = proto.evaluate(node, inputs, self.graph.opsets)
-        return made[0] if made else None
 
     def _product(self, node: Node) -> Array | None:
         op = op_of(self.graph, node)
