@@ -16,7 +16,7 @@ from tilewright.frontend import zoo
 from tilewright.frontend.load import load_data, load_onnx
 from tilewright.frontend.weights import seeded
 from tilewright.graph.graph import Graph
-from tilewright.graph.ops import costed_by_bytes, macs_of, spec_of
+from tilewright.graph.ops import accesses_of, costed_by_bytes, macs_of
 from tilewright.graph.types import FLOATS
 from tilewright.tables import Cell, Shown, Table
 from tilewright.units import format_bytes, format_count, noun, number_of
@@ -73,7 +73,20 @@ class Model(Shown):
 
     def as_table(self) -> Table:
         """Every operator: what it makes, its MACs and their share, bytes it reads and writes."""
-        return layers_table(self)
+        graph = self.graph
+        work = [macs_of(graph, node) for node in graph.nodes]
+        total = sum(work)
+        rows: list[tuple[Cell, ...]] = []
+        for node, macs in zip(graph.nodes, work, strict=True):
+            read = [graph.types[name].bytes for name in node.reads if name in graph.types]
+            written = [graph.types[name].bytes for name in node.writes if name in graph.types]
+            results = ", ".join(str(graph.types.get(name, "?")) for name in node.writes)
+            costed = BYTES_ALONE if costed_by_bytes(graph, node) else ""
+            share = macs / total if total else 0.0
+            row = (node.name, node.kind, results, macs, share, sum(read), sum(written), costed)
+            rows.append(row)
+        columns = "node operator result macs macs_share bytes_read bytes_written costed_by".split()
+        return Table(f"operators of {self.name}", tuple(columns), tuple(rows))
 
     def with_numbers(self, seed: int = 0) -> Graph:
         """The graph with every weight there; those the file leaves out are seeded."""
@@ -255,10 +268,7 @@ def coverage(graph: Graph) -> Coverage:
         macs += work
         if costed_by_bytes(graph, node):
             by_bytes[node.kind] = None
-        known = spec_of(graph, node)
-        access = None
-        if known is not None and known[1].outputs and known[1].outputs[0] is not None:
-            access = known[0].access(known[1], 0)
+        access = next(iter(accesses_of(graph, node)), None)
         if access is None:
             whole[node.kind] = None
         elif access.tileable():
@@ -267,21 +277,3 @@ def coverage(graph: Graph) -> Coverage:
     return Coverage(
         len(graph.nodes), tileable_nodes, macs, tileable_macs, tuple(whole), tuple(by_bytes)
     )
-
-
-def layers_table(model: Model) -> Table:
-    """One row per node, with its share of the network's MACs."""
-    graph = model.graph
-    work = [macs_of(graph, node) for node in graph.nodes]
-    total = sum(work)
-    rows: list[tuple[Cell, ...]] = []
-    for node, macs in zip(graph.nodes, work, strict=True):
-        read = [graph.types[name].bytes for name in node.reads if name in graph.types]
-        written = [graph.types[name].bytes for name in node.writes if name in graph.types]
-        results = ", ".join(str(graph.types.get(name, "?")) for name in node.writes)
-        costed = BYTES_ALONE if costed_by_bytes(graph, node) else ""
-        share = macs / total if total else 0.0
-        row = (node.name, node.kind, results, macs, share, sum(read), sum(written), costed)
-        rows.append(row)
-    columns = "node operator result macs macs_share bytes_read bytes_written costed_by".split()
-    return Table(f"operators of {model.name}", tuple(columns), tuple(rows))

@@ -73,16 +73,13 @@ class ShrinkResult(Shown):
 
     @property
     def original_peak_bytes(self) -> int:
-        """Predicted peak of the model as it was."""
         return self.shrunk.original.peak
 
     @property
     def predicted_peak_bytes(self) -> int:
-        """Predicted peak of the model as it is now."""
         return self.shrunk.predicted.peak
 
     def save(self, path: str | Path) -> Path:
-        """Write the model as an ONNX file."""
         check_writable(Path(path))
         save_onnx(self.shrunk.graph, Path(path), _metadata(self.shrunk, self.weights_seeded))
         return Path(path)
@@ -320,13 +317,11 @@ class RunResult(Shown):
         rows: list[tuple[Cell, ...]] = []
         for name, array in self.outputs.items():
             shape = "x".join(map(str, array.shape))
-            ends = _ends(array) if array.dtype.kind in "biuf" and array.size else (None, None)
+            ends: tuple[float | None, ...] = (None, None)
+            if array.dtype.kind in "biuf" and array.size:
+                ends = float(array.min()), float(array.max())
             rows.append((name, str(array.dtype), shape, *ends))
         return Table("outputs", ("output", "dtype", "shape", "least", "largest"), tuple(rows))
-
-
-def _ends(array: Array) -> tuple[float, float]:
-    return float(array.min()), float(array.max())
 
 
 def run_model(

@@ -20,6 +20,5 @@ def write_npz(arrays: Mapping[str, Array], path: Path) -> None:
 
 
 def read_npz(path: Path) -> dict[str, Array]:
-    """All arrays of a file."""
     with np.load(path) as stored:
         return {name: stored[name] for name in stored.files}

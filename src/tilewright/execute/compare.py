@@ -21,6 +21,9 @@ class Difference(NamedTuple):
     max_rel_error: float
 
 
+NOTHING = Difference(0.0, 0.0)
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """An execution that did not give the original's numbers: what is wrong, in which tensor and
@@ -45,34 +48,17 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What came out of comparing two sets of numbers.
+    """What came out of comparing two sets of numbers. For quantised networks, `rounded` of
+    `elements` integers are one step apart, which is the same."""
 
-    `tensor` and `place` are where they differ most, or where something is wrong that is no
-    difference of numbers; `fault` says what is wrong there and `cause` what the reason may be. For
-    quantised networks, `rounded` of `elements` integers are one step apart, which is the same.
-    """
-
-    difference: Difference
-    fault: str = ""
-    tensor: str = ""
-    place: tuple[int, ...] = ()
-    expected: float | None = None
-    actual: float | None = None
-    cause: str = ""
+    difference: Difference = NOTHING
+    failure: Failure | None = None
     rounded: int = 0
     elements: int = 0
 
     @property
     def same(self) -> bool:
-        """Whether nothing is wrong."""
-        return not self.fault
-
-    @property
-    def failure(self) -> Failure | None:
-        """What is wrong, if anything."""
-        if self.same:
-            return None
-        return Failure(self.fault, self.tensor, self.place, self.expected, self.actual, self.cause)
+        return self.failure is None
 
     def told(self) -> str:
         """The outcome in a line."""
@@ -92,17 +78,15 @@ def compared(
 ) -> Comparison:
     """Compare outputs: integers must be equal, floats within the tolerance, or within a few of the
     last places of their type where that is coarser (half precision)."""
-    worst = Comparison(Difference(0.0, 0.0))
+    worst = NOTHING
     for name, reference in expected.items():
         found = _compared(name, reference, actual.get(name), tolerance)
         if not found.same:
             return found
-        if found.difference.max_rel_error >= worst.difference.max_rel_error:
-            absolute = max(found.difference.max_abs_error, worst.difference.max_abs_error)
-            worst = Comparison(
-                Difference(absolute, found.difference.max_rel_error), "", name, found.place
-            )
-    return worst
+        if found.difference.max_rel_error >= worst.max_rel_error:
+            absolute = max(found.difference.max_abs_error, worst.max_abs_error)
+            worst = Difference(absolute, found.difference.max_rel_error)
+    return Comparison(worst)
 
 
 def compare(
@@ -110,25 +94,24 @@ def compare(
 ) -> Difference:
     """Compare outputs: integers must be equal, floats within the tolerance. Raises if not."""
     found = compared(expected, actual, tolerance)
-    if not found.same:
-        raise VerificationError(found.told())
+    if found.failure is not None:
+        raise VerificationError(found.failure.told())
     return found.difference
 
 
 def _compared(name: str, reference: Array, result: Array | None, tolerance: float) -> Comparison:
-    nothing = Difference(0.0, 0.0)
     if result is None:
-        return Comparison(nothing, f"output '{name}' of the original is not there", name)
+        return Comparison(failure=Failure(f"output '{name}' of the original is not there", name))
     if result.shape != reference.shape:
         fault = f"output '{name}' has shape {result.shape}, the original's is {reference.shape}"
-        return Comparison(nothing, fault, name)
+        return Comparison(failure=Failure(fault, name))
     if reference.size == 0:
-        return Comparison(nothing, tensor=name)
+        return Comparison()
     if not np.issubdtype(reference.dtype, np.floating):
         wrong = np.asarray(reference != result)
         if not wrong.any():
-            return Comparison(nothing, tensor=name)
-        return _faulty(
+            return Comparison()
+        return faulty(
             name, reference, result, wrong, f"output '{name}' differs from the original's"
         )
     tolerance = max(tolerance, LAST_PLACES * float(np.finfo(reference.dtype).eps))
@@ -138,19 +121,18 @@ def _compared(name: str, reference: Array, result: Array | None, tolerance: floa
     if wrong.any():
         fault = f"output '{name}' is not finite where the original's is"
         cause = "a task read bytes that nothing had written, or numbers beyond float32"
-        return _faulty(name, b, a, wrong, fault, cause)
+        return faulty(name, b, a, wrong, fault, cause)
     other = ~finite & ~((a == b) | (np.isnan(a) & np.isnan(b)))
     if other.any():
         fault = f"output '{name}' has other infinities than the original's"
-        return _faulty(name, b, a, other, fault)
+        return faulty(name, b, a, other, fault)
     distance = np.abs(np.where(finite, a, 0.0) - np.where(finite, b, 0.0))
     absolute = float(distance.max(initial=0.0))
     largest = float(np.max(np.abs(b), where=finite, initial=0.0))
     relative = absolute / largest if largest else absolute
     difference = Difference(absolute, relative)
-    place = tuple(int(i) for i in np.unravel_index(int(distance.argmax()), distance.shape))
     if relative <= tolerance:
-        return Comparison(difference, tensor=name, place=place)
+        return Comparison(difference)
     share = f"{int(np.count_nonzero(distance > tolerance * largest))} of {distance.size} elements"
     cause = f"a fault of the program: {share} differ"
     if relative <= SMALL:
@@ -158,13 +140,19 @@ def _compared(name: str, reference: Array, result: Array | None, tolerance: floa
     fault = (
         f"output '{name}' differs by {relative:.1e} of its largest value, more than {tolerance:.0e}"
     )
-    return Comparison(difference, fault, name, place, float(b[place]), float(a[place]), cause)
+    return faulty(name, b, a, distance, fault, cause, difference)
 
 
-def _faulty(
-    name: str, expected: Array, actual: Array, wrong: Array, fault: str, cause: str = ""
+def faulty(
+    name: str,
+    expected: Array,
+    actual: Array,
+    wrong: Array,
+    fault: str,
+    cause: str = "",
+    difference: Difference = NOTHING,
 ) -> Comparison:
-    """A comparison that failed at the first place that is wrong."""
+    """A comparison that failed at the first place that is the most wrong."""
     place = tuple(int(i) for i in np.unravel_index(int(wrong.argmax()), wrong.shape))
     pair = float(expected[place]), float(actual[place])
-    return Comparison(Difference(0.0, 0.0), fault, name, place, *pair, cause)
+    return Comparison(difference, Failure(fault, name, place, *pair, cause))

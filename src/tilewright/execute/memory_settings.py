@@ -31,14 +31,15 @@ class _Info(ctypes.Structure):
 
 
 @cache
-def _libc() -> ctypes.CDLL | None:
+def _libc(*needed: str) -> ctypes.CDLL | None:
+    """The C library, where it is glibc and has what is needed."""
     if not sys.platform.startswith("linux"):
         return None
     try:
         libc = ctypes.CDLL(ctypes.util.find_library("c") or "libc.so.6")
     except OSError:
         return None
-    return libc if hasattr(libc, "mallopt") and hasattr(libc, "malloc_trim") else None
+    return libc if all(hasattr(libc, n) for n in ("mallopt", "malloc_trim", *needed)) else None
 
 
 def return_freed_memory() -> bool:
@@ -65,30 +66,27 @@ def keep_on_heap() -> bool:
 def mapped() -> int | None:
     """Bytes of all blocks that are mapped by themselves now; None where the C library cannot
     tell."""
-    found = _info()
-    return None if found is None else int(found.hblkhd)
+    return _info("hblkhd")
 
 
 def on_heaps() -> int | None:
     """Bytes of all heaps of the process now."""
-    found = _info()
-    return None if found is None else int(found.arena)
+    return _info("arena")
 
 
-def _info() -> _Info | None:
-    libc = _libc()
-    if libc is None or not hasattr(libc, "mallinfo2"):
+def _info(field: str) -> int | None:
+    libc = _libc("mallinfo2")
+    if libc is None:
         return None
-    ask = libc.mallinfo2
-    ask.restype = _Info
-    return ask()
+    libc.mallinfo2.restype = _Info
+    return int(getattr(libc.mallinfo2(), field))
 
 
 def most_mapped() -> int | None:
     """The most there were of them at once since the process began: what glibc prints, and tells
     nowhere else."""
-    libc = _libc()
-    if libc is None or not hasattr(libc, "malloc_stats"):
+    libc = _libc("malloc_stats")
+    if libc is None:
         return None
     with tempfile.TemporaryFile() as file:
         errors = os.dup(2)
@@ -105,8 +103,8 @@ def most_mapped() -> int | None:
 
 def most_on_heaps() -> int | None:
     """The most bytes that each heap of the process had, added up, since it began."""
-    libc = _libc()
-    if libc is None or not hasattr(libc, "malloc_info"):
+    libc = _libc("malloc_info")
+    if libc is None:
         return None
     libc.fdopen.restype = ctypes.c_void_p
     with tempfile.TemporaryFile() as file:
@@ -125,16 +123,14 @@ def fill_heap() -> None:
     libc = _libc()
     if libc is None:
         return
-    for size in _FILLING:
-        before = most_on_heaps()
-        while before is not None and most_on_heaps() == before:
-            for _ in range(_FILLED_AT_ONCE):
-                libc.malloc(size)
-    # Asking takes blocks too, which may have made the heap grow: ask what can be told without.
-    for size in _FILLING:
-        before = on_heaps()
-        while before is not None and on_heaps() == before:
-            libc.malloc(size)
+    # Asking for the most takes blocks too, which may have made the heap grow: ask then what can be
+    # told without.
+    for asked, times in ((most_on_heaps, _FILLED_AT_ONCE), (on_heaps, 1)):
+        for size in _FILLING:
+            before = asked()
+            while before is not None and asked() == before:
+                for _ in range(times):
+                    libc.malloc(size)
 
 
 def trim() -> None:

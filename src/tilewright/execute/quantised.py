@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from tilewright.errors import ModelError
-from tilewright.execute.compare import Comparison, compared
+from tilewright.execute.compare import Comparison, compared, faulty
 from tilewright.graph.graph import Array, Graph, Node
 from tilewright.graph.kernels import run_step, supports
 from tilewright.graph.ops import spec_of
@@ -23,12 +23,6 @@ Arrays = Mapping[str, Array]
 Reference = Callable[[tuple[str, ...]], Arrays]
 # Results of an operator that has no kernel here, from what it reads by name.
 RunNode = Callable[[Node, Arrays], Sequence[Array]]
-
-
-def quantised_values(graph: Graph) -> tuple[str, ...]:
-    """Values of a network that are quantised numbers."""
-    made = (name for node in graph.nodes for name in node.writes)
-    return tuple(n for n in made if n in graph.types and graph.types[n].dtype in QUANTISED)
 
 
 def judged(
@@ -48,7 +42,8 @@ def judged(
     by one; `reference` is asked for the original's quantised values only then.
     """
     first = compared(expected, actual, tolerance)
-    names = quantised_values(graph)
+    made = (name for node in graph.nodes for name in node.writes if name in graph.types)
+    names = tuple(name for name in made if graph.types[name].dtype in QUANTISED)
     if first.same or not names:
         return first
     given = {**inputs, **weights}
@@ -58,9 +53,10 @@ def judged(
         return checked
     own = _values(graph, given, {}, run_node)
     exact = compared({name: own[name] for name in graph.outputs}, actual, tolerance)
-    if not exact.same:
-        return replace(exact, cause="the program does not compute the network that was planned")
-    return replace(checked, difference=first.difference, tensor=first.tensor, place=first.place)
+    if exact.failure is not None:
+        cause = "the program does not compute the network that was planned"
+        return replace(exact, failure=replace(exact.failure, cause=cause))
+    return replace(checked, difference=first.difference)
 
 
 def _step_by_step(
@@ -85,16 +81,9 @@ def _step_by_step(
 
 
 def _apart(node: Node, name: str, expected: Array, actual: Array, steps: Array) -> Comparison:
-    place = tuple(int(i) for i in np.unravel_index(int(steps.argmax()), steps.shape))
-    found = compared({name: expected}, {name: actual})
-    return replace(
-        found,
-        fault=f"'{name}' is {int(steps.max())} quantisation steps from the original's",
-        place=place,
-        expected=float(expected[place]),
-        actual=float(actual[place]),
-        cause=f"'{node.name}' ({node.kind}) computes something else on equal operands",
-    )
+    fault = f"'{name}' is {int(steps.max())} quantisation steps from the original's"
+    cause = f"'{node.name}' ({node.kind}) computes something else on equal operands"
+    return faulty(name, expected, actual, steps, fault, cause)
 
 
 def _values(

@@ -112,14 +112,13 @@ def output_types(model: bytes | Path) -> dict[str, TensorType]:
 
 def run(model: bytes | Path, feeds: Feeds, **settings: Any) -> dict[str, Array]:
     """All outputs of a model on these inputs."""
-    active = session(model, **settings)
+    return _outputs(session(model, **settings), feeds)
+
+
+def _outputs(active: Any, feeds: Feeds) -> dict[str, Array]:
     names = [output.name for output in active.get_outputs()]
-    return dict(zip(names, _outputs(active, names, feeds), strict=True))
-
-
-def _outputs(active: Any, names: list[str], feeds: Feeds) -> list[Array]:
     with _errors("onnxruntime cannot run the model"):
-        return active.run(names, dict(feeds))
+        return dict(zip(names, active.run(names, dict(feeds)), strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,17 +138,16 @@ def run_measured(model: bytes | Path, feeds: Feeds, threads: int = 1) -> Measure
     """
     return_freed_memory()
     active = session(model, arena=False, threads=threads)
-    names = [output.name for output in active.get_outputs()]
-    _outputs(active, names, feeds)
+    _outputs(active, feeds)
     trim()
     before = resident()
     reset = high_water_mark(reset=True) is not None
     start = time.process_time()
-    results = _outputs(active, names, feeds)
+    results = _outputs(active, feeds)
     seconds = time.process_time() - start
     highest = high_water_mark()
     peak = highest - before if reset and highest is not None and before is not None else None
-    return MeasuredRun(dict(zip(names, results, strict=True)), peak, seconds)
+    return MeasuredRun(results, peak, seconds)
 
 
 def count_peak(model: bytes | Path, feeds: Feeds, threads: int = 1) -> int | None:
@@ -167,11 +165,10 @@ def count_peak(model: bytes | Path, feeds: Feeds, threads: int = 1) -> int | Non
 
     def counted() -> int | None:
         loading = most_mapped()
-        names = [output.name for output in active.get_outputs()]
-        _outputs(active, names, feeds)
+        _outputs(active, feeds)
         fill_heap()
         blocks, heaps = mapped(), most_on_heaps()
-        _outputs(active, names, feeds)
+        _outputs(active, feeds)
         most, grown = most_mapped(), most_on_heaps()
         if loading is None or most is None or blocks is None or most <= loading:
             return None

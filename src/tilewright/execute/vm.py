@@ -112,13 +112,10 @@ class VirtualMachine:
         return [operands[0]] * len(task.writes)
 
     def _compute(self, work: Compute, operands: list[Array], count: int) -> list[Array]:
-        local: dict[str, Array] = {}
+        known: dict[int | str, Array] = dict(enumerate(operands))
         results: dict[int, Array] = {}
         for step in work.steps:
-            inputs = [
-                operands[i] if isinstance(i, int) else (local[i] if isinstance(i, str) else i)
-                for i in step.inputs
-            ]
+            inputs = [known[i] if isinstance(i, int | str) else i for i in step.inputs]
             try:
                 made = run_step(step.kind, step.attributes, inputs, self.opset, len(step.outputs))
             except (ArithmeticError, LookupError, TypeError, ValueError) as error:
@@ -129,7 +126,7 @@ class VirtualMachine:
                 if isinstance(place, int):
                     results[place] = array
                 else:
-                    local[place] = array
+                    known[place] = array
         return [results[i] for i in range(count)]
 
     def _whole(self, task: Task, work: Whole, operands: list[Array]) -> list[Array]:

@@ -5,7 +5,6 @@ shapes are fixed. The branch's operators stand in its place; an If that data dec
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from tilewright.frontend import proto
 from tilewright.frontend.infer import Inference
@@ -23,14 +22,7 @@ def settled(node: Node, inference: Inference) -> Iterator[Node]:
     for name, constant in body.constants.items():
         inference.constant(inside[name], constant)
     for inner in body.nodes:
-        yield from settled(
-            replace(
-                inner,
-                inputs=tuple(inside.get(name, name) for name in inner.inputs),
-                outputs=tuple(inside.get(name, name) for name in inner.outputs),
-            ),
-            inference,
-        )
+        yield from settled(inner.renamed(inside, inside), inference)
     for name, result in zip(body.outputs, node.outputs, strict=True):
         source = inside.get(name, name)
         if result and source != result:

@@ -23,15 +23,12 @@ class TypedNodes:
         self.nodes: list[Node] = []
 
     def type(self, value: str) -> TensorType:
-        """Type of a value."""
         return self.inference.types[value]
 
     def shape(self, value: str) -> tuple[int, ...]:
-        """Shape of a value."""
         return self.type(value).shape
 
     def declare(self, name: str, kind: TensorType) -> str:
-        """An input of the network."""
         self.inputs.append(name)
         self.inference.types[name] = kind
         return name
@@ -72,7 +69,6 @@ class Builder(TypedNodes):
         self._counts: dict[str, int] = {}
 
     def input(self, name: str, shape: Sequence[int], dtype: str = "float32") -> str:
-        """An input of the network."""
         return self.declare(name, TensorType(dtype, tuple(shape)))
 
     def weight(self, name: str, shape: Sequence[int], dtype: str = "float32") -> str:
@@ -82,7 +78,6 @@ class Builder(TypedNodes):
         return full
 
     def constant(self, name: str, array: Array) -> str:
-        """A constant with its numbers."""
         full = self._scope + name
         self.inference.constant(full, constant_of(array))
         return full
@@ -121,7 +116,6 @@ class Builder(TypedNodes):
         return f"{base}{self._counts[base]}"
 
     def finish(self, *outputs: str) -> Graph:
-        """The finished network."""
         return self.built(self.name, outputs)
 
     # What networks are made of.
@@ -140,21 +134,12 @@ class Builder(TypedNodes):
     ) -> str:
         """A square 2-D convolution; pads are top, left, bottom, right, or one number for all."""
         local = self._local("Conv", name)
-        inputs = [
-            x,
-            self.weight(f"{local}.weight", (filters, self.shape(x)[1] // groups, kernel, kernel)),
-        ]
+        shape = (filters, self.shape(x)[1] // groups, kernel, kernel)
+        weights = [self.weight(f"{local}.weight", shape)]
         if bias:
-            inputs.append(self.weight(f"{local}.bias", (filters,)))
-        return self.op(
-            "Conv",
-            *inputs,
-            name=local,
-            kernel_shape=(kernel, kernel),
-            strides=(stride, stride),
-            pads=(pads,) * 4 if isinstance(pads, int) else pads,
-            group=groups,
-        )
+            weights.append(self.weight(f"{local}.bias", (filters,)))
+        window = _square(kernel, stride, pads)
+        return self.op("Conv", x, *weights, name=local, **window, group=groups)
 
     def conv_transpose(
         self,
@@ -170,30 +155,15 @@ class Builder(TypedNodes):
         """A square 2-D transposed convolution with a bias."""
         local = self._local("ConvTranspose", name)
         weight = self.weight(f"{local}.weight", (self.shape(x)[1], filters, kernel, kernel))
-        return self.op(
-            "ConvTranspose",
-            x,
-            weight,
-            self.weight(f"{local}.bias", (filters,)),
-            name=local,
-            kernel_shape=(kernel, kernel),
-            strides=(stride, stride),
-            pads=(pads,) * 4,
-            output_padding=(output_padding, output_padding),
-        )
+        bias, extra = self.weight(f"{local}.bias", (filters,)), (output_padding, output_padding)
+        window = _square(kernel, stride, pads)
+        return self.op("ConvTranspose", x, weight, bias, name=local, **window, output_padding=extra)
 
     def pool(
         self, kind: str, x: str, kernel: int, stride: int, pads: int = 0, name: str = ""
     ) -> str:
         """A square MaxPool or AveragePool."""
-        return self.op(
-            kind,
-            x,
-            name=name,
-            kernel_shape=(kernel, kernel),
-            strides=(stride, stride),
-            pads=(pads,) * 4,
-        )
+        return self.op(kind, x, name=name, **_square(kernel, stride, pads))
 
     def batch_norm(self, x: str, name: str = "") -> str:
         """A BatchNormalization with running statistics."""
@@ -288,3 +258,14 @@ class Builder(TypedNodes):
     def _local(self, kind: str, name: str) -> str:
         """The name inside the scope: the one given, or the next of its kind."""
         return name or self._named(kind, "").removeprefix(self._scope)
+
+
+def _square(
+    kernel: int, stride: int, pads: int | tuple[int, int, int, int]
+) -> dict[str, Attribute]:
+    """The attributes of a square 2-D window."""
+    return {
+        "kernel_shape": (kernel, kernel),
+        "strides": (stride, stride),
+        "pads": (pads,) * 4 if isinstance(pads, int) else pads,
+    }

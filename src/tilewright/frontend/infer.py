@@ -14,7 +14,9 @@ from tilewright.graph.kernels.geometry import LEADING, window_of
 from tilewright.graph.kernels.pooling import pool_window
 from tilewright.graph.ops import SPECS
 from tilewright.graph.ops.quantised import PLANNED, RUNTIME, data_inputs
+from tilewright.graph.ops.reduction import SOFTMAXES
 from tilewright.graph.ops.spec import Engine
+from tilewright.graph.rules import NoMatch, need, optional, require
 from tilewright.graph.types import QUANTISED, TensorType
 
 # A folded constant may be as large as what it is made from, or as this: what is computed costs more
@@ -24,10 +26,15 @@ UNFOLDED = frozenset(
     {"DequantizeLinear", "RandomNormal", "RandomUniform", "Bernoulli", "Multinomial"}
 )
 CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
-SOFTMAXES = frozenset({"Softmax", "LogSoftmax", "Hardmax"})
 POOLS = frozenset({"MaxPool", "AveragePool", "LpPool"})
 # Results as large as the first input, for which onnx has no inference.
 SHAPE_KEEPERS = frozenset({"GroupNormalization", "MeanVarianceNormalization"})
+# What a Constant may hold, and the element types of plain numbers.
+VALUES = {
+    "value": None,
+    **dict.fromkeys(("value_float", "value_floats"), np.float32),
+    **dict.fromkeys(("value_int", "value_ints"), np.int64),
+}
 
 
 class Inference:
@@ -55,7 +62,7 @@ class Inference:
         self._check_parameters(node)
         found = self._quantised(node) if node.domain else self._corrected(node)
         found = found or proto.infer_types(node, self.types, self.constants, self.opsets)
-        found |= {} if node.domain else self._as_run(node)
+        found |= {} if node.domain else self._as_run(node) or {}
         for name in node.writes:
             kind = found.get(name) or self.declared.get(name)
             if kind is not None:
@@ -99,62 +106,53 @@ class Inference:
             return "starts, ends, axes and steps are lists"
         return ""
 
+    @optional
     def _quantised(self, node: Node) -> dict[str, TensorType]:
         """Results of quantised operators that only onnxruntime has: in the shape of the float one
         inside, in the type of the zero point that comes last."""
-        known = (
-            data_inputs(node.kind, len(node.inputs)) if node.domain in (RUNTIME, PLANNED) else None
-        )
-        inputs = [node.inputs[k] for k in known[1] if k < len(node.inputs)] if known else []
-        kinds = [self.types.get(name) for name in inputs]
-        if known is None or not kinds or any(kind is None for kind in kinds):
-            return {}
-        real = {
-            name: TensorType("float32", kind.shape)
-            for name, kind in zip(inputs, kinds, strict=True)
-            if kind is not None
-        }
-        plain = replace(node, kind=known[0], inputs=tuple(inputs), domain="")
-        own = {k: v for k, v in plain.attributes.items() if k not in ("opset", "channels_last")}
+        require(node.domain in (RUNTIME, PLANNED))
+        kind, data = need(data_inputs(node.kind, len(node.inputs)))
+        inputs = tuple(node.inputs[k] for k in data if k < len(node.inputs))
+        real = {n: TensorType("float32", need(self.types.get(n)).shape) for n in inputs}
+        require(bool(inputs))
         found = dict.fromkeys(node.outputs, real[inputs[0]])  # planned ones: element by element
         if node.domain == RUNTIME:
-            found = proto.infer_types(replace(plain, attributes=own), real, {}, self.opsets)
-        zero = self.types.get(node.inputs[1] if known[1][0] else node.inputs[-1])
-        if zero is None or node.attributes.get("channels_last", 0):
-            return {}
+            own = {k: v for k, v in node.attributes.items() if k not in ("opset", "channels_last")}
+            plain = replace(node, kind=kind, inputs=inputs, domain="", attributes=own)
+            found = proto.infer_types(plain, real, {}, self.opsets)
+        zero = need(self.types.get(node.inputs[1] if data[0] else node.inputs[-1]))
+        require(not node.attributes.get("channels_last", 0))
         dtype = zero.dtype if zero.dtype in QUANTISED else "float32"
         return {name: TensorType(dtype, kind.shape) for name, kind in found.items()}
 
+    @optional
     def _corrected(self, node: Node) -> dict[str, TensorType]:
         """Results that onnx does not infer, or infers wrongly."""
         types = [self.types.get(name) for name in node.inputs]
-        data = types[0] if types else None
-        if data is None or not node.outputs:
-            return {}
+        require(bool(types and node.outputs))
+        data = need(types[0])
         if node.kind in SHAPE_KEEPERS:
             return {node.outputs[0]: data}
         if node.kind == "STFT":
             return self._short_fourier(node, data)
         # A transposed convolution of a given shape: onnx leaves off the axes from the first one
         # that is smaller than the input's.
-        extents, groups = node.attributes.get("output_shape"), node.attributes.get("group", 1)
-        weights = types[1] if len(types) > 1 else None
-        if node.kind != "ConvTranspose" or not isinstance(extents, tuple) or weights is None:
-            return {}
+        require(node.kind == "ConvTranspose" and len(types) > 1)
+        extents, groups = need(node.ints_of("output_shape")), node.attributes.get("group", 1)
         if not isinstance(groups, int) or len(extents) != len(data.shape) - 2:
-            return {}
-        channels = prod(weights.shape[1:2]) * groups
-        shape = (data.shape[0], channels, *(int(extent) for extent in extents))
-        return {node.outputs[0]: data.with_shape(shape)}
+            raise NoMatch
+        channels = prod(need(types[1]).shape[1:2]) * groups
+        return {node.outputs[0]: data.with_shape((data.shape[0], channels, *extents))}
 
     def _short_fourier(self, node: Node, data: TensorType) -> dict[str, TensorType]:
         """Spectra of frames: one-sided unless told otherwise, where onnx infers both sides."""
         step, window, given = (*node.inputs, "", "", "")[1:4]
-        taken, length = self._number(step), self._number(given)
-        shape = self.types[window].shape if window in self.types else ()
-        length = length if length is not None or len(shape) != 1 else shape[0]
-        if taken is None or length is None or len(data.shape) < 2:
-            return {}
+        taken, length = need(self._number(step)), self._number(given)
+        if length is None:
+            shape = need(self.types.get(window)).shape
+            require(len(shape) == 1)
+            length = shape[0]
+        require(len(data.shape) > 1)
         if not 0 < length <= data.shape[1] or taken < 1:
             text = f"frames of {length} every {taken} of a signal of {data.shape[1]}"
             raise _invalid(node, text)
@@ -165,19 +163,19 @@ class Inference:
     def _number(self, name: str) -> int | None:
         """A whole number that is known."""
         constant = self.constants.get(name)
-        found = None if constant is None else constant.data
-        return None if found is None or found.size != 1 else int(found.reshape(-1)[0])
+        number = None if constant is None else constant.number
+        return None if number is None else int(number)
 
+    @optional
     def _as_run(self, node: Node) -> dict[str, TensorType]:
         """Results whose extents onnx infers otherwise than onnxruntime computes them; an error
         where a pool has none."""
-        data = self.types.get(node.inputs[0]) if node.inputs else None
-        if data is None or not data.size or not node.outputs:
-            return {}
+        require(bool(node.inputs and node.outputs))
+        data = need(self.types.get(node.inputs[0]))
+        require(data.size > 0)
         if node.kind == "Resize":
             return self._resized(node, data)
-        if node.kind not in POOLS or "kernel_shape" not in node.attributes:
-            return {}
+        require(node.kind in POOLS and "kernel_shape" in node.attributes)
         call = Call(node.kind, node.attributes, (), self.opsets.get("", 1))
         kernel, pads = call.ints_of("kernel_shape") or (), call.ints_of("pads") or ()
         steps = (call.ints_of("strides") or (), call.ints_of("dilations") or ())
@@ -195,12 +193,11 @@ class Inference:
 
     def _resized(self, node: Node, data: TensorType) -> dict[str, TensorType]:
         """The result of a Resize by constant scales, multiplied in single precision."""
-        given = [self.constants.get(name) for name in (*node.inputs, "", "", "")[2:4]]
-        scales = None if given[0] is None else given[0].data
-        rank, axes = len(data.shape), node.attributes.get("axes")
-        named = [int(a) % rank for a in axes] if isinstance(axes, tuple) else list(range(rank))
-        if scales is None or scales.size != len(named) or (given[1] and given[1].type.size):
-            return {}
+        given, sizes = (self.constants.get(name) for name in (*node.inputs, "", "", "")[2:4])
+        scales = need(need(given).data)
+        rank, axes = len(data.shape), node.ints_of("axes")
+        named = list(range(rank)) if axes is None else [axis % rank for axis in axes]
+        require(scales.size == len(named) and (sizes is None or not sizes.type.size))
         if not np.isfinite(scales).all():
             raise _invalid(node, "its scales are no numbers")
         shape = list(data.shape)
@@ -284,13 +281,7 @@ def _shape(node: Node, shape: tuple[int, ...]) -> Array:
 
 
 def _constant_value(node: Node) -> list[Array] | None:
-    for key, dtype in (
-        ("value", None),
-        ("value_float", np.float32),
-        ("value_floats", np.float32),
-        ("value_int", np.int64),
-        ("value_ints", np.int64),
-    ):
+    for key, dtype in VALUES.items():
         if key in node.attributes:
             return [np.asarray(node.attributes[key], dtype=dtype)]
     return None

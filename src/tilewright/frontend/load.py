@@ -110,7 +110,8 @@ def _staying(steps: Iterable[Node], inference: Inference) -> list[Node]:
     nodes: list[Node] = []
     for step in steps:
         for node in settled(step, inference):
-            named = replace(node, name=names.take(node.name or _unnamed(node)))
+            name = node.name or f"{node.kind}_{next(iter(node.writes), '')}"
+            named = replace(node, name=names.take(name))
             if inference.add(named):
                 nodes.append(named)
     return nodes
@@ -158,10 +159,6 @@ def _finish(
     graph = Graph(name, tuple(alive), inputs, outputs, types, constants, inference.opsets)
     verify(graph)
     return graph
-
-
-def _unnamed(node: Node) -> str:
-    return f"{node.kind}_{next(iter(node.writes), '')}"
 
 
 def _ordered(raw: proto.RawModel, inputs: set[str]) -> Iterator[Node]:

@@ -63,7 +63,10 @@ def load_network(path: Path) -> Graph:
             tuple(document["inputs"]),
             tuple(document["outputs"]),
             {name: _read_type(kind) for name, kind in document["types"].items()},
-            {name: _read_constant(row) for name, row in document["constants"].items()},
+            {
+                name: Constant(_read_type(kind), None if data is None else _read_array(data))
+                for name, (kind, data) in document["constants"].items()
+            },
             document["opsets"],
         )
     except OSError as error:
@@ -85,11 +88,6 @@ def _constant(constant: Constant) -> list[Any]:
     whole = "int" in kind.dtype and kind.size <= PARAMETERS
     kept = data is not None and (whole or kind.size <= SMALL)
     return [_type(kind), _array(data) if kept and data is not None else None]
-
-
-def _read_constant(row: list[Any]) -> Constant:
-    kind, data = row
-    return Constant(_read_type(kind), None if data is None else _read_array(data))
 
 
 def _array(array: Array) -> list[Any]:

@@ -13,6 +13,8 @@ from tilewright.frontend import proto
 from tilewright.frontend.infer import Inference
 from tilewright.graph.edit import free_name
 from tilewright.graph.graph import Array, Node, Opaque, constant_of
+from tilewright.graph.ops.reduction import SOFTMAXES
+from tilewright.graph.rules import need, optional, require
 
 TARGET = 13
 
@@ -32,7 +34,7 @@ class Upgrade:
         if self.opset >= TARGET or node.domain or rule is None or not any(node.writes):
             return iter((node,))
         try:
-            return iter(tuple(rule(self, node)))
+            return iter(optional(rule)(self, node) or (node,))
         except (ValueError, TypeError, OverflowError, IndexError):
             raise ModelError(f"node '{node.name}' ({node.kind}) is not valid") from None
 
@@ -50,7 +52,7 @@ class Upgrade:
         return kind.dtype if kind else "float32"
 
 
-Rule = Callable[[Upgrade, Node], Iterator[Node]]
+Rule = Callable[[Upgrade, Node], tuple[Node, ...]]
 
 
 def _without(node: Node, *names: str) -> dict[str, object]:
@@ -61,96 +63,82 @@ def _to_inputs(*names: str) -> Rule:
     """Attributes became inputs behind the first; the node is as it should be where the first of
     them is not there."""
 
-    def rule(up: Upgrade, node: Node) -> Iterator[Node]:
-        if names[0] not in node.attributes or len(node.inputs) != 1:
-            yield node
-            return
+    def rule(up: Upgrade, node: Node) -> tuple[Node, ...]:
+        require(names[0] in node.attributes and len(node.inputs) == 1)
         added = [
             up.input(node, name, value if isinstance(value, tuple) else (value,))
             for name, value in node.attributes.items()
             if name in names
         ]
-        yield replace(node, inputs=(*node.inputs, *added), attributes=_without(node, *names))
+        attributes = _without(node, *names)
+        return (replace(node, inputs=(*node.inputs, *added), attributes=attributes),)
 
     return rule
 
 
-def _slice(up: Upgrade, node: Node) -> Iterator[Node]:
-    starts = node.ints_of("starts")
-    if starts is None:
-        return iter((node,))
-    ends, axes = (
-        node.attributes.get("ends", ()),
-        node.attributes.get("axes", tuple(range(len(starts)))),
-    )
-    ordered = {"starts": starts, "ends": ends, "axes": axes}
+def _slice(up: Upgrade, node: Node) -> tuple[Node, ...]:
+    starts = need(node.ints_of("starts"))
+    axes = node.attributes.get("axes", tuple(range(len(starts))))
+    ordered = {"starts": starts, "ends": node.attributes.get("ends", ()), "axes": axes}
     return _to_inputs(*ordered)(up, replace(node, attributes=ordered))
 
 
-def _pad(up: Upgrade, node: Node) -> Iterator[Node]:
-    pads = node.attributes.get("pads")
-    if pads is None:
-        yield node
-        return
+def _pad(up: Upgrade, node: Node) -> tuple[Node, ...]:
+    pads = need(node.attributes.get("pads"))
     value = up.input(node, "value", node.attributes.get("value", 0.0), up.dtype(node))
     inputs = (node.inputs[0], up.input(node, "pads", pads), value)
-    yield replace(node, inputs=inputs, attributes=_without(node, "pads", "value"))
+    return (replace(node, inputs=inputs, attributes=_without(node, "pads", "value")),)
 
 
-def _clip(up: Upgrade, node: Node) -> Iterator[Node]:
+def _clip(up: Upgrade, node: Node) -> tuple[Node, ...]:
     low, high = node.attributes.get("min"), node.attributes.get("max")
-    if low is None and high is None:
-        yield node
-        return
+    require(low is not None or high is not None)
     lower = up.input(node, "min", low, up.dtype(node)) if low is not None else ""
     upper = (up.input(node, "max", high, up.dtype(node)),) if high is not None else ()
-    yield replace(node, inputs=(node.inputs[0], lower, *upper), attributes={})
+    return (replace(node, inputs=(node.inputs[0], lower, *upper), attributes={}),)
 
 
-def _dropout(up: Upgrade, node: Node) -> Iterator[Node]:
+def _dropout(up: Upgrade, node: Node) -> tuple[Node, ...]:
     """Inference copies; the mask is only kept where something reads it."""
-    if len(node.inputs) > 2:
-        yield node  # may be in training
-        return
-    if len([name for name in node.outputs if name]) > 1:
-        yield replace(node, inputs=node.inputs[:1], attributes={})
-        return
-    yield replace(node, kind="Identity", inputs=node.inputs[:1], attributes={})
+    require(len(node.inputs) < 3)  # or it may be in training
+    kind = "Dropout" if len(list(node.writes)) > 1 else "Identity"
+    return (replace(node, kind=kind, inputs=node.inputs[:1], attributes={}),)
 
 
-def _softmax(up: Upgrade, node: Node) -> Iterator[Node]:
+def _softmax(up: Upgrade, node: Node) -> tuple[Node, ...]:
     """Before 13 all axes from `axis` on were normalised together."""
     kind = up.inference.types.get(node.inputs[0])
     raw = node.attributes.get("axis", 1)
     axis = raw if isinstance(raw, int) else 1
-    flat, result = f"{next(node.writes)}/flat", f"{next(node.writes)}/rows"
+    first = next(node.writes)
+    flat, result, shape = (f"{first}/{word}" for word in ("flat", "rows", "shape"))
+    rows = replace(node, inputs=(flat,), outputs=(result,), attributes={"axis": 1})
     if kind is None:
-        shape = f"{next(node.writes)}/shape"
-        yield Node(f"{node.name}/shape", "Shape", node.inputs, (shape,))
-        yield Node(f"{node.name}/flatten", "Flatten", node.inputs, (flat,), {"axis": axis})
-        yield replace(node, inputs=(flat,), outputs=(result,), attributes={"axis": 1})
-        yield Node(f"{node.name}/restore", "Reshape", (result, shape), node.outputs)
-        return
+        return (
+            Node(f"{node.name}/shape", "Shape", node.inputs, (shape,)),
+            Node(f"{node.name}/flatten", "Flatten", node.inputs, (flat,), {"axis": axis}),
+            rows,
+            Node(f"{node.name}/restore", "Reshape", (result, shape), node.outputs),
+        )
     rank = len(kind.shape)
     axis %= max(1, rank)
     inner = [a for a in range(axis, rank) if kind.shape[a] > 1]
     if len(inner) <= 1:
-        yield replace(node, attributes={"axis": inner[0] if inner else axis})
-        return
+        return (replace(node, attributes={"axis": inner[0] if inner else axis}),)
     outer = int(np.prod(kind.shape[:axis], dtype=np.int64))
     shape = up.input(node, "rows_shape", (outer, -1))
     back = up.input(node, "shape", kind.shape)
-    yield Node(f"{node.name}/flatten", "Reshape", (node.inputs[0], shape), (flat,))
-    yield replace(node, inputs=(flat,), outputs=(result,), attributes={"axis": 1})
-    yield Node(f"{node.name}/restore", "Reshape", (result, back), node.outputs)
+    return (
+        Node(f"{node.name}/flatten", "Reshape", (node.inputs[0], shape), (flat,)),
+        rows,
+        Node(f"{node.name}/restore", "Reshape", (result, back), node.outputs),
+    )
 
 
-def _upsample(up: Upgrade, node: Node) -> Iterator[Node]:
+def _upsample(up: Upgrade, node: Node) -> tuple[Node, ...]:
     """Upsample, and Resize of opset 10: asymmetric coordinates, rounded down when it enlarges and
     up when it shrinks, as onnxruntime does."""
-    if node.kind == "Resize" and up.opset > 10:
-        yield node
-        return
+    require(node.kind == "Upsample" or up.opset <= 10)
     data, *given = node.inputs
     scales = (
         given[0] if given else up.input(node, "scales", node.attributes.get("scales"), "float32")
@@ -162,11 +150,11 @@ def _upsample(up: Upgrade, node: Node) -> Iterator[Node]:
         "coordinate_transformation_mode": "asymmetric",
         "nearest_mode": "ceil" if shrinks else "floor",
     }
-    yield replace(node, kind="Resize", inputs=(data, "", scales), attributes=attributes)
+    return (replace(node, kind="Resize", inputs=(data, "", scales), attributes=attributes),)
 
 
-def _scatter(up: Upgrade, node: Node) -> Iterator[Node]:
-    yield replace(node, kind="ScatterElements")
+def _scatter(up: Upgrade, node: Node) -> tuple[Node, ...]:
+    return (replace(node, kind="ScatterElements"),)
 
 
 _RULES: dict[str, Rule] = {
@@ -176,11 +164,8 @@ _RULES: dict[str, Rule] = {
     "Pad": _pad,
     "Clip": _clip,
     "Dropout": _dropout,
-    "Softmax": _softmax,
-    "LogSoftmax": _softmax,
-    "Hardmax": _softmax,
-    "Upsample": _upsample,
-    "Resize": _upsample,
+    **dict.fromkeys(SOFTMAXES, _softmax),
+    **dict.fromkeys(("Upsample", "Resize"), _upsample),
     "Scatter": _scatter,
     "TopK": _to_inputs("k"),
 }

@@ -36,7 +36,6 @@ class Whole:
         return None
 
     def reach(self, out: Interval) -> Reach:
-        """Always everything."""
         return Reach(Interval(0, self.extent))
 
 
@@ -47,7 +46,6 @@ class Same:
     axis: int
 
     def reach(self, out: Interval) -> Reach:
-        """The interval itself."""
         return Reach(out)
 
 
@@ -227,7 +225,6 @@ class Access:
 
     @property
     def empty(self) -> bool:
-        """Whether the output holds no element."""
         return 0 in self.shape
 
     def tileable(self) -> tuple[int, ...]:

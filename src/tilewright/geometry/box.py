@@ -19,26 +19,21 @@ class Box:
 
     @staticmethod
     def whole(shape: Iterable[int]) -> "Box":
-        """The region that is the whole tensor."""
         return Box(tuple(Interval(0, extent) for extent in shape))
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Extent per axis."""
         return tuple([i.stop - i.start if i.stop > i.start else 0 for i in self.intervals])
 
     @property
     def size(self) -> int:
-        """Number of elements."""
         return prod(self.shape)
 
     @property
     def empty(self) -> bool:
-        """Whether it holds no element."""
         return min([stop - start for start, stop in self.intervals], default=1) <= 0
 
     def hull(self, other: "Box") -> "Box":
-        """The smallest box that holds both."""
         if self.intervals == other.intervals:
             return self
         if self.empty:
@@ -54,7 +49,6 @@ class Box:
         return Box(tuple(a.intersect(b) for a, b in pairs))
 
     def covers(self, other: "Box") -> bool:
-        """Whether every element of other is in it."""
         pairs = zip(self.intervals, other.intervals, strict=True)
         return other.empty or all(a.covers(b) for a, b in pairs)
 
@@ -64,7 +58,6 @@ class Box:
         return Box(tuple(a.shift(-b.start) for a, b in pairs))
 
     def slices(self) -> tuple[slice, ...]:
-        """The numpy index of the region."""
         return tuple(slice(i.start, i.stop) for i in self.intervals)
 
     def __iter__(self) -> Iterator[Interval]:

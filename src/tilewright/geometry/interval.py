@@ -13,12 +13,10 @@ class Interval(NamedTuple):
 
     @property
     def length(self) -> int:
-        """How many positions it holds."""
         return max(0, self.stop - self.start)
 
     @property
     def empty(self) -> bool:
-        """Whether it holds no position."""
         return self.stop <= self.start
 
     def hull(self, other: "Interval") -> "Interval":
@@ -44,7 +42,6 @@ class Interval(NamedTuple):
         return Interval(self.start + offset, self.stop + offset)
 
     def covers(self, other: "Interval") -> bool:
-        """Whether every position of other is in it."""
         return other.empty or (self.start <= other.start and other.stop <= self.stop)
 
     def __str__(self) -> str:

@@ -93,22 +93,21 @@ class Writer:
         self.constants: dict[str, Constant] = {}
 
     def type(self, value: str) -> TensorType:
-        """Type of an old or new value."""
         return self.types.get(value) or self.graph.types[value]
 
     def shape(self, value: str) -> tuple[int, ...]:
-        """Shape of an old or new value."""
         return self.type(value).shape
 
-    def constant(self, name: str, constant: Constant) -> str:
-        """A new constant of this name."""
+    def constant(self, label: str, constant: Constant) -> str:
+        """A new constant, called so or like that."""
+        name = self.names.take(label)
         self.constants[name] = constant
         self.types[name] = constant.type
         return name
 
     def integers(self, label: str, values: Iterable[int]) -> str:
         """A new constant list of integers: a shape, starts, pads."""
-        return self.constant(self.names.take(label), constant_of(ints(tuple(values))))
+        return self.constant(label, constant_of(ints(tuple(values))))
 
     def node(
         self,
@@ -157,7 +156,6 @@ class Writer:
 
 
 def reshaped(constant: Constant, shape: tuple[int, ...]) -> Constant:
-    """A constant in another shape."""
     data = None if constant.data is None else constant.data.reshape(shape)
     return Constant(constant.type.with_shape(shape), data)
 

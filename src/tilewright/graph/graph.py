@@ -1,7 +1,7 @@
 """Graph: a network as frozen data, in execution order."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, cast
 
@@ -32,17 +32,14 @@ class Attributes:
     attributes: Mapping[str, Attribute]
 
     def int_of(self, name: str, default: int) -> int:
-        """An integer attribute."""
         value = self.attributes.get(name, default)
         return int(value) if isinstance(value, int | float) else default
 
     def float_of(self, name: str, default: float) -> float:
-        """A float attribute."""
         value = self.attributes.get(name, default)
         return float(value) if isinstance(value, int | float) else default
 
     def str_of(self, name: str, default: str) -> str:
-        """A text attribute."""
         value = self.attributes.get(name, default)
         return value if isinstance(value, str) else default
 
@@ -79,6 +76,13 @@ class Node(Attributes):
         """Names of the values it makes."""
         return (name for name in self.outputs if name)
 
+    def renamed(self, reads: Mapping[str, str], writes: Mapping[str, str]) -> "Node":
+        """The node with other names for some of what it reads and makes."""
+        inputs = tuple(reads.get(name, name) for name in self.inputs)
+        return replace(
+            self, inputs=inputs, outputs=tuple(writes.get(name, name) for name in self.outputs)
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Constant:
@@ -86,6 +90,13 @@ class Constant:
 
     type: TensorType
     data: Array | None
+
+    @property
+    def number(self) -> float | None:
+        """The one number that it holds, where that is known."""
+        if self.data is None or self.data.size != 1 or self.data.dtype.kind in "OSUc":
+            return None
+        return float(self.data.reshape(-1)[0])
 
 
 @dataclass(frozen=True)
@@ -153,7 +164,6 @@ class Graph:
 
     @property
     def weight_bytes(self) -> int:
-        """Bytes of all constants."""
         return sum(constant.type.bytes for constant in self.constants.values())
 
     @cached_property
@@ -189,5 +199,4 @@ class Graph:
 
 
 def constant_of(array: Array) -> Constant:
-    """A constant that holds the array."""
     return Constant(TensorType(str(array.dtype), array.shape), np.asarray(array))

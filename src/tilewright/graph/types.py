@@ -47,16 +47,13 @@ class TensorType:
 
     @property
     def size(self) -> int:
-        """Number of elements."""
         return prod(self.shape)
 
     @property
     def bytes(self) -> int:
-        """Bytes of the whole tensor."""
         return -(-self.size * BITS[self.dtype] // 8)
 
     def with_shape(self, shape: tuple[int, ...]) -> "TensorType":
-        """The same elements in another shape."""
         return TensorType(self.dtype, shape)
 
     def __str__(self) -> str:

@@ -21,7 +21,9 @@ def alignment_costs(
     values = [result] if packed else [op.shape(0), result]
     if len(result) not in IMAGE_RANKS or spec.family != "window":
         values = []
-    elements = sum(prod(shape) // shape[1] * _missing(shape[1], grain) for shape in values)
+    elements = sum(
+        prod(shape) // shape[1] * (aligned(shape[1], grain) - shape[1]) for shape in values
+    )
     extra = 0
     if spec.engine is Engine.MATRIX:
         inner, outer = _mixed(spec, op)
@@ -49,7 +51,3 @@ def _mixed(spec: OpSpec, op: Op) -> tuple[int, int]:
         return spec.macs(op, Box.whole(result)) // max(1, prod(result)), result[-1]
     groups = op.int_of("group", 1)
     return op.shape(0)[1] // groups, result[1] // groups
-
-
-def _missing(extent: int, grain: int) -> int:
-    return aligned(extent, grain) - extent

@@ -9,25 +9,21 @@ from tilewright.geometry.interval import Interval, even_split
 from tilewright.graph.edit import part_of, reshaped
 from tilewright.graph.graph import Attribute, Constant
 from tilewright.graph.ops.windows import FIRST_SPATIAL, WindowParameters, window_of
+from tilewright.graph.rules import need, require
 from tilewright.legalise.draft import Draft
-from tilewright.legalise.limits import reach, taken_kernel, too_long
+from tilewright.legalise.limits import taken_kernel, too_long
 from tilewright.machine.machine import Limits
 from tilewright.units import by
 
 
-def split_kernels(draft: Draft, limits: Limits) -> str | None:
+def split_kernels(draft: Draft, limits: Limits) -> str:
     """A kernel that is too large becomes a sum of convolutions over parts of it, each of the part
     of the input that it reads. Where the stride is too long, parts get no longer than it: they can
     then be taken as patches."""
     window = _plain_convolution(draft)
-    if window is None:
-        return None
     cuts = kernel_parts(window, limits)
-    if all(len(cut) == 1 for cut in cuts):
-        return None
     parts = [part for part in product(*cuts) if _reads_something(draft, window, part)]
-    if not parts:
-        return None
+    require(any(len(cut) > 1 for cut in cuts) and bool(parts))
     results = [
         _part(draft, window, part, first=number == 0, alone=len(parts) == 1)
         for number, part in enumerate(parts)
@@ -47,27 +43,16 @@ def kernel_parts(window: WindowParameters, limits: Limits) -> list[tuple[Interva
     ]
 
 
-def take_patches(draft: Draft, limits: Limits) -> str | None:
+def take_patches(draft: Draft, limits: Limits) -> str:
     """Windows that do not overlap become channels: space to depth, then a kernel of 1."""
     window = _plain_convolution(draft)
-    if window is None:
-        return None
     axes = [a for a in range(len(window.kernel)) if _is_patch(window, a, limits)]
     data, result = draft.old.inputs[0], draft.op.result().shape
     shape = draft.shape(data)
-    ranges: dict[int, tuple[int, int, int]] = {}
-    pads: dict[int, tuple[int, int]] = {}
-    for a in axes:
-        axis, before = FIRST_SPATIAL + a, window.before[a]
-        needed = result[axis] * window.strides[a]
-        stop = min(shape[axis], needed - before)
-        if stop <= 0:
-            return None  # nothing but padding
-        ranges[axis] = (0, stop, 1)
-        pads[axis] = (before, needed - before - stop)
-    if not axes:
-        return None
-    blocks = draft.pad(draft.slice(data, ranges, "crop"), pads)
+    require(bool(axes))
+    needed = {a: result[FIRST_SPATIAL + a] * window.strides[a] for a in axes}
+    frames = {FIRST_SPATIAL + a: (window.before[a], length) for a, length in needed.items()}
+    blocks = draft.framed(data, frames)
     split: list[int] = list(shape[:FIRST_SPATIAL])
     outer: list[int] = []  # axes of what stays space
     inner: list[int] = []  # axes of what becomes channels
@@ -80,7 +65,7 @@ def take_patches(draft: Draft, limits: Limits) -> str | None:
         stride = window.strides[a]
         split += [extent // stride, stride]
         inner.append(len(split) - 1)
-        taps[inner[-1]] = (0, reach(window, a), window.dilations[a])
+        taps[inner[-1]] = (0, window.spans[a], window.dilations[a])
     blocks = draft.slice(draft.reshape(blocks, tuple(split), "blocks"), taps, "taps")
     blocks = draft.transpose(blocks, (0, 1, *inner, *outer), "depth")
     count = prod(window.kernel[a] for a in axes)
@@ -99,49 +84,33 @@ def take_patches(draft: Draft, limits: Limits) -> str | None:
     )
 
 
-def pad_explicitly(draft: Draft, limits: Limits) -> str | None:
+def pad_explicitly(draft: Draft, limits: Limits) -> str:
     """What a pad has beyond half the kernel is written by a Pad before; the rest stays."""
-    window, where = window_of(draft.op), draft.spec.filter
-    if not limits.pad_half_kernel or window is None or where is None:
-        return None
-    if where.transposed:
-        return None  # its pads crop the result
-    pads: dict[int, tuple[int, int]] = {}
-    kept: list[tuple[int, int]] = []
-    for a, sides in enumerate(zip(window.before, window.after, strict=True)):
-        half = reach(window, a) // 2
-        before, after = (min(side, half) for side in sides)
-        kept.append((before, after))
-        pads[FIRST_SPATIAL + a] = (sides[0] - before, sides[1] - after)
-    fill = draft.data_zero()
-    if not any(sum(pair) for pair in pads.values()) or fill is None:
-        return None
-    before, after = zip(*kept, strict=True)
+    window, where = need(window_of(draft.op)), need(draft.spec.filter)
+    require(limits.pad_half_kernel and not where.transposed)  # whose pads crop the result
+    halves, given = [span // 2 for span in window.spans], (window.before, window.after)
+    before, after = (tuple(map(min, sides, halves)) for sides in given)
+    pads = {
+        FIRST_SPATIAL + a: (window.before[a] - before[a], window.after[a] - after[a])
+        for a in range(len(halves))
+    }
+    fill = need(draft.data_zero())
+    require(any(sum(pair) for pair in pads.values()))
     padded = draft.pad(draft.old.inputs[0], pads, fill)
     attributes = window_attributes(draft, replace(window, before=before, after=after))
     draft.last(draft.op.kind, [padded, *draft.old.inputs[1:]], attributes)
-    was, now = (*window.before, *window.after), (*before, *after)
-    return (
-        f"pads {_slashes(was)} of kernel {by(window.kernel)}: a Pad before leaves {_slashes(now)}"
-    )
+    pair = (*window.before, *window.after), (*before, *after)
+    was, now = ("/".join(map(str, numbers)) for numbers in pair)
+    return f"pads {was} of kernel {by(window.kernel)}: a Pad before leaves {now}"
 
 
-def split_channels(draft: Draft, limits: Limits) -> str | None:
+def split_channels(draft: Draft, limits: Limits) -> str:
     """More input channels than the array counts become a sum over parts of them."""
-    if _plain_convolution(draft) is None or draft.op.int_of("group", 1) != 1:
-        return None
-    weight, channels = draft.graph.constants[draft.old.inputs[1]], draft.op.shape(0)[1]
-    if limits.dimension is None or channels <= limits.dimension:
-        return None
+    _plain_convolution(draft)
+    channels = draft.op.shape(0)[1]
+    require(draft.op.int_of("group", 1) == 1 and channels > need(limits.dimension))
     cuts = reduction_parts(channels, limits)
-    results: list[str] = []
-    for number, cut in enumerate(cuts):
-        data = draft.slice(draft.old.inputs[0], {1: (cut.start, cut.stop, 1)})
-        part = draft.weight("weight", part_of(weight, {1: (cut.start, cut.stop)}))
-        inputs = [data, part, *(draft.old.inputs[2:] if number == 0 else ())]
-        shape = draft.op.result().shape
-        results.append(draft.add("Conv", inputs, shape, "part", draft.op.attributes))
-    draft.sum(results)
+    draft.sum_over(cuts, 1, 1)
     return f"{channels} input channels as a sum over {len(cuts)} parts"
 
 
@@ -155,26 +124,23 @@ def reduction_parts(extent: int, limits: Limits) -> tuple[Interval, ...]:
     return tuple(Interval(p.start * grain, min(extent, p.stop * grain)) for p in parts)
 
 
-def _plain_convolution(draft: Draft) -> WindowParameters | None:
+def _plain_convolution(draft: Draft) -> WindowParameters:
     """The window of a Conv with constant weights."""
-    where = draft.spec.filter
-    if where is None or not draft.spec.adds_up:
-        return None
-    if draft.old.inputs[where.weight] not in draft.graph.constants:
-        return None
-    return window_of(draft.op)
+    where = need(draft.spec.filter)
+    require(draft.spec.adds_up and draft.old.inputs[where.weight] in draft.graph.constants)
+    return need(window_of(draft.op))
 
 
 def _is_patch(window: WindowParameters, axis: int, limits: Limits) -> bool:
     stride = window.strides[axis]
     long = too_long(taken_kernel(window, axis, limits), limits.kernel)
-    return reach(window, axis) <= stride and (long or too_long(stride, limits.stride))
+    return window.spans[axis] <= stride and (long or too_long(stride, limits.stride))
 
 
 def _longest_part(window: WindowParameters, axis: int, limits: Limits) -> int | None:
     """The most taps a part may have along an axis, None if it need not be cut."""
     stride, dilation = window.strides[axis], window.dilations[axis]
-    if reach(window, axis) <= stride:
+    if window.spans[axis] <= stride:
         return None  # legal, or taken as patches
     if too_long(stride, limits.stride):
         return (stride - 1) // dilation + 1
@@ -204,13 +170,13 @@ def _reads_something(draft: Draft, window: WindowParameters, part: Part) -> bool
 
 def _part(draft: Draft, window: WindowParameters, part: Part, *, first: bool, alone: bool) -> str:
     """The convolution with a part of the kernel; only the first adds the bias."""
-    ranges: dict[int, tuple[int, int, int]] = {}
-    before: list[int] = []
-    after: list[int] = []
-    for a, (start, stop, extent) in enumerate(_reads(draft, window, part)):
-        ranges[FIRST_SPATIAL + a] = (max(0, start), min(extent, stop), 1)
-        before.append(max(0, -start))
-        after.append(max(0, stop - extent))
+    reads = list(_reads(draft, window, part))
+    before = tuple(max(0, -start) for start, _, _ in reads)
+    after = tuple(max(0, stop - extent) for _, stop, extent in reads)
+    ranges = {
+        FIRST_SPATIAL + a: (max(0, start), min(extent, stop), 1)
+        for a, (start, stop, extent) in enumerate(reads)
+    }
     data = draft.slice(draft.old.inputs[0], ranges)
     weight = draft.graph.constants[draft.old.inputs[1]]
     cuts = {FIRST_SPATIAL + a: (cut.start, cut.stop) for a, cut in enumerate(part)}
@@ -220,7 +186,7 @@ def _part(draft: Draft, window: WindowParameters, part: Part, *, first: bool, al
         *(draft.old.inputs[2:] if first else ()),
     ]
     kernel = tuple(cut.length for cut in part)
-    seen = replace(window, kernel=kernel, before=tuple(before), after=tuple(after))
+    seen = replace(window, kernel=kernel, before=before, after=after)
     attributes = window_attributes(draft, seen)
     if alone:
         draft.last("Conv", inputs, attributes)
@@ -252,7 +218,3 @@ def _patch_weight(draft: Draft, axes: list[int], count: int) -> Constant:
     space = tuple(1 if a in axes else k for a, k in enumerate(kernel))
     turned = Constant(weight.type.with_shape(shape), moved)
     return reshaped(turned, (filters, channels * count, *space))
-
-
-def _slashes(numbers: tuple[int, ...]) -> str:
-    return "/".join(map(str, numbers))

@@ -11,7 +11,7 @@ from tilewright.legalise.draft import Draft
 from tilewright.legalise.limits import aligned
 from tilewright.machine.dtypes import element_bits
 from tilewright.machine.machine import Machine
-from tilewright.tiling.group import typed_group, whole_tile
+from tilewright.tiling.group import typed_node, whole_tile
 
 
 class LegalCosts:
@@ -26,8 +26,7 @@ class LegalCosts:
 
     def work(self) -> Workload:
         """The operator as it is, whole."""
-        graph = self.draft.graph
-        (tiled,) = typed_group(graph, [graph.index[self.draft.old.name]])
+        tiled = typed_node(self.draft.graph, self.draft.old)
         return workload_of(tiled.spec, tiled.op, whole_tile(tiled), self.draft.dtype)
 
     def whole(self) -> float:

@@ -3,7 +3,7 @@ or the filter with zeros between its taps, whichever is cheaper."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import combinations, product
+from itertools import chain, combinations, product
 from math import prod
 
 import numpy as np
@@ -11,31 +11,29 @@ import numpy as np
 from tilewright.cost.base import Workload
 from tilewright.graph.graph import Array, Constant
 from tilewright.graph.ops.windows import FIRST_SPATIAL, WindowParameters, window_of
+from tilewright.graph.rules import need, require
 from tilewright.legalise.convolutions import but, kernel_parts, window_attributes
 from tilewright.legalise.costs import LegalCosts
 from tilewright.legalise.draft import Draft
-from tilewright.legalise.limits import reach, too_long
+from tilewright.legalise.limits import too_long
 from tilewright.machine.machine import Limits
 from tilewright.units import by
 
 
-def take_batches(draft: Draft, limits: Limits) -> str | None:
+def take_batches(draft: Draft, limits: Limits) -> str:
     """Every output position of a dilated convolution reads every d-th position of the input: these
     are images of their own, on which the kernel is a plain one."""
-    window, where = window_of(draft.op), draft.spec.filter
-    if window is None or where is None or where.transposed or draft.data_zero() is None:
-        return None
+    window, where = need(window_of(draft.op)), need(draft.spec.filter)
+    require(not where.transposed and draft.data_zero() is not None)
     expandable = _filter(draft) is not None and _fill(draft, where.weight_zero) is not None
     costs = LegalCosts(draft)
     choices = [axes for axes in _choices(window, limits) if _reads_something(draft, window, axes)]
-    if not choices or not costs.arrays:
-        return None
+    require(bool(choices and costs.arrays))
     if not expandable:
         choices = choices[-1:]  # all of them: nothing else helps the others
     times = [_in_batches(costs, window, axes) for axes in choices]
     least = min(times)
-    if expandable and not draft.decide(least < _expansion(costs, window, limits)):
-        return None
+    require(not expandable or draft.decide(least < _expansion(costs, window, limits)))
     axes = choices[times.index(least)]
     _write(draft, window, axes)
     images = prod(window.dilations[a] for a in axes)
@@ -45,16 +43,13 @@ def take_batches(draft: Draft, limits: Limits) -> str | None:
     )
 
 
-def expand_dilation(draft: Draft, limits: Limits) -> str | None:
+def expand_dilation(draft: Draft, limits: Limits) -> str:
     """A dilated filter gets zeros between its taps (a quantised one its zero point)."""
-    window, where = window_of(draft.op), draft.spec.filter
-    if where is None or window is None:
-        return None
+    window, where = need(window_of(draft.op)), need(draft.spec.filter)
     wide = [a for a, d in enumerate(window.dilations) if too_long(d, limits.dilation)]
-    constant, fill = _filter(draft), _fill(draft, where.weight_zero)
-    if not wide or constant is None or fill is None:
-        return None
-    kernel = tuple(reach(window, a) if a in wide else k for a, k in enumerate(window.kernel))
+    require(bool(wide))
+    constant, fill = need(_filter(draft)), need(_fill(draft, where.weight_zero))
+    kernel = tuple(window.spans[a] if a in wide else k for a, k in enumerate(window.kernel))
     attributes = dict(draft.op.attributes)
     attributes["kernel_shape"] = kernel
     attributes["dilations"] = tuple(1 if a in wide else d for a, d in enumerate(window.dilations))
@@ -95,21 +90,16 @@ def _write(draft: Draft, window: WindowParameters, axes: Sequence[int]) -> None:
     op, fill = draft.op, draft.data_zero()
     assert fill is not None
     batch, channels, *space = op.shape(0)
-    ranges: dict[int, tuple[int, int, int]] = {}
-    pads: dict[int, tuple[int, int]] = {}
-    for a in axes:
-        read, before = _read(draft, window, a) * window.dilations[a], window.before[a]
-        stop = min(space[a], read - before)
-        ranges[FIRST_SPATIAL + a] = (0, stop, 1)
-        pads[FIRST_SPATIAL + a] = (before, read - before - stop)
-    data = draft.pad(draft.slice(draft.old.inputs[0], ranges, "crop"), pads, fill)
+    read = {a: _read(draft, window, a) * window.dilations[a] for a in axes}
+    frames = {FIRST_SPATIAL + a: (window.before[a], length) for a, length in read.items()}
+    data = draft.framed(draft.old.inputs[0], frames, fill)
 
     # [batch, channels, read, phase, ...] with the phases moved to the front, and back.
     steps = [window.dilations[a] if a in axes else 1 for a in range(len(space))]
     extents = [_read(draft, window, a) if a in axes else space[a] for a in range(len(space))]
     phases = [FIRST_SPATIAL + 2 * a + 1 for a in range(len(space))]
     order = [*phases, 0, 1, *(phase - 1 for phase in phases)]
-    apart = _pairs((batch, channels), extents, steps)
+    apart = (batch, channels, *chain.from_iterable(zip(extents, steps, strict=True)))
     images = prod(steps) * batch
     data = draft.transpose(draft.reshape(data, apart, "apart"), order, "phases")
     data = draft.reshape(data, (images, channels, *extents), "images")
@@ -136,11 +126,6 @@ def _write(draft: Draft, window: WindowParameters, axes: Sequence[int]) -> None:
     draft.end()
 
 
-def _pairs(front: tuple[int, ...], extents: list[int], steps: list[int]) -> tuple[int, ...]:
-    pairs = zip(extents, steps, strict=True)
-    return (*front, *(number for pair in pairs for number in pair))
-
-
 def _in_batches(costs: LegalCosts, window: WindowParameters, axes: Sequence[int]) -> float:
     """Cycles with some axes in phases and the others expanded; both rearrangements read and write
     what they move."""
@@ -150,7 +135,7 @@ def _in_batches(costs: LegalCosts, window: WindowParameters, axes: Sequence[int]
     images = batch * prod(window.dilations[a] for a in axes)
     for a in axes:
         space[a], result[a] = _read(draft, window, a), _positions(draft, window, a)
-    kernel = [k if a in axes else reach(window, a) for a, k in enumerate(window.kernel)]
+    kernel = [k if a in axes else window.spans[a] for a, k in enumerate(window.kernel)]
     work = _with_kernel(costs.work(), kernel)._replace(
         batch=images,
         out_height=prod(result[:-1]),

@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from tilewright.graph.edit import Names, Range, Writer
+from tilewright.geometry.interval import Interval
+from tilewright.graph.edit import Names, Range, Writer, part_of
 from tilewright.graph.graph import Attribute, Constant, Graph, Node
 from tilewright.graph.ops.spec import Op, OpSpec
+from tilewright.graph.rules import require
 from tilewright.machine.machine import Machine
 
 
@@ -45,7 +47,7 @@ class Draft(Writer):
 
     def weight(self, label: str, constant: Constant) -> str:
         """A new constant that holds data."""
-        return self.constant(self.names.take(f"{self.old.name}/{label}"), constant)
+        return self.constant(f"{self.old.name}/{label}", constant)
 
     def integers(self, label: str, values: Iterable[int]) -> str:
         """A new constant list of integers, which is no data."""
@@ -67,10 +69,7 @@ class Draft(Writer):
         return name
 
     def last(
-        self,
-        kind: str,
-        inputs: Sequence[str],
-        attributes: Mapping[str, Attribute] | None = None,
+        self, kind: str, inputs: Sequence[str], attributes: Mapping[str, Attribute] | None = None
     ) -> None:
         """The node that makes the old one's result."""
         node = replace(self.old, kind=kind, inputs=tuple(inputs), attributes=attributes or {})
@@ -86,14 +85,12 @@ class Draft(Writer):
         self.nodes.append(replace(node, name=name, outputs=self.old.outputs))
 
     def reshape(self, value: str, shape: tuple[int, ...], label: str) -> str:
-        """The same elements in another shape."""
         extents = self.integers(f"{self.old.name}/{label}.shape", shape)
         name = self.add("Reshape", [value, extents], shape, label)
         self.views.add(name)
         return name
 
     def transpose(self, value: str, order: Sequence[int], label: str) -> str:
-        """The axes in another order."""
         shape = tuple(self.shape(value)[axis] for axis in order)
         return self.add("Transpose", [value], shape, label, {"perm": tuple(order)})
 
@@ -117,6 +114,17 @@ class Draft(Writer):
         inputs = [value, self.integers(f"{self.old.name}/pad.pads", widths)]
         return self.add("Pad", inputs + [fill] * bool(fill), tuple(shape), "pad")
 
+    def framed(self, value: str, frames: Mapping[int, tuple[int, int]], fill: str = "") -> str:
+        """A value with a border, cropped at its end where it is too long: axis -> positions before
+        it, and in all."""
+        ranges: dict[int, Range] = {}
+        pads: dict[int, tuple[int, int]] = {}
+        for axis, (before, length) in frames.items():
+            stop = min(self.shape(value)[axis], length - before)
+            require(stop > 0)  # or there is nothing but border
+            ranges[axis], pads[axis] = (0, stop, 1), (before, length - before - stop)
+        return self.pad(self.slice(value, ranges, "crop"), pads, fill)
+
     def data_zero(self) -> str | None:
         """The value that a convolution means by zero in its data, "" for zero itself; None where it
         is not one for all of them."""
@@ -126,6 +134,27 @@ class Draft(Writer):
             return ""
         value = self.old.inputs[position]
         return value if self.shape(value) == () else None
+
+    def part(self, value: str, axis: int, cut: Interval) -> str:
+        """Part of a value, or of a constant, along an axis."""
+        constant = self.graph.constants.get(value)
+        if constant is not None:
+            return self.weight("weight", part_of(constant, {axis: (cut.start, cut.stop)}))
+        return self.slice(value, {axis: (cut.start, cut.stop, 1)})
+
+    def sum_over(self, cuts: Sequence[Interval], left: int, right: int) -> None:
+        """The operator on parts of its operands, along an axis of either, added up: the first part
+        adds the bias."""
+        results: list[str] = []
+        for number, cut in enumerate(cuts):
+            pair = (
+                self.part(self.old.inputs[0], left, cut),
+                self.part(self.old.inputs[1], right, cut),
+            )
+            inputs = [*pair, *(self.old.inputs[2:] if number == 0 else ())]
+            shape, attributes = self.op.result().shape, self.op.attributes
+            results.append(self.add(self.op.kind, inputs, shape, "part", attributes))
+        self.sum(results)
 
     def sum(self, values: Sequence[str]) -> None:
         """The last node adds what is not added yet."""

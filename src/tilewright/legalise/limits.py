@@ -1,5 +1,6 @@
 """Which of the array's limits an operator, or one tile of it, meets."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tilewright.cost.from_graph import reads_given
@@ -55,14 +56,14 @@ def array_limits(op: Op, tile: Tile | None, machine: Machine) -> tuple[LimitChec
     if spec is None or (spec.engine is not Engine.MATRIX and spec.pool is None):
         return ()
     window = pool_window(op) if spec.pool is not None else window_of(op)
-    checks: list[LimitCheck | None] = []
+    checks: list[LimitCheck] = []
     if window is not None:
         checks += _window_checks(spec, op, window, _pads(window, tile), limits)
     extents = _extents(spec, op, tile)
     if spec.engine is Engine.MATRIX:
-        checks.append(_dimension(extents, limits))
+        checks += _dimension(extents, limits)
     checks += _alignment(extents, limits, is_packed(op, machine))
-    return tuple(check for check in checks if check is not None)
+    return tuple(checks)
 
 
 def is_packed(op: Op, machine: Machine) -> bool:
@@ -80,15 +81,10 @@ def too_long(value: int, limit: int | None) -> bool:
     return limit is not None and value > limit
 
 
-def reach(window: WindowParameters, axis: int) -> int:
-    """Positions from the first tap to the last along an axis, both included."""
-    return (window.kernel[axis] - 1) * window.dilations[axis] + 1
-
-
 def taken_kernel(window: WindowParameters, axis: int, limits: Limits) -> int:
     """The kernel that the array runs along an axis: expanded where it cannot dilate."""
     expanded = too_long(window.dilations[axis], limits.dilation)
-    return reach(window, axis) if expanded else window.kernel[axis]
+    return window.spans[axis] if expanded else window.kernel[axis]
 
 
 def pool_window(op: Op) -> WindowParameters | None:
@@ -111,11 +107,11 @@ def _pads(window: WindowParameters, tile: Tile | None) -> tuple[int, ...]:
 
 def _window_checks(
     spec: OpSpec, op: Op, window: WindowParameters, pads: tuple[int, ...], limits: Limits
-) -> list[LimitCheck | None]:
+) -> Iterator[LimitCheck]:
     axes = range(len(window.kernel))
     pool, transposed = spec.pool is not None, spec.filter is not None and spec.filter.transposed
     kernels = [taken_kernel(window, a, limits) for a in axes]
-    patches = all(reach(window, a) <= window.strides[a] for a in axes)
+    patches = all(span <= stride for span, stride in zip(window.spans, window.strides, strict=True))
     remedy = "taken as patches: space to depth, then a 1x1 kernel"
     if pool:
         remedy = "a cascade of smaller pools, else the vector engine"
@@ -123,35 +119,29 @@ def _window_checks(
         remedy = f"none for {op.kind}"
     elif not patches:
         remedy = f"a sum of convolutions over kernel parts of at most {limits.kernel}"
-    checks = [_most("kernel", kernels, limits.kernel, remedy)]
+    yield from _most("kernel", kernels, limits.kernel, remedy)
     dilations = [d for d, k in zip(window.dilations, window.kernel, strict=True) if k > 1]
-    checks.append(
-        _most(
-            "dilation",
-            dilations or [1],
-            limits.dilation,
-            "the vector engine" if pool else "space to batch, or the filter is expanded with zeros",
-        )
-    )
+    other = "the vector engine" if pool else "space to batch, or the filter is expanded with zeros"
+    yield from _most("dilation", dilations or [1], limits.dilation, other)
     if transposed:
-        return checks  # it steps through its result, and its pads crop it
+        return  # it steps through its result, and its pads crop it
     if spec.adds_up:
         remedy = "taken as patches" if patches else "kernel parts, each taken as patches"
-    checks.append(_most("stride", list(window.strides), limits.stride, remedy))
+    yield from _most("stride", window.strides, limits.stride, remedy)
     if limits.pad_half_kernel:
         # The axis with the least room decides.
-        halves = [reach(window, a) // 2 for a in axes]
+        halves = [span // 2 for span in window.spans]
         room, pad, half = min((h - p, p, h) for h, p in zip(halves, pads, strict=True))
         remedy = "the vector engine" if pool else f"a Pad before writes {-room} of it"
-        checks.append(LimitCheck("pads", pad, half, room >= 0, "" if room >= 0 else remedy))
-    return checks
+        yield LimitCheck("pads", pad, half, room >= 0, "" if room >= 0 else remedy)
 
 
-def _most(limit: str, values: list[int], allowed: int | None, remedy: str) -> LimitCheck | None:
-    if allowed is None:
-        return None
-    met = max(values) <= allowed
-    return LimitCheck(limit, max(values), allowed, met, "" if met else remedy)
+def _most(
+    limit: str, values: Sequence[int], allowed: int | None, remedy: str
+) -> Iterator[LimitCheck]:
+    if allowed is not None:
+        met = max(values) <= allowed
+        yield LimitCheck(limit, max(values), allowed, met, "" if met else remedy)
 
 
 def _extents(spec: OpSpec, op: Op, tile: Tile | None) -> dict[str, int]:
@@ -170,36 +160,34 @@ def _extents(spec: OpSpec, op: Op, tile: Tile | None) -> dict[str, int]:
     return {"input channels": data[1], "output channels": result[1], "space": max(space, default=1)}
 
 
-def _dimension(extents: dict[str, int], limits: Limits) -> LimitCheck | None:
-    if limits.dimension is None:
-        return None
-    value = max(extents.values())
-    if value <= limits.dimension:
-        return LimitCheck("dimension", value, limits.dimension, True)
-    name = next(name for name, extent in extents.items() if extent > limits.dimension)
+def _dimension(extents: dict[str, int], limits: Limits) -> Iterator[LimitCheck]:
+    most = limits.dimension
+    if most is None:
+        return
+    name = next((name for name, extent in extents.items() if extent > most), "")
+    if not name:
+        yield LimitCheck("dimension", max(extents.values()), most, True)
+        return
     reduced = name in (_REDUCTION, "input channels")
-    parts = -(-extents[name] // limits.dimension)
+    parts = -(-extents[name] // most)
     remedy = f"a sum over {parts} parts" if reduced else f"tiles with fewer {name}"
-    return LimitCheck("dimension", extents[name], limits.dimension, False, remedy)
+    yield LimitCheck("dimension", extents[name], most, False, remedy)
 
 
-def _alignment(extents: dict[str, int], limits: Limits, packed: bool) -> list[LimitCheck | None]:
+def _alignment(extents: dict[str, int], limits: Limits, packed: bool) -> Iterator[LimitCheck]:
     grain = limits.channel_alignment
     if grain <= 1:
-        return []
+        return
     channels = {name: e for name, e in extents.items() if name not in ("space", "rows")}
-    checks: list[LimitCheck | None] = []
     if packed:
         few = channels.pop("input channels")
-        checks.append(
-            LimitCheck(ALIGNMENT, few, grain, False, f"input channels ({few}) stay {PACKED}")
-        )
+        yield LimitCheck(ALIGNMENT, few, grain, False, f"input channels ({few}) stay {PACKED}")
     odd = [extent for extent in dict.fromkeys(channels.values()) if extent % grain]
-    checks += [
-        LimitCheck(ALIGNMENT, e, grain, False, f"{e} -> {aligned(e, grain)} channels in memory")
-        for e in odd
-    ]
-    return checks or [LimitCheck(ALIGNMENT, next(iter(channels.values())), grain, True)]
+    for extent in odd:
+        remedy = f"{extent} -> {aligned(extent, grain)} channels in memory"
+        yield LimitCheck(ALIGNMENT, extent, grain, False, remedy)
+    if not odd and not packed:
+        yield LimitCheck(ALIGNMENT, next(iter(channels.values())), grain, True)
 
 
 def aligned(extent: int, grain: int) -> int:

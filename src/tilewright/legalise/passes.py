@@ -5,50 +5,39 @@ where the legalised network is to be run.
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tilewright.geometry.box import Box
-from tilewright.graph.edit import Names, rebuilt
-from tilewright.graph.graph import Constant, Graph, Node
+from tilewright.graph.edit import Writer
+from tilewright.graph.graph import Graph, Node
 from tilewright.graph.ops import spec_of
 from tilewright.graph.ops.spec import Engine
+from tilewright.graph.rules import optional
 from tilewright.graph.types import BITS, FLOATS, TensorType
 from tilewright.graph.verify import verify
 from tilewright.legalise import convolutions, dilated, pools, products, transposed
 from tilewright.legalise.alignment import alignment_costs
 from tilewright.legalise.draft import Draft
-from tilewright.legalise.limits import (
-    ALIGNMENT,
-    LimitCheck,
-    array_limits,
-    has_vector_engine,
-)
+from tilewright.legalise.limits import ALIGNMENT, LimitCheck, array_limits, has_vector_engine
 from tilewright.legalise.steps import Legalised, LegalStep, Outcome, wished
 from tilewright.machine.dtypes import element_bits
 from tilewright.machine.machine import Limits, Machine
 
-Rule = Callable[[Draft, Limits], str | None]
+Rule = Callable[[Draft, Limits], str]  # adds nodes and says what was done
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """A rewrite of single nodes, and the limit it is for (a rule adds nodes or gives None)."""
-
-    limit: str
-    rule: Rule
-
-
-PASSES: tuple[Pass, ...] = (
-    Pass("kernel", pools.cascade_factors),
-    Pass("kernel", pools.cascade_maxima),
-    Pass("phases", transposed.take_phases),  # before the kernel and its pads are looked at
-    Pass("dilation", dilated.take_batches),  # before a kernel is cut to be expanded
-    Pass("kernel", convolutions.split_kernels),  # parts of a long stride become patches
-    Pass("kernel", convolutions.take_patches),
-    Pass("dilation", dilated.expand_dilation),  # parts are short enough to be expanded
-    Pass("dimension", convolutions.split_channels),  # patches have more channels
-    Pass("dimension", products.split_reduction),
-    Pass("pads", convolutions.pad_explicitly),  # the kernel is final
+# Rewrites of single nodes, and the limits they are for.
+PASSES: tuple[tuple[str, Rule], ...] = (
+    ("kernel", pools.cascade_factors),
+    ("kernel", pools.cascade_maxima),
+    ("phases", transposed.take_phases),  # before the kernel and its pads are looked at
+    ("dilation", dilated.take_batches),  # before a kernel is cut to be expanded
+    ("kernel", convolutions.split_kernels),  # parts of a long stride become patches
+    ("kernel", convolutions.take_patches),
+    ("dilation", dilated.expand_dilation),  # parts are short enough to be expanded
+    ("dimension", convolutions.split_channels),  # patches have more channels
+    ("dimension", products.split_reduction),
+    ("pads", convolutions.pad_explicitly),  # the kernel is final
 )
 
 
@@ -61,68 +50,59 @@ def legalise(
     """The network as the machine can run it, and every step that made it so. Of the operators that
     run as they are too, those of `rewrites` are rewritten (None: where that is estimated to be
     cheaper)."""
-    element = machine.elements(dtype or machine.dtype)
-    steps: list[LegalStep] = []
-    origin: dict[str, str] = {}  # a new node -> the user's node that it stands for
-    choices: dict[str, bool] = {}
-    forms: dict[str, str] = {}
-    for one in PASSES:
-        while True:
-            rewritten, made = _run(one, graph, machine, element, origin, rewrites, choices, forms)
-            steps += made
-            if not made:
-                break
+    run = _Run(machine, machine.elements(dtype or machine.dtype), rewrites)
+    for limit, rule in PASSES:
+        while (rewritten := run.once(graph, limit, rule)) is not graph:
             graph = rewritten
             verify(graph)
-    steps += _remaining(graph, machine, element, origin)
+    steps = [*run.steps, *_remaining(graph, machine, run.dtype, run.origin)]
     order = {node.name: i for i, node in enumerate(graph.nodes)}
     ordered = tuple(sorted(steps, key=lambda s: order.get(s.node, len(order))))
-    return Legalised(graph, ordered, tuple(choices.items()), tuple(forms.items()))
+    return Legalised(graph, ordered, tuple(run.choices.items()), tuple(run.forms.items()))
 
 
-def _run(
-    one: Pass,
-    graph: Graph,
-    machine: Machine,
-    dtype: str,
-    origin: dict[str, str],
-    rewrites: Collection[str] | None,
-    choices: dict[str, bool],
-    forms: dict[str, str],
-) -> tuple[Graph, list[LegalStep]]:
-    """One pass over all nodes; `origin`, `choices` and `forms` are added to."""
-    names = Names(graph)
-    steps: list[LegalStep] = []
-    nodes: list[Node] = []
-    types: dict[str, TensorType] = {}
-    constants: dict[str, Constant] = {}
-    for node in graph.nodes:
-        known = spec_of(graph, node)
-        user = origin.get(node.name, node.name)
-        draft = None
-        # What cannot be cut has a window that is not understood well enough to be rewritten.
-        if known is not None and known[0].access(known[1], 0) is not None:
-            draft = Draft(graph, node, known, names, machine, dtype, wished(rewrites, user))
-        what = one.rule(draft, machine.limits) if draft is not None else None
-        if draft is not None and draft.choice is not None:
-            choices[user] = draft.choice
-        if draft is None or what is None:
-            nodes.append(node)
-            continue
-        nodes += draft.nodes
-        types |= draft.types
-        constants |= draft.constants
-        origin |= {new.name: user for new in draft.nodes}
-        forms |= {user: draft.form} if draft.form else {}
-        limit = _stated(one, draft, machine)
-        steps.append(_step(draft, user, limit, what, dtype))
-    return (rebuilt(graph, nodes, constants, types), steps) if steps else (graph, [])
+class _Run:
+    """What was done so far: steps, whether operators that need not be rewritten were, and how."""
+
+    def __init__(self, machine: Machine, dtype: str, rewrites: Collection[str] | None) -> None:
+        self.machine, self.dtype, self.rewrites = machine, dtype, rewrites
+        self.steps: list[LegalStep] = []
+        self.origin: dict[str, str] = {}  # a new node -> the user's node that it stands for
+        self.choices: dict[str, bool] = {}
+        self.forms: dict[str, str] = {}
+
+    def once(self, graph: Graph, limit: str, rule: Rule) -> Graph:
+        """The network after a rule was tried on every node."""
+        writer = Writer(graph)
+        before = len(self.steps)
+        for node in graph.nodes:
+            known, user = spec_of(graph, node), self.origin.get(node.name, node.name)
+            # What cannot be cut has a window that is not understood well enough to be rewritten.
+            if known is None or known[0].access(known[1], 0) is None:
+                writer.nodes.append(node)
+                continue
+            wish = wished(self.rewrites, user)
+            draft = Draft(graph, node, known, writer.names, self.machine, self.dtype, wish)
+            what = optional(rule)(draft, self.machine.limits)
+            if draft.choice is not None:
+                self.choices[user] = draft.choice
+            if what is None:
+                writer.nodes.append(node)
+                continue
+            writer.nodes += draft.nodes
+            writer.types |= draft.types
+            writer.constants |= draft.constants
+            self.origin |= {new.name: user for new in draft.nodes}
+            self.forms |= {user: draft.form} if draft.form else {}
+            stated = _stated(limit, draft, self.machine)
+            self.steps.append(_step(draft, user, stated, what, self.dtype))
+        return graph if len(self.steps) == before else writer.finish()
 
 
-def _stated(one: Pass, draft: Draft, machine: Machine) -> str:
+def _stated(limit: str, draft: Draft, machine: Machine) -> str:
     """The limit that made a rule act: parts and patches serve kernels and strides."""
     broken = [c.limit for c in array_limits(draft.op, None, machine) if not c.met]
-    return one.limit if one.limit in broken or not broken else broken[0]
+    return limit if limit in broken or not broken else broken[0]
 
 
 def _step(draft: Draft, user: str, limit: str, what: str, dtype: str) -> LegalStep:

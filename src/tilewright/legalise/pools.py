@@ -3,6 +3,7 @@
 from tilewright.graph.graph import Attribute
 from tilewright.graph.ops.spec import Pool
 from tilewright.graph.ops.windows import FIRST_SPATIAL, WindowParameters, window_of
+from tilewright.graph.rules import need, require
 from tilewright.legalise.draft import Draft
 from tilewright.legalise.limits import pool_window, too_long
 from tilewright.machine.machine import Limits
@@ -12,13 +13,11 @@ from tilewright.units import by
 _STAGE = {Pool.MAXIMUM: "MaxPool", Pool.AVERAGE: "AveragePool"}
 
 
-def cascade_factors(draft: Draft, limits: Limits) -> str | None:
+def cascade_factors(draft: Draft, limits: Limits) -> str:
     """A pool without padding first pools blocks: 14x14 is 7x7 stride 7, then 2x2."""
-    window, most = _too_large(draft, limits), limits.kernel
-    if window is None or most is None or any(window.before) or any(window.after):
-        return None
-    if any(d != 1 for d in window.dilations) or draft.op.int_of("ceil_mode", 0):
-        return None
+    window, most = _too_large(draft, limits), need(limits.kernel)
+    require(not any((*window.before, *window.after)) and set(window.dilations) <= {1})
+    require(not draft.op.int_of("ceil_mode", 0))
     shape = draft.op.shape(0)
     longest = min(most, limits.stride or most)
     blocks: list[int] = []
@@ -29,18 +28,12 @@ def cascade_factors(draft: Draft, limits: Limits) -> str | None:
         # A window that is all of its input takes no second step.
         stride = kernel if kernel == shape[FIRST_SPATIAL + a] else window.strides[a]
         fit = (f for f in range(longest, 1, -1) if kernel % f == 0 and stride % f == 0)
-        block = next(fit, None)
-        if block is None:
-            return None
-        blocks.append(block)
-    if not _finishes(window, blocks, most, longest):
-        return None
+        blocks.append(need(next(fit, None)))
+    require(_finishes(window, blocks, most, longest))
     stage = tuple(blocks)
     space = tuple(e // b for e, b in zip(shape[FIRST_SPATIAL:], stage, strict=True))
-    pool = draft.spec.pool
-    assert pool is not None
     first = draft.add(
-        _STAGE[pool],
+        _STAGE[need(draft.spec.pool)],
         draft.old.inputs,
         (*shape[:FIRST_SPATIAL], *space),
         "pool",
@@ -58,13 +51,11 @@ def cascade_factors(draft: Draft, limits: Limits) -> str | None:
     return f"{by(window.kernel)} pool as {by(stage)} stride {by(stage)}, then {by(kernel)}"
 
 
-def cascade_maxima(draft: Draft, limits: Limits) -> str | None:
+def cascade_maxima(draft: Draft, limits: Limits) -> str:
     """A large maximum is the maximum of smaller ones at every position: 13 is 7 after 7."""
     window = _too_large(draft, limits)
-    if window is None or draft.spec.pool is not Pool.MAXIMUM or window_of(draft.op) is None:
-        return None
-    if any(d != 1 for d in window.dilations) or draft.op.int_of("storage_order", 0):
-        return None
+    require(draft.spec.pool is Pool.MAXIMUM and window_of(draft.op) is not None)
+    require(set(window.dilations) <= {1} and not draft.op.int_of("storage_order", 0))
     result, shape = draft.op.result().shape, draft.op.shape(0)
     first: list[tuple[int, int, int]] = []  # kernel, pads of the first stage
     second: list[tuple[int, int, int]] = []
@@ -77,35 +68,27 @@ def cascade_maxima(draft: Draft, limits: Limits) -> str | None:
         rest = kernel + 1 - small
         early = (min(before, small // 2), min(after, small // 2))
         late = (before - early[0], after - early[1])
-        if max(late) > rest // 2:
-            return None
+        require(max(late) <= rest // 2)
         first.append((small, *early))
         second.append((rest, *late))
     space = tuple(
         e + b + a - k + 1 for e, (k, b, a) in zip(shape[FIRST_SPATIAL:], first, strict=True)
     )
-    if min(space) < 1:
-        return None
-    ones = (1,) * len(first)
-    stage = draft.add(
-        "MaxPool",
-        draft.old.inputs,
-        (*shape[:FIRST_SPATIAL], *space),
-        "pool",
-        _window_attributes(first, ones),
-    )
+    require(min(space) > 0)
+    attributes = _window_attributes(first, (1,) * len(first))
+    extents = (*shape[:FIRST_SPATIAL], *space)
+    stage = draft.add("MaxPool", draft.old.inputs, extents, "pool", attributes)
     draft.last("MaxPool", [stage], _window_attributes(second, window.strides))
     kernels = [by(tuple(k for k, _, _ in part)) for part in (first, second)]
     return f"{by(window.kernel)} maximum as {kernels[0]}, then {kernels[1]}"
 
 
-def _too_large(draft: Draft, limits: Limits) -> WindowParameters | None:
+def _too_large(draft: Draft, limits: Limits) -> WindowParameters:
     """The window of a pool whose kernel is beyond the limit."""
-    if draft.spec.pool not in _STAGE or len(draft.old.outputs) > 1 or draft.old.domain:
-        return None  # a quantised one would round twice
-    window = pool_window(draft.op)
-    if window is None or not any(too_long(k, limits.kernel) for k in window.kernel):
-        return None
+    # A quantised one would round twice.
+    require(draft.spec.pool in _STAGE and len(draft.old.outputs) == 1 and not draft.old.domain)
+    window = need(pool_window(draft.op))
+    require(any(too_long(k, limits.kernel) for k in window.kernel))
     return window
 
 

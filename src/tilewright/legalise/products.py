@@ -1,50 +1,26 @@
 """Matrix products with a longer reduction than the array counts: partial products, added."""
 
-from collections.abc import Sequence
-
 from tilewright.geometry.access import AxisRule, Whole
-from tilewright.graph.edit import part_of
+from tilewright.graph.rules import need, require
 from tilewright.legalise.convolutions import reduction_parts
 from tilewright.legalise.draft import Draft
 from tilewright.machine.machine import Limits
 
 
-def split_reduction(draft: Draft, limits: Limits) -> str | None:
+def split_reduction(draft: Draft, limits: Limits) -> str:
     """A dense layer of 25,088 inputs becomes a sum of layers of at most 8,192."""
     spec, op = draft.spec, draft.op
-    if spec.filter is not None or not spec.adds_up or limits.dimension is None:
-        return None
-    access = spec.access(op, 0)
-    if access is None:
-        return None
+    require(spec.filter is None and spec.adds_up)
+    access = need(spec.access(op, 0))
     left_axis, right_axis = (_reduced(rules) for rules in access.inputs[:2])
     inner = op.shape(0)[left_axis]
-    if inner <= limits.dimension:
-        return None
+    require(inner > need(limits.dimension))
     cuts = reduction_parts(inner, limits)
-    results: list[str] = []
-    for number, cut in enumerate(cuts):
-        inputs = [
-            _part(draft, draft.old.inputs[0], left_axis, (cut.start, cut.stop)),
-            _part(draft, draft.old.inputs[1], right_axis, (cut.start, cut.stop)),
-            *(draft.old.inputs[2:] if number == 0 else ()),
-        ]
-        shape = op.result().shape
-        results.append(draft.add(op.kind, inputs, shape, "part", op.attributes))
-    draft.sum(results)
-    lengths: Sequence[int] = sorted({cut.length for cut in cuts}, reverse=True)
-    sizes = " and ".join(map(str, lengths))
+    draft.sum_over(cuts, left_axis, right_axis)
+    sizes = " and ".join(map(str, sorted({cut.length for cut in cuts}, reverse=True)))
     return f"reduction of {inner} as a sum over {len(cuts)} parts of {sizes}"
 
 
 def _reduced(rules: tuple[AxisRule, ...] | None) -> int:
     """The axis of an operand that is summed over: the last that runs whole."""
-    assert rules is not None
-    return max(axis for axis, rule in enumerate(rules) if isinstance(rule, Whole))
-
-
-def _part(draft: Draft, value: str, axis: int, cut: tuple[int, int]) -> str:
-    constant = draft.graph.constants.get(value)
-    if constant is not None:
-        return draft.weight("weight", part_of(constant, {axis: cut}))
-    return draft.slice(value, {axis: (*cut, 1)})
+    return max(axis for axis, rule in enumerate(need(rules)) if isinstance(rule, Whole))

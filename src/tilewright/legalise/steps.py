@@ -31,14 +31,11 @@ class LegalStep:
     made: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        extra = [
-            f"{_sign(self.macs)}{format_count(abs(self.macs))} MACs" if self.macs else "",
-            f"{_sign(self.bytes)}{format_bytes(abs(self.bytes))}" if self.bytes else "",
-        ]
-        cost = ", ".join(text for text in extra if text)
-        return f"{self.node} ({self.kind}), {self.limit}: {self.what}" + (
-            f" ({cost})" if cost else ""
-        )
+        macs, moved = f"{format_count(abs(self.macs))} MACs", format_bytes(abs(self.bytes))
+        pairs = ((self.macs, macs), (self.bytes, moved))
+        cost = ", ".join(f"{'-' if more < 0 else '+'}{text}" for more, text in pairs if more)
+        text = f"{self.node} ({self.kind}), {self.limit}: {self.what}"
+        return f"{text} ({cost})" if cost else text
 
 
 def wished(rewrites: Collection[str] | None, name: str) -> tuple[bool | None, str]:
@@ -75,7 +72,3 @@ class Legalised:
         taken = dict.fromkeys(name for name, rewritten in self.choices if rewritten) | forms
         names = tuple(f"{name}/{forms[name]}" if name in forms else name for name in taken)
         return names if self.choices or forms else None
-
-
-def _sign(number: int) -> str:
-    return "-" if number < 0 else "+"

@@ -10,9 +10,10 @@ import numpy as np
 from tilewright.cost.base import WorkKind, Workload
 from tilewright.graph.graph import Array, Attribute, Constant
 from tilewright.graph.ops.windows import FIRST_SPATIAL, WindowParameters, transposed_parameters
+from tilewright.graph.rules import need, require
 from tilewright.legalise.costs import LegalCosts
 from tilewright.legalise.draft import Draft
-from tilewright.legalise.limits import LimitCheck, array_limits, reach
+from tilewright.legalise.limits import ALIGNMENT, array_limits
 from tilewright.legalise.steps import CROPPED, UNCROPPED
 from tilewright.machine.machine import Limits
 from tilewright.units import by
@@ -63,33 +64,27 @@ class _PhaseAxis:
         return np.where((tap >= 0) & (tap < self.taps), tap, self.taps)
 
 
-def take_phases(draft: Draft, limits: Limits) -> str | None:
+def take_phases(draft: Draft, limits: Limits) -> str:
     """A transposed convolution with a stride becomes a convolution with an output channel for
     every phase, where that is cheaper on the array, or the only way onto it."""
     op = draft.op
-    where = draft.spec.filter
-    weight = draft.graph.constants.get(draft.old.inputs[1]) if len(op.inputs) > 1 else None
-    window = transposed_parameters(op) if where is not None and where.transposed else None
+    require(need(draft.spec.filter).transposed)
+    weight = need(draft.graph.constants.get(draft.old.inputs[1]))
+    window = need(transposed_parameters(op))
     bias = draft.old.inputs[2] if op.has(2) else ""
-    if window is None or weight is None or max(window.strides) < 2:
-        return None
-    if bias and bias not in draft.graph.constants:
-        return None
+    require(max(window.strides) > 1 and (not bias or bias in draft.graph.constants))
     tries = {UNCROPPED: _axes(draft, window, crop=False), CROPPED: _axes(draft, window, crop=True)}
     if tries[CROPPED] == tries[UNCROPPED]:
         del tries[CROPPED]
     tries = {form: axes for form, axes in tries.items() if _possible(axes)}
-    if not tries:
-        return None
     costs = LegalCosts(draft)
-    if not costs.arrays:
-        return None
+    require(bool(tries and costs.arrays))
     cheapest = min(tries, key=lambda form: _in_phases(costs, tries[form]))
     form = draft.asked if draft.asked in tries else cheapest
     best = tries[form]
-    legal = all(c.met or c.limit in ("channel_alignment", "dimension") for c in _checks(draft))
-    if legal and not draft.decide(_in_phases(costs, best) < costs.whole()):
-        return None
+    checks = array_limits(op, None, draft.machine)
+    legal = all(check.met or check.limit in (ALIGNMENT, "dimension") for check in checks)
+    require(not legal or draft.decide(_in_phases(costs, best) < costs.whole()))
     draft.form = form if len(tries) > 1 else ""
     _write(draft, best, weight, bias)
     kernels = by([axis.kernel for axis in best])
@@ -100,17 +95,13 @@ def take_phases(draft: Draft, limits: Limits) -> str | None:
     )
 
 
-def _checks(draft: Draft) -> tuple[LimitCheck, ...]:
-    return array_limits(draft.op, None, draft.machine)
-
-
 def _axes(draft: Draft, window: WindowParameters, *, crop: bool) -> tuple[_PhaseAxis, ...]:
     """Phases that start with the output, or (cropped) with the kernel, which is shorter then."""
     shape, result = draft.op.shape(0), draft.op.result().shape
     axes: list[_PhaseAxis] = []
     for a, stride in enumerate(window.strides):
         pad, axis = window.before[a], FIRST_SPATIAL + a
-        whole = (stride, reach(window, a), pad)
+        whole = (stride, window.spans[a], pad)
         plain = _PhaseAxis.of(*whole, 0, shape[axis], result[axis])
         short = _PhaseAxis.of(*whole, pad % stride, shape[axis], result[axis])
         axes.append(short if crop and short.kernel < plain.kernel else plain)

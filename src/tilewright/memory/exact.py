@@ -48,14 +48,8 @@ def _twins(rectangles: Rectangles, alignment: IntArray) -> IntArray:
     """For each buffer the previous one exactly like it, or itself."""
     twin = np.arange(rectangles.count, dtype=np.int64)
     seen: dict[tuple[int, ...], int] = {}
-    rows = zip(
-        rectangles.first.tolist(),
-        rectangles.last.tolist(),
-        rectangles.size.tolist(),
-        alignment.tolist(),
-        strict=True,
-    )
-    for index, row in enumerate(rows):
+    columns = (rectangles.first, rectangles.last, rectangles.size, alignment)
+    for index, row in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
         if rectangles.pinned[index]:
             continue
         twin[index] = seen.get(row, index)

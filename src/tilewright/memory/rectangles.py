@@ -32,12 +32,10 @@ class Rectangles:
 
     @property
     def count(self) -> int:
-        """How many buffers there are."""
         return len(self.first)
 
     @property
     def slots(self) -> int:
-        """How many slots of time there are."""
         return len(self.times)
 
     def subset(self, buffers: IntArray) -> "Rectangles":
@@ -95,8 +93,7 @@ def needed_bytes(rectangles: Rectangles) -> IntArray:
     padded = round_up(rectangles.size, unit)
     padding = padded - rectangles.size
     needed = np.maximum(
-        live_bytes(rectangles, rectangles.size),
-        live_bytes(rectangles, padded) - int(padding.max()),
+        live_bytes(rectangles, rectangles.size), live_bytes(rectangles, padded) - int(padding.max())
     )
     for buffer in np.flatnonzero(rectangles.pinned):
         end = rectangles.offset[buffer] + rectangles.size[buffer]

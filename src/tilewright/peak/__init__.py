@@ -1,6 +1,6 @@
 """Peak activation memory of one onnxruntime run on a CPU, predicted from the graph alone."""
 
-from tilewright.peak.order import execution_order
+from tilewright.peak.network import execution_order
 from tilewright.peak.predict import Live, Moment, Prediction, predict_peak
 from tilewright.peak.runtime import Runtime
 

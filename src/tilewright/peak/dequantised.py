@@ -43,7 +43,7 @@ def beside_readers(graph: Graph) -> Graph:
         if node.outputs and node.outputs[0] in moved:
             continue
         read = {name: own(name) for name in dict.fromkeys(node.reads) if name in moved}
-        nodes.append(replace(node, inputs=tuple(read.get(name, name) for name in node.inputs)))
+        nodes.append(node.renamed(read, {}))
     return replace(graph, nodes=tuple(nodes), types=types)
 
 

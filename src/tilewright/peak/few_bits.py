@@ -1,8 +1,9 @@
 """Products with quantised weights and real activations: one kernel that reads weights packed."""
 
+from tilewright.graph.rules import need, require
 from tilewright.graph.types import BITS
 from tilewright.peak.kernels import MICROSOFT, RuntimeKernel
-from tilewright.peak.network import RuntimeNetwork
+from tilewright.peak.network import RuntimeNetwork, each
 from tilewright.peak.quantised import CLAMPS
 
 KIND = "MatMulNBits"
@@ -13,48 +14,40 @@ INTEGERS = 4  # the accuracy level at which activations are quantised to bytes
 SCALES = frozenset({"float32", "float16"})
 
 
-def fuse_packed_weights(network: RuntimeNetwork) -> None:
+@each("MatMul", "Gemm")
+def fuse_packed_weights(network: RuntimeNetwork, kernel: RuntimeKernel) -> None:
     """MatMul or Gemm with a DequantizeLinear of its weights becomes one kernel, of level EXTENDED.
     Weights that several read stay real numbers."""
-    if not network.has("DequantizeLinear"):
-        return
-    for kernel in network.in_order("MatMul", "Gemm"):
-        real = network.producer.get(kernel.input(1))
-        if real is None or kernel.domain or network.uses(kernel.inputs[1]) != 1:
-            continue
-        block = _block(network, real)
-        if block is None or not _takes(network, kernel) or _bounded(network, kernel):
-            continue
-        shape = network.types[real.inputs[0]].shape
-        bits = BITS[network.types[real.inputs[0]].dtype]
-        network.remove(real)
-        network.rewire(kernel, real.outputs[0], real.inputs[0])
-        network.parameters.update(real.inputs[1:])
-        kernel.attributes = {
-            "K": shape[0],
-            "N": shape[1],
-            "bits": bits,
-            "block_size": block,
-            "accuracy_level": INTEGERS,
-        }
-        network.become(kernel, KIND, MICROSOFT)
+    real = need(network.producer.get(kernel.input(1)))
+    require(not kernel.domain and network.uses(kernel.inputs[1]) == 1)
+    block = _block(network, real)
+    require(_takes(network, kernel) and not _bounded(network, kernel))
+    weight = network.types[real.inputs[0]]
+    network.remove(real)
+    network.rewire(kernel, real.outputs[0], real.inputs[0])
+    network.parameters.update(real.inputs[1:])
+    kernel.attributes = {
+        "K": weight.shape[0],
+        "N": weight.shape[1],
+        "bits": BITS[weight.dtype],
+        "block_size": block,
+        "accuracy_level": INTEGERS,
+    }
+    network.become(kernel, KIND, MICROSOFT)
 
 
-def _block(network: RuntimeNetwork, real: RuntimeKernel) -> int | None:
-    """Weights to a scale of a DequantizeLinear that the kernel takes, None where it does not."""
-    if real.kind != "DequantizeLinear" or not all(map(network.is_constant, real.inputs)):
-        return None
-    weight, scale = network.types.get(real.input(0)), network.types.get(real.input(1))
-    if weight is None or scale is None or len(weight.shape) != 2 or scale.dtype not in SCALES:
-        return None
-    if BITS[weight.dtype] not in WIDTHS or network.shared(real.inputs[0]):
-        return None
+def _block(network: RuntimeNetwork, real: RuntimeKernel) -> int:
+    """Weights to a scale of a DequantizeLinear that the kernel takes."""
+    require(real.kind == "DequantizeLinear" and all(map(network.is_constant, real.inputs)))
+    weight, scale = need(network.types.get(real.input(0))), need(network.types.get(real.input(1)))
+    require(len(weight.shape) == 2 and scale.dtype in SCALES and BITS[weight.dtype] in WIDTHS)
+    require(not network.shared(real.inputs[0]))
     block, axis = real.int_of("block_size", 0), real.int_of("axis", 1)
     if block:
-        power = not block & (block - 1)
-        return block if axis == 0 and block >= LEAST_BLOCK and power else None
-    columns = axis == 1 and scale.shape == weight.shape[1:]
-    return BLOCK if columns or not scale.shape else None
+        require(axis == 0 and block >= LEAST_BLOCK and not block & (block - 1))
+        return block
+    require((axis == 1 and scale.shape == weight.shape[1:]) or not scale.shape)
+    return BLOCK
 
 
 def _takes(network: RuntimeNetwork, kernel: RuntimeKernel) -> bool:

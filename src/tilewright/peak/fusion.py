@@ -3,101 +3,85 @@
 from collections.abc import Mapping
 from math import isclose, sqrt
 
+from tilewright.graph.rules import need, optional, require
 from tilewright.peak.kernels import CONV_ACTIVATIONS, GEMM_ACTIVATIONS, MICROSOFT, RuntimeKernel
-from tilewright.peak.network import RuntimeNetwork
+from tilewright.peak.network import RuntimeNetwork, each
 
 
-def fuse_layer_norm(network: RuntimeNetwork) -> None:
+@each("Sqrt")
+def fuse_layer_norm(network: RuntimeNetwork, root: RuntimeKernel) -> None:
     """ReduceMean, Sub, Pow, ReduceMean, Add, Sqrt, Div, Mul, Add: one LayerNormalization."""
-    for root in network.in_order("Sqrt"):
-        found = None if root.gone else _layer_norm(network, root)
-        if found is None:
-            continue
-        source, pieces = found
-        network.remove(*pieces)
-        network.add("LayerNormalization", "", [source], pieces[-1].outputs)
-
-
-def _layer_norm(
-    network: RuntimeNetwork, root: RuntimeKernel
-) -> tuple[str, list[RuntimeKernel]] | None:
-    """The source and the kernels of the layer norm around a square root, its last one last."""
-    plus = network.producer.get(root.input(0))
-    if plus is None:
-        return None
+    plus = need(network.producer.get(root.input(0)))
     varying = next((name for name in plus.inputs if not network.is_constant(name)), "")
     variance = _maker(network, varying, "ReduceMean")
-    power = _maker(network, variance.input(0), "Pow", "Mul") if variance else None
-    centred = _maker(network, power.input(0), "Sub") if power else None
-    mean = _maker(network, centred.input(1), "ReduceMean") if centred else None
+    power = _maker(network, variance.input(0), "Pow", "Mul")
+    centred = _maker(network, power.input(0), "Sub")
+    mean = _maker(network, centred.input(1), "ReduceMean")
     divide = _reader(network, root.output, "Div")
-    gain = _reader(network, divide.output, "Mul") if divide else None
-    bias = _reader(network, gain.output, "Add") if gain else None
-    pieces = [mean, centred, power, variance, plus, root, divide, gain, bias]
-    known = [piece for piece in pieces if piece is not None]
-    if len(known) < len(pieces) or centred is None or not centred.input(0):
-        return None
-    return centred.inputs[0], known
+    gain = _reader(network, divide.output, "Mul")
+    bias = _reader(network, gain.output, "Add")
+    require(bool(centred.input(0)))
+    network.remove(mean, centred, power, variance, plus, root, divide, gain, bias)
+    network.add("LayerNormalization", "", centred.inputs[:1], bias.outputs)
 
 
-def _maker(network: RuntimeNetwork, name: str, *kinds: str) -> RuntimeKernel | None:
-    kernel = network.producer.get(name)
-    return kernel if kernel is not None and kernel.kind in kinds else None
+def _maker(network: RuntimeNetwork, name: str, *kinds: str) -> RuntimeKernel:
+    kernel = need(network.producer.get(name))
+    require(kernel.kind in kinds)
+    return kernel
 
 
-def _reader(network: RuntimeNetwork, name: str, kind: str) -> RuntimeKernel | None:
-    kernel = network.sole_reader(name)
-    return kernel if kernel is not None and kernel.kind == kind else None
+def _reader(network: RuntimeNetwork, name: str, *kinds: str) -> RuntimeKernel:
+    kernel = need(network.sole_reader(name))
+    require(kernel.kind in kinds)
+    return kernel
 
 
-def fuse_gelu(network: RuntimeNetwork) -> None:
+def _other(kernel: RuntimeKernel, operand: str) -> str:
+    """The operand beside a known one, empty where there is none."""
+    return next((name for name in kernel.inputs if name != operand), "")
+
+
+@each("Erf")
+def fuse_gelu(network: RuntimeNetwork, root: RuntimeKernel) -> None:
     """0.5 x (1 + Erf(x / sqrt 2)), in either order of its products, becomes one Gelu; where x is
     multiplied by 1 / sqrt 2 instead, or the numbers are others, it stays as it is."""
-    for root in network.in_order("Erf"):
-        scale = network.producer.get(root.input(0))
-        plus = _reader(network, root.output, "Add")
-        if root.gone or scale is None or plus is None or network.uses(root.inputs[0]) != 1:
-            continue
-        if scale.kind != "Div" or not _by(network, scale, sqrt(2)) or not _by(network, plus, 1.0):
-            continue
-        source = scaled(network, scale)
-        product = _reader(network, plus.output, "Mul")
-        if source is None or product is None:
-            continue
-        other = next((name for name in product.inputs if name != plus.outputs[0]), "")
-        half = network.producer.get(other)
-        last = product
-        if other == source:
-            half = network.sole_reader(product.output)
-            if half is None or scaled(network, half) != product.outputs[0]:
-                continue
-            last = half
-        elif half is None or scaled(network, half) != source or network.uses(other) != 1:
-            continue
-        if not _by(network, half, 0.5):
-            continue
-        network.remove(scale, root, plus, product, half)
-        network.add("Gelu", "", [source], last.outputs)
+    scale = _maker(network, root.input(0), "Div")
+    plus = _reader(network, root.output, "Add")
+    require(network.uses(root.inputs[0]) == 1)
+    require(_by(network, scale, sqrt(2)) and _by(network, plus, 1.0))
+    source = need(scaled(network, scale))
+    product = _reader(network, plus.output, "Mul")
+    other = _other(product, plus.outputs[0])
+    half, last = network.producer.get(other), product
+    if other == source:
+        half = last = need(network.sole_reader(product.output))
+        require(scaled(network, half) == product.outputs[0])
+    else:
+        require(scaled(network, need(half)) == source and network.uses(other) == 1)
+    half = need(half)
+    require(_by(network, half, 0.5))
+    network.remove(scale, root, plus, product, half)
+    network.add("Gelu", "", [source], last.outputs)
 
 
-def fuse_gemm_activations(network: RuntimeNetwork) -> None:
+@each("Gemm")
+def fuse_gemm_activations(network: RuntimeNetwork, kernel: RuntimeKernel) -> None:
     """Gemm, then an activation."""
-    for kernel in network.in_order("Gemm"):
-        tail = network.sole_reader(kernel.output)
-        if tail is not None and tail.kind in GEMM_ACTIVATIONS and not tail.domain:
-            network.absorb(kernel, tail)
-            network.become(kernel, "FusedGemm", MICROSOFT)
+    tail = _reader(network, kernel.output, *GEMM_ACTIVATIONS)
+    require(not tail.domain)
+    network.absorb(kernel, tail)
+    network.become(kernel, "FusedGemm", MICROSOFT)
 
 
-def fuse_conv_activations(network: RuntimeNetwork) -> None:
+@each("Conv")
+def fuse_conv_activations(network: RuntimeNetwork, kernel: RuntimeKernel) -> None:
     """Conv, then an activation with constant parameters."""
-    for kernel in network.in_order("Conv"):
-        tail = network.sole_reader(kernel.output)
-        if kernel.domain or tail is None or not _conv_activation(network, tail):
-            continue
-        network.absorb(kernel, tail)
-        kernel.activation = tail.kind
-        network.become(kernel, "FusedConv", MICROSOFT)
+    tail = need(network.sole_reader(kernel.output))
+    require(not kernel.domain and _conv_activation(network, tail))
+    network.absorb(kernel, tail)
+    kernel.activation = tail.kind
+    network.become(kernel, "FusedConv", MICROSOFT)
 
 
 def _conv_activation(network: RuntimeNetwork, kernel: RuntimeKernel) -> bool:
@@ -106,61 +90,52 @@ def _conv_activation(network: RuntimeNetwork, kernel: RuntimeKernel) -> bool:
     return all(network.is_constant(name) for name in kernel.inputs[1:])
 
 
-def fuse_silu(network: RuntimeNetwork) -> None:
+@each("Sigmoid")
+def fuse_silu(network: RuntimeNetwork, kernel: RuntimeKernel) -> None:
     """x Sigmoid(x), or x Sigmoid(a x), becomes one QuickGelu."""
-    for kernel in network.in_order("Sigmoid"):
-        tail = _reader(network, kernel.output, "Mul")
-        if kernel.gone or tail is None:
-            continue
-        other = next((name for name in tail.inputs if name != kernel.outputs[0]), "")
-        source = kernel.input(0)
-        if not source or not other:
-            continue
-        if source != other:
-            above = network.producer.get(source)
-            if above is None or scaled(network, above) != other or network.uses(source) != 1:
-                continue
-            network.remove(above)
-        network.remove(kernel, tail)
-        network.add("QuickGelu", MICROSOFT, [other], tail.outputs)
+    tail = _reader(network, kernel.output, "Mul")
+    other, source = _other(tail, kernel.outputs[0]), kernel.input(0)
+    require(bool(source and other))
+    if source != other:
+        above = need(network.producer.get(source))
+        require(scaled(network, above) == other and network.uses(source) == 1)
+        network.remove(above)
+    network.remove(kernel, tail)
+    network.add("QuickGelu", MICROSOFT, [other], tail.outputs)
 
 
-def fuse_skip_layer_norm(network: RuntimeNetwork) -> None:
+@each("LayerNormalization")
+def fuse_skip_layer_norm(network: RuntimeNetwork, kernel: RuntimeKernel) -> None:
     """An Add that only a layer norm reads becomes part of it."""
-    for kernel in network.in_order("LayerNormalization"):
-        above = network.producer.get(kernel.input(0))
-        if above is None or above.kind != "Add" or len(above.inputs) != 2:
-            continue
-        left, right = (network.shape(name) for name in above.inputs)
-        if network.sole_reader(kernel.inputs[0]) is not kernel or left is None:
-            continue
-        if left != right or len(left) != 3:
-            continue
-        network.remove(above, kernel)
-        inputs = [*above.inputs, *kernel.inputs[1:]]
-        network.add("SkipLayerNormalization", MICROSOFT, inputs, kernel.outputs[:1])
+    above = _maker(network, kernel.input(0), "Add")
+    require(len(above.inputs) == 2 and network.sole_reader(kernel.inputs[0]) is kernel)
+    left, right = (need(network.shape(name)) for name in above.inputs)
+    require(left == right and len(left) == 3)
+    network.remove(above, kernel)
+    inputs = [*above.inputs, *kernel.inputs[1:]]
+    network.add("SkipLayerNormalization", MICROSOFT, inputs, kernel.outputs[:1])
 
 
-def fuse_matmul_neighbours(network: RuntimeNetwork) -> None:
+@each("MatMul", "FusedMatMul")
+def fuse_matmul_neighbours(network: RuntimeNetwork, kernel: RuntimeKernel) -> None:
     """Scaling by a number, and a Transpose of the last two axes, become parts of a MatMul."""
-    for kernel in network.in_order("MatMul", "FusedMatMul"):
-        changed = False
-        for slot in (0, 1):
-            above = network.producer.get(kernel.input(slot))
-            if above is None or network.sole_reader(kernel.inputs[slot]) is not kernel:
-                continue
-            source = scaled(network, above)
-            if source is None and _swaps_last_two(network, above):
-                source = above.inputs[0]
-            if source is not None:
-                network.bypass(above, source)
-                changed = True
-        tail = network.sole_reader(kernel.output)
-        if tail is not None and scaled(network, tail) == kernel.outputs[0]:
-            network.absorb(kernel, tail)
+    changed = False
+    for slot in (0, 1):
+        above = network.producer.get(kernel.input(slot))
+        if above is None or network.sole_reader(kernel.inputs[slot]) is not kernel:
+            continue
+        source = scaled(network, above)
+        if source is None and _swaps_last_two(network, above):
+            source = above.inputs[0]
+        if source is not None:
+            network.bypass(above, source)
             changed = True
-        if changed:
-            network.become(kernel, "FusedMatMul", MICROSOFT)
+    tail = network.sole_reader(kernel.output)
+    if tail is not None and scaled(network, tail) == kernel.outputs[0]:
+        network.absorb(kernel, tail)
+        changed = True
+    if changed:
+        network.become(kernel, "FusedMatMul", MICROSOFT)
 
 
 def _by(network: RuntimeNetwork, kernel: RuntimeKernel, number: float) -> bool:
@@ -203,25 +178,25 @@ def fuse_conv_sums(network: RuntimeNetwork) -> None:
         return
     position = {kernel: number for number, kernel in enumerate(network.in_order())}
     for kernel in convolutions:
-        tail = network.sole_reader(kernel.output)
-        if tail is None or tail.kind not in ("Add", "Sum"):
-            continue
-        other = next((name for name in tail.inputs if name != kernel.outputs[0]), "")
-        if len(tail.inputs) != 2 or not other or other in network.constants:
-            continue
-        shape = network.shape(other)
-        if shape is None or shape != network.shape(kernel.outputs[0]):
-            continue
-        if _depends_on(network, other, kernel, position):
-            continue
-        network.absorb(kernel, tail)
-        kernel.inputs += (*("",) * (3 - len(kernel.inputs)), other)
-        network.readers.setdefault(other, []).append(kernel)
-        activation = network.sole_reader(kernel.outputs[0])
-        if activation is not None and _conv_activation(network, activation):
-            network.absorb(kernel, activation)
-            kernel.activation = activation.kind
-        network.become(kernel, "FusedConv", MICROSOFT)
+        optional(_add_into)(network, kernel, position)
+
+
+def _add_into(
+    network: RuntimeNetwork, kernel: RuntimeKernel, position: Mapping[RuntimeKernel, int]
+) -> None:
+    tail = _reader(network, kernel.output, "Add", "Sum")
+    other = _other(tail, kernel.outputs[0])
+    require(len(tail.inputs) == 2 and other != "" and other not in network.constants)
+    require(need(network.shape(other)) == network.shape(kernel.outputs[0]))
+    require(not _depends_on(network, other, kernel, position))
+    network.absorb(kernel, tail)
+    kernel.inputs += (*("",) * (3 - len(kernel.inputs)), other)
+    network.readers.setdefault(other, []).append(kernel)
+    activation = network.sole_reader(kernel.outputs[0])
+    if activation is not None and _conv_activation(network, activation):
+        network.absorb(kernel, activation)
+        kernel.activation = activation.kind
+    network.become(kernel, "FusedConv", MICROSOFT)
 
 
 def _depends_on(

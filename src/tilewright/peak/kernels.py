@@ -14,25 +14,19 @@ ALIAS = frozenset(spec.kind for spec in SPECS.values() if spec.keeps_order)
 # The output may overwrite input 0 at its last use: what its own kernels are registered for, fewer
 # than could (`OpSpec.in_place`).
 IN_PLACE = frozenset(
-    {
-        *("Relu", "Sigmoid", "Tanh", "LeakyRelu", "Elu", "HardSigmoid", "Softplus", "Softsign"),
-        *("Selu", "Celu", "ThresholdedRelu", "Clip", "Softmax", "LogSoftmax"),
-    }
+    (
+        "Relu Sigmoid Tanh LeakyRelu Elu HardSigmoid Softplus Softsign Selu Celu "
+        "ThresholdedRelu Clip Softmax LogSoftmax"
+    ).split()
 )
 # Computed inside the kernel before them.
 CONV_ACTIVATIONS = frozenset({"Relu", "Sigmoid", "Tanh", "LeakyRelu", "Clip", "HardSigmoid"})
 BLOCKED_CONV_ACTIVATIONS = CONV_ACTIVATIONS | {"HardSwish"}
 GEMM_ACTIVATIONS = frozenset(
-    {
-        *("Relu", "Sigmoid", "Tanh", "LeakyRelu", "HardSigmoid", "Softplus", "Softsign"),
-        *("Elu", "Selu", "ThresholdedRelu"),
-    }
+    "Relu Sigmoid Tanh LeakyRelu HardSigmoid Softplus Softsign Elu Selu ThresholdedRelu".split()
 )
 RANDOM = frozenset(
-    {
-        *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"),
-        *("Multinomial", "Bernoulli"),
-    }
+    "RandomNormal RandomNormalLike RandomUniform RandomUniformLike Multinomial Bernoulli".split()
 )
 
 

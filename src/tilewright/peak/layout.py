@@ -5,7 +5,9 @@ every border between the layouts. Channels are rounded up to the block.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
+from tilewright.graph.rules import need, optional, require
 from tilewright.peak.kernels import BLOCKED_CONV_ACTIVATIONS, MICROSOFT, NCHWC, RuntimeKernel
 from tilewright.peak.network import RuntimeNetwork, Shape
 
@@ -69,63 +71,35 @@ class _BlockedLayout:
         network.relink()
 
     def _visit(self, kernel: RuntimeKernel) -> None:
-        kind = kernel.kind
-        if kind in ("Conv", "FusedConv"):
-            if kernel.domain in ("", MICROSOFT):
-                self._conv(kernel)
-        elif kind in ("MaxPool", "AveragePool"):
-            self._pool(kernel)
-        elif kernel.input(0) not in self.blocked or not self._spatial(kernel):
-            return
-        elif kind in ("Add", "Sum", "Mul"):
-            self._binary(kernel)
-        elif kind == "Concat":
-            self._concat(kernel)
-        elif kind in ACTIVATIONS:
-            self._activation(kernel)
-        elif kind == "BatchNormalization":
-            self._batch_norm(kernel)
-        elif kind in ("Resize", "Upsample"):
-            self._resize(kernel)
-        elif kind in ("GlobalMaxPool", "GlobalAveragePool"):
-            self._pool(kernel)
-        elif kind == "Transpose" and kernel.ints_of("perm") == (0, 2, 3, 1):
-            source = self._read(kernel, 0)
-            kernel.inputs = (source.token,)
-            self.network.become(kernel, "ReorderOutput", NCHWC)
+        rule = self.RULES.get(kernel.kind)
+        begins = kernel.kind in ("Conv", "FusedConv", "MaxPool", "AveragePool")
+        reached = begins or kernel.input(0) in self.blocked
+        if rule is not None and reached and self.network.spatial(kernel.input(0), kernel.output):
+            optional(rule)(self, kernel)
 
     # One rule per kind of kernel.
 
     def _conv(self, kernel: RuntimeKernel) -> None:
-        network = self.network
-        weight = network.types.get(kernel.input(1))
-        group = kernel.int_of("group", 1)
-        if weight is None or kernel.inputs[1] not in network.constants or not self._spatial(kernel):
-            return
-        if weight.dtype != "float32" or not conv_is_blocked(weight.shape, group, self.block):
-            return
-        if not network.is_constant(kernel.input(2)):
-            return
+        network, group = self.network, kernel.int_of("group", 1)
+        weight = need(network.types.get(kernel.input(1)))
+        require(kernel.domain in ("", MICROSOFT) and kernel.inputs[1] in network.constants)
+        require(weight.dtype == "float32" and network.is_constant(kernel.input(2)))
+        require(conv_is_blocked(weight.shape, group, self.block))
         network.become(kernel, "Conv", NCHWC)
         if not reads_plain(weight.shape, group, self.block):
             self._take_input(kernel)
         self._make_output(kernel, weight.shape[0])
 
     def _pool(self, kernel: RuntimeKernel) -> None:
-        if not self._spatial(kernel):
-            return
         value = self.network.types[kernel.inputs[0]]
-        if value.dtype != "float32" or value.shape[1] % self.block:
-            return
+        require(value.dtype == "float32" and not value.shape[1] % self.block)
         self.network.become(kernel, kernel.kind, NCHWC)
         self._take_input(kernel)
         self._make_output(kernel, value.shape[1])
 
     def _binary(self, kernel: RuntimeKernel) -> None:
-        if not self._all_blocked(kernel):
-            return
-        if len({self.network.shape(name) for name in kernel.inputs}) != 1:
-            return
+        require(all(name in self.blocked for name in kernel.inputs))
+        require(len({self.network.shape(name) for name in kernel.inputs}) == 1)
         operands = [self._read(kernel, slot) for slot in range(len(kernel.inputs))]
         if kernel.kind in ("Add", "Sum") and len(operands) == 2:
             for own, other in (operands, operands[::-1]):
@@ -137,10 +111,9 @@ class _BlockedLayout:
         self._make_output(kernel, operands[0].channels)
 
     def _concat(self, kernel: RuntimeKernel) -> None:
-        if kernel.int_of("axis", 0) != 1 or not self._all_blocked(kernel):
-            return
-        if any(self.blocked[name].channels % self.block for name in kernel.inputs):
-            return
+        require(kernel.int_of("axis", 0) == 1)
+        require(all(name in self.blocked for name in kernel.inputs))
+        require(all(not self.blocked[name].channels % self.block for name in kernel.inputs))
         operands = [self._read(kernel, slot) for slot in range(len(kernel.inputs))]
         self._make_output(kernel, sum(operand.channels for operand in operands))
 
@@ -159,31 +132,26 @@ class _BlockedLayout:
         self._make_output(kernel, source.channels)
 
     def _resize(self, kernel: RuntimeKernel) -> None:
-        small, large = (self.network.shape(n) for n in (kernel.inputs[0], kernel.outputs[0]))
-        if small is None or large is None or len(small) != len(large) or small[:2] != large[:2]:
-            return
-        if any(after % before for before, after in zip(small, large, strict=True) if before):
-            return
+        small, large = (need(self.network.shape(n)) for n in (kernel.inputs[0], kernel.outputs[0]))
+        require(len(small) == len(large) and small[:2] == large[:2])
+        require(not any(b % a for a, b in zip(small, large, strict=True) if a))
         transform = kernel.str_of("coordinate_transformation_mode", "half_pixel")
         if kernel.str_of("mode", "nearest") == "nearest":
             rounding = kernel.str_of("nearest_mode", "round_prefer_floor")
-            if (transform, rounding) != ("asymmetric", "floor"):
-                return
-        elif kernel.str_of("mode", "") != "linear" or transform not in LINEAR_TRANSFORMS:
-            return
+            require((transform, rounding) == ("asymmetric", "floor"))
+        else:
+            require(kernel.str_of("mode", "") == "linear" and transform in LINEAR_TRANSFORMS)
         source = self._read(kernel, 0)
         kernel.inputs = (source.token,)
         self.network.become(kernel, "Upsample", NCHWC)
         self._make_output(kernel, source.channels)
 
+    def _turned(self, kernel: RuntimeKernel) -> None:
+        require(kernel.ints_of("perm") == (0, 2, 3, 1))
+        kernel.inputs = (self._read(kernel, 0).token,)
+        self.network.become(kernel, "ReorderOutput", NCHWC)
+
     # Borders.
-
-    def _spatial(self, kernel: RuntimeKernel) -> bool:
-        shapes = (self.network.shape(kernel.input(0)), self.network.shape(kernel.output))
-        return all(shape is not None and len(shape) == 4 for shape in shapes)
-
-    def _all_blocked(self, kernel: RuntimeKernel) -> bool:
-        return all(name in self.blocked for name in kernel.inputs)
 
     def _open(self, value: _Blocked) -> bool:
         """Whether the convolution that makes a value can still take in what follows it."""
@@ -226,3 +194,14 @@ class _BlockedLayout:
         kernel.gone = True
         self.network.origin[into.token] = name
         self.blocked[name] = _Blocked(into.token, into.producer, uses, uses, into.channels)
+
+    RULES: ClassVar = {
+        **dict.fromkeys(("Conv", "FusedConv"), _conv),
+        **dict.fromkeys(("MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool"), _pool),
+        **dict.fromkeys(("Add", "Sum", "Mul"), _binary),
+        "Concat": _concat,
+        **dict.fromkeys(ACTIVATIONS, _activation),
+        "BatchNormalization": _batch_norm,
+        **dict.fromkeys(("Resize", "Upsample"), _resize),
+        "Transpose": _turned,
+    }

@@ -1,16 +1,35 @@
 """Network: a graph while it turns into the kernels that onnxruntime runs."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
 
 from tilewright.graph.graph import Attribute, Graph
+from tilewright.graph.rules import optional
 from tilewright.graph.types import TensorType
 from tilewright.peak.kernels import RuntimeKernel
-from tilewright.peak.order import backward_order
 from tilewright.peak.runtime import Runtime
 
 Shape = tuple[int, ...]
+
+
+Rule = Callable[["RuntimeNetwork", RuntimeKernel], None]
+Pass = Callable[["RuntimeNetwork"], None]
+
+
+def each(*kinds: str) -> Callable[[Rule], Pass]:
+    """A pass that tries a rule on all kernels of some kinds, in the order they would run now."""
+
+    def passing(rule: Rule) -> Pass:
+        tried = optional(rule)
+
+        def run(network: "RuntimeNetwork") -> None:
+            for kernel in network.in_order(*kinds):
+                if not kernel.gone:
+                    tried(network, kernel)
+
+        return run
+
+    return passing
 
 
 class RuntimeNetwork:
@@ -46,40 +65,32 @@ class RuntimeNetwork:
         self.kinds: set[str] = {kernel.kind for kernel in self.kernels}
         self.next_index = len(self.kernels)
         self._order: list[RuntimeKernel] | None = None
-        self._producer: dict[str, RuntimeKernel] = {}
-        self._readers: dict[str, list[RuntimeKernel]] = {}
-        self._linked = False
+        self._links: tuple[dict[str, RuntimeKernel], dict[str, list[RuntimeKernel]]] | None = None
 
     # What is there.
 
     @property
     def producer(self) -> dict[str, RuntimeKernel]:
         """Value -> the kernel that makes it."""
-        if not self._linked:
-            self._link()
-        return self._producer
+        return (self._links or self._linked())[0]
 
     @property
     def readers(self) -> dict[str, list[RuntimeKernel]]:
         """Value -> the kernels that read it, as often as they do; constants are left out."""
-        if not self._linked:
-            self._link()
-        return self._readers
+        return (self._links or self._linked())[1]
 
-    def _link(self) -> None:
-        self._linked = True
-        self._producer, readers = {}, defaultdict[str, list[RuntimeKernel]](list)
-        for kernel in self.kernels:
-            if kernel.gone:
-                continue
-            for name in kernel.outputs:
-                self._producer[name] = kernel
+    def _linked(self) -> tuple[dict[str, RuntimeKernel], dict[str, list[RuntimeKernel]]]:
+        kernels = [kernel for kernel in self.kernels if not kernel.gone]
+        producer = {name: kernel for kernel in kernels for name in kernel.outputs}
+        readers: dict[str, list[RuntimeKernel]] = {}
+        for kernel in kernels:
             for name in kernel.inputs:
                 if name not in self.constants:
-                    readers[name].append(kernel)
-        self._producer.pop("", None)
+                    readers.setdefault(name, []).append(kernel)
+        producer.pop("", None)
         readers.pop("", None)
-        self._readers = dict(readers)
+        self._links = producer, readers
+        return self._links
 
     def has(self, *kinds: str) -> bool:
         """Whether any of these kinds was ever there: a pass without work costs nothing."""
@@ -135,13 +146,14 @@ class RuntimeNetwork:
         shape = self.shape(name)
         return None if shape is None else prod(shape)
 
+    def spatial(self, *names: str) -> bool:
+        """Whether all values are known and have channels and two axes of space."""
+        return all(len(self.shape(name) or ()) == 4 for name in names)
+
     def scalar(self, name: str) -> float | None:
         """The number of a constant of one element, where it is known."""
         constant = self.graph.constants.get(name)
-        if constant is None or constant.data is None or constant.data.size != 1:
-            return None
-        number = constant.data.item()
-        return float(number) if isinstance(number, int | float) else None
+        return None if constant is None else constant.number
 
     def is_constant(self, name: str) -> bool:
         """Whether the value is absent or does not depend on the inputs."""
@@ -161,8 +173,7 @@ class RuntimeNetwork:
 
     def relink(self) -> None:
         """Inputs and outputs of kernels were changed directly: find the links anew when needed."""
-        self._order = None
-        self._linked = False
+        self._order = self._links = None
 
     def add(
         self,
@@ -224,10 +235,8 @@ class RuntimeNetwork:
 
     def redirect(self, old: str, new: str) -> None:
         """All readers of one value read another."""
-        self._order = None
-        for reader in self.readers.pop(old, []):
-            reader.inputs = tuple(new if name == old else name for name in reader.inputs)
-            self.readers.setdefault(new, []).append(reader)
+        for reader in dict.fromkeys(self.readers.get(old, ())):
+            self.rewire(reader, old, new)
 
     def rewire(self, kernel: RuntimeKernel, old: str, new: str) -> None:
         """One kernel reads another value."""
@@ -243,3 +252,33 @@ class RuntimeNetwork:
         self.types[token] = self.types[name].with_shape(shape)
         self.origin[token] = self.origin.get(name, name)
         return token
+
+
+def execution_order(graph: Graph) -> tuple[int, ...]:
+    """Indices of the nodes in the order onnxruntime runs them."""
+    return tuple(backward_order([sorted(graph.predecessors(i)) for i in range(len(graph.nodes))]))
+
+
+def backward_order(sources: Sequence[Sequence[int]]) -> list[int]:
+    """Depth first, backwards from the nodes without consumers.
+
+    `sources` are each node's producers in ascending order. Among the producers of a node, and
+    among the last nodes, the one with the highest number runs first.
+    """
+    consumed = [False] * len(sources)
+    for above in sources:
+        for number in above:
+            consumed[number] = True
+    # A number n stands for "visit n", its complement ~n for "everything n needs is done".
+    stack = [number for number, used in enumerate(consumed) if not used]
+    seen = [False] * len(sources)
+    order: list[int] = []
+    while stack:
+        number = stack.pop()
+        if number < 0:
+            order.append(~number)
+        elif not seen[number]:
+            seen[number] = True
+            stack.append(~number)
+            stack.extend(above for above in sources[number] if not seen[above])
+    return order

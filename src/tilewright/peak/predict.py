@@ -1,17 +1,14 @@
 """Predict the peak activation memory of one onnxruntime run: rewrite as it does, then walk."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from tilewright.graph.graph import Graph
 from tilewright.peak import few_bits, fusion, layout, quantised, simplify
 from tilewright.peak.buffers import Buffers
-from tilewright.peak.network import RuntimeNetwork
+from tilewright.peak.network import Pass, RuntimeNetwork
 from tilewright.peak.runtime import Runtime
 from tilewright.peak.scratch import scratch_blocks
-
-Pass = Callable[[RuntimeNetwork], None]
 
 BASIC: tuple[Pass, ...] = (
     simplify.fold_constants,

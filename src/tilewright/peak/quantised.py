@@ -4,15 +4,15 @@ from collections import Counter
 from dataclasses import replace
 
 from tilewright.graph.graph import Graph
+from tilewright.graph.rules import need, optional, require
 from tilewright.peak.kernels import MICROSOFT, RuntimeKernel
-from tilewright.peak.network import RuntimeNetwork
+from tilewright.peak.network import RuntimeNetwork, each
 
 # Have a quantised kernel.
 QUANTISED = frozenset(
-    {
-        *("Conv", "Add", "Mul", "MatMul", "Sigmoid", "LeakyRelu", "AveragePool"),
-        *("GlobalAveragePool", "Concat", "Softmax", "Gemm"),
-    }
+    (
+        "Conv Add Mul MatMul Sigmoid LeakyRelu AveragePool GlobalAveragePool Concat Softmax Gemm"
+    ).split()
 )
 WEIGHTED = frozenset({"Conv", "MatMul", "Gemm"})
 # Change places with the DequantizeLinear before them and with the QuantizeLinear behind them.
@@ -21,19 +21,18 @@ MOVING = frozenset({"MaxPool", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "
 ON_BYTES = MOVING | {"Flatten", "Resize", "Gather", "Split"}
 # Take what a channels-last convolution made, and leave it channels-last.
 CHANNELS_LAST = frozenset(
-    {
-        *("QLinearAdd", "QLinearMul", "QLinearSigmoid", "QLinearLeakyRelu", "QLinearConcat"),
-        *("QLinearAveragePool", "QLinearGlobalAveragePool", "MaxPool"),
-        *("Slice", "Split", "Concat", "Resize"),
-    }
+    (
+        "QLinearAdd QLinearMul QLinearSigmoid QLinearLeakyRelu QLinearConcat "
+        "QLinearAveragePool QLinearGlobalAveragePool MaxPool Slice Split Concat Resize"
+    ).split()
 )
 # A transpose may change places with them, towards one that undoes it.
 PASSED = frozenset(
-    {
-        *("QuantizeLinear", "DequantizeLinear", "Add", "Mul", "Sub", "Div", "Relu", "Clip"),
-        *("Sigmoid", "LeakyRelu", "MaxPool", "Slice", "Split", "Concat", "Pad", "Resize"),
-        *("QLinearAdd", "QLinearMul", "QLinearSigmoid", "QLinearLeakyRelu", "QLinearConcat"),
-    }
+    (
+        "QuantizeLinear DequantizeLinear Add Mul Sub Div Relu Clip Sigmoid LeakyRelu MaxPool "
+        "Slice Split Concat Pad Resize QLinearAdd QLinearMul QLinearSigmoid QLinearLeakyRelu "
+        "QLinearConcat"
+    ).split()
 )
 LAST, PLAIN = (0, 2, 3, 1), (0, 3, 1, 2)
 # Are part of the kernel before them, if they stand before a QuantizeLinear.
@@ -65,25 +64,26 @@ def _stored(graph: Graph, name: str) -> float:
 def propagate(network: RuntimeNetwork) -> None:
     """Operators that only move numbers move bytes, of level BASIC: dequantised behind them instead
     of before, quantised before them instead of behind."""
-    if not network.has("DequantizeLinear", "QuantizeLinear"):
-        return
-    for kernel in network.in_order(*MOVING):
-        real = network.producer.get(kernel.input(0))
-        name = kernel.output
-        if real is None or real.kind != "DequantizeLinear" or not _per_tensor(network, real):
-            continue
-        if kernel.domain or not kernel.single or name in network.outputs:
-            continue
-        if all(reader.kind == "QuantizeLinear" for reader in network.readers.get(name, ())):
-            continue  # runs on bytes as it is
-        moved = _as_bytes(network, name, real.inputs[0])
-        network.rewire(kernel, real.outputs[0], real.inputs[0])
-        kernel.outputs = (moved, *kernel.outputs[1:])
-        network.producer[moved] = kernel
-        network.add("DequantizeLinear", "", [moved, *real.inputs[1:]], [name])
-        if not network.uses(real.outputs[0]):
-            network.remove(real)
+    if network.has("DequantizeLinear", "QuantizeLinear"):
+        _dequantise_late(network)
     _quantise_early(network)
+
+
+@each(*MOVING)
+def _dequantise_late(network: RuntimeNetwork, kernel: RuntimeKernel) -> None:
+    """DequantizeLinear moves behind an operator, unless that runs on bytes as it is."""
+    real, name = need(network.producer.get(kernel.input(0))), kernel.output
+    require(real.kind == "DequantizeLinear" and _per_tensor(network, real))
+    require(not kernel.domain and kernel.single and name not in network.outputs)
+    readers = network.readers.get(name, ())
+    require(any(reader.kind != "QuantizeLinear" for reader in readers))
+    moved = _as_bytes(network, name, real.inputs[0])
+    network.rewire(kernel, real.outputs[0], real.inputs[0])
+    kernel.outputs = (moved, *kernel.outputs[1:])
+    network.producer[moved] = kernel
+    network.add("DequantizeLinear", "", [moved, *real.inputs[1:]], [name])
+    if not network.uses(real.outputs[0]):
+        network.remove(real)
 
 
 def _quantise_early(network: RuntimeNetwork) -> None:
@@ -119,19 +119,16 @@ def _quantise_early(network: RuntimeNetwork) -> None:
         network.absorb(mover, kernel)
 
 
-def _mover(network: RuntimeNetwork, kernel: RuntimeKernel) -> RuntimeKernel | None:
-    """The operator that a QuantizeLinear moves before, if it does."""
-    mover = network.producer.get(kernel.input(0))
-    if mover is None or mover.kind not in MOVING or mover.domain:
-        return None
-    if not _per_tensor(network, kernel) or network.sole_reader(mover.output) is not kernel:
-        return None
+@optional
+def _mover(network: RuntimeNetwork, kernel: RuntimeKernel) -> RuntimeKernel:
+    """The operator that a QuantizeLinear moves before, unless that runs on bytes as it is."""
+    mover = need(network.producer.get(kernel.input(0)))
+    require(mover.kind in MOVING and not mover.domain)
+    require(_per_tensor(network, kernel) and network.sole_reader(mover.output) is kernel)
     source = mover.input(0)
-    if not source or network.is_constant(source) or source not in network.types:
-        return None
+    require(not network.is_constant(source) and source in network.types)
     above = network.producer.get(source)
-    if above is not None and above.kind == "DequantizeLinear":
-        return None  # runs on bytes as it is
+    require(above is None or above.kind != "DequantizeLinear")
     return mover
 
 
@@ -147,67 +144,54 @@ def _as_bytes(network: RuntimeNetwork, name: str, like: str) -> str:
     return token
 
 
-def one_for_each(network: RuntimeNetwork) -> None:
+@each("DequantizeLinear")
+def one_for_each(network: RuntimeNetwork, kernel: RuntimeKernel) -> None:
     """Every reader of bytes as real numbers has a DequantizeLinear of its own, of level BASIC."""
-    for kernel in network.in_order("DequantizeLinear"):
-        name = kernel.output
-        if name in network.outputs:
-            continue
-        readers = dict.fromkeys(network.readers.get(name, ()) if name in network.types else ())
-        for reader in list(readers)[1:]:
-            own = network.invent(name, "again", network.types[name].shape)
-            network.add("DequantizeLinear", "", list(kernel.inputs), [own])
-            network.rewire(reader, name, own)
+    name = kernel.output
+    require(name not in network.outputs and name in network.types)
+    for reader in list(dict.fromkeys(network.readers.get(name, ())))[1:]:
+        own = network.invent(name, "again", network.types[name].shape)
+        network.add("DequantizeLinear", "", kernel.inputs, [own])
+        network.rewire(reader, name, own)
 
 
-def make_unsigned(network: RuntimeNetwork) -> None:
+@each("DequantizeLinear")
+def make_unsigned(network: RuntimeNetwork, kernel: RuntimeKernel) -> None:
     """Signed bytes between a QuantizeLinear and the only operator that reads them become unsigned,
     for which the kernels are, of level EXTENDED."""
-    if network.runtime.signed_kernels:
-        return
-    for kernel in network.in_order("DequantizeLinear"):
-        name = kernel.input(0)
-        maker = network.producer.get(name)
-        if maker is None or maker.kind != "QuantizeLinear" or name in network.outputs:
-            continue
-        kind = network.types.get(name)
-        if network.sole_reader(name) is kernel and kind is not None and kind.dtype == "int8":
-            network.types[name] = replace(kind, dtype="uint8")
-            network.made_constants += 1  # its zero point
+    name = kernel.input(0)
+    require(not network.runtime.signed_kernels and network.sole_reader(name) is kernel)
+    maker, kind = need(network.producer.get(name)), need(network.types.get(name))
+    require(maker.kind == "QuantizeLinear" and kind.dtype == "int8")
+    network.types[name] = replace(kind, dtype="uint8")
+    network.made_constants += 1  # its zero point
 
 
 def fuse_quantised(network: RuntimeNetwork) -> None:
     """Operators between bytes of one type become quantised kernels, of level EXTENDED."""
     if not network.has("QuantizeLinear"):
         return
-    for kernel in network.in_order("Split"):
-        _split_bytes(network, kernel)
-    for kernel in network.in_order():
-        if kernel.kind not in QUANTISED and kernel.kind not in ON_BYTES:
-            continue
-        if kernel.domain or kernel.gone or not kernel.single:
-            continue
-        reads = [name for name in dict.fromkeys(kernel.inputs) if not network.is_constant(name)]
-        above = [
-            maker
-            for name in reads
-            if (maker := network.producer.get(name)) is not None
-            and maker.kind == "DequantizeLinear"
-            and maker.input(0)
-        ]
-        tail = _quantizer(network, kernel)
-        if not reads or len(above) < len(reads) or tail is None:
-            continue
-        if not _have_kernel(network, kernel, above, tail):
-            continue
-        network.absorb(kernel, tail)
-        network.parameters.update(tail.inputs[1:])
-        for name, maker in zip(reads, above, strict=True):
-            network.parameters.update(maker.inputs[1:])
-            network.rewire(kernel, name, maker.inputs[0])
-            if not network.uses(name):
-                network.remove(maker)
-        _quantise(network, kernel)
+    _split_bytes(network)
+    _fuse(network)
+
+
+@each(*QUANTISED, *ON_BYTES)
+def _fuse(network: RuntimeNetwork, kernel: RuntimeKernel) -> None:
+    require(kernel.single and not kernel.domain)
+    reads = [name for name in dict.fromkeys(kernel.inputs) if not network.is_constant(name)]
+    makers = [network.producer.get(name) for name in reads]
+    tail = need(_quantizer(network, kernel))
+    above = [need(maker) for maker in makers]
+    require(all(maker.kind == "DequantizeLinear" and maker.input(0) != "" for maker in above))
+    require(bool(reads) and _have_kernel(network, kernel, above, tail))
+    network.absorb(kernel, tail)
+    network.parameters.update(tail.inputs[1:])
+    for name, maker in zip(reads, above, strict=True):
+        network.parameters.update(maker.inputs[1:])
+        network.rewire(kernel, name, maker.inputs[0])
+        if not network.uses(name):
+            network.remove(maker)
+    _quantise(network, kernel)
 
 
 def _have_kernel(
@@ -225,15 +209,13 @@ def _have_kernel(
     return either or "int8" not in kinds
 
 
+@each("Split")
 def _split_bytes(network: RuntimeNetwork, kernel: RuntimeKernel) -> None:
     """A Split between one DequantizeLinear and a QuantizeLinear for each part."""
-    real = network.producer.get(kernel.input(0))
-    tails = [network.sole_reader(name) for name in kernel.outputs]
-    behind = [tail for tail in tails if tail is not None and tail.kind == "QuantizeLinear"]
-    if kernel.domain or real is None or real.kind != "DequantizeLinear":
-        return
-    if len(behind) < len(tails):
-        return
+    real = need(network.producer.get(kernel.input(0)))
+    behind = [need(network.sole_reader(name)) for name in kernel.outputs]
+    require(not kernel.domain and real.kind == "DequantizeLinear")
+    require(all(tail.kind == "QuantizeLinear" for tail in behind))
     network.rewire(kernel, real.outputs[0], real.inputs[0])
     network.remove(*behind)
     kernel.outputs = tuple(tail.outputs[0] for tail in behind)
@@ -280,7 +262,7 @@ def quantised_channels_last(network: RuntimeNetwork) -> None:
     plain: dict[str, None] = {}  # values that somebody wants as they were
     for kernel in network.in_order():
         reads = [n for n in kernel.inputs if n in network.types and n not in network.constants]
-        spatial = _spatial(network, *reads, *kernel.outputs)
+        spatial = network.spatial(*reads, *filter(None, kernel.outputs))
         source = kernel.input(0)
         if kernel.kind == "QLinearConv" and not kernel.domain and spatial and source in reads:
             if source not in last:
@@ -335,12 +317,6 @@ def _transpose_behind(network: RuntimeNetwork, kernel: RuntimeKernel, source: st
     quantised = _as_bytes(network, turned, source)
     network.add("QuantizeLinear", "", [turned, *scale], [quantised])
     network.add("DequantizeLinear", "", [quantised, *scale], [name])
-
-
-def _spatial(network: RuntimeNetwork, *names: str) -> bool:
-    """Whether all values are known and have channels and two axes of space."""
-    shapes = [network.shape(name) for name in names if name]
-    return all(shape is not None and len(shape) == 4 for shape in shapes)
 
 
 def _moved(network: RuntimeNetwork, name: str) -> str:

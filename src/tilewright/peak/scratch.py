@@ -13,22 +13,12 @@ LRN_SHARE = 2.26  # of the output, measured
 CUBIC_SHARE = 0.34
 WIDE = 4  # bytes of a sum of quantised products, and of a quantised number made real
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}  # products of the whole sequence, each like the output
-SCRATCH_KINDS = frozenset(
-    {
-        *("Conv", "FusedConv", "ConvTranspose", "QLinearConv", "Softmax", "LogSoftmax", "LRN"),
-        *("Where", "GroupNormalization", "Mish", "HardSwish", "Resize"),
-        *("QLinearMatMul", "QGemm", "QLinearAveragePool", "ConvInteger", PACKED),
-        *GATES,
-    }
-)
 
 
 def scratch_blocks(kernel: RuntimeKernel, types: Mapping[str, TensorType]) -> tuple[int, ...]:
     """Bytes of each block of one launch; none where types are unknown."""
-    if kernel.kind not in SCRATCH_KINDS or kernel.domain == NCHWC:
-        return ()
     x, out = types.get(kernel.input(0)), types.get(kernel.output)
-    if x is None or out is None or not x.shape:
+    if x is None or out is None or not x.shape or kernel.domain == NCHWC:
         return ()
     if kernel.kind == "QLinearConv":
         blocks = _quantised_conv(kernel, x, types.get(kernel.input(3)), out)

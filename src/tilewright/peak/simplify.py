@@ -1,7 +1,8 @@
 """What optimisation level BASIC does to a network, as far as memory notices."""
 
+from tilewright.graph.rules import need, optional, require
 from tilewright.peak.kernels import RANDOM, RuntimeKernel
-from tilewright.peak.network import RuntimeNetwork
+from tilewright.peak.network import RuntimeNetwork, each
 
 APART = RANDOM | {"DequantizeLinear"}  # neither run once for all nor made one
 
@@ -22,12 +23,10 @@ def fold_constants(network: RuntimeNetwork) -> None:
 
 def drop_no_ops(network: RuntimeNetwork) -> None:
     """Copies that are not outputs of the network."""
-    if not network.has("Identity", "Dropout"):
-        return
-    for kernel in list(network.kernels):
-        if kernel.kind not in ("Identity", "Dropout") or kernel.gone or not kernel.single:
-            continue
-        if kernel.output not in network.outputs and kernel.input(0):
+    copies = [kernel for kernel in network.kernels if kernel.kind in ("Identity", "Dropout")]
+    for kernel in copies:
+        copied = kernel.single and kernel.output not in network.outputs
+        if copied and kernel.input(0) and not kernel.gone:
             network.bypass(kernel, kernel.inputs[0])
 
 
@@ -48,18 +47,15 @@ def merge_duplicates(network: RuntimeNetwork) -> None:
             else name
             for name in kernel.inputs
         )
-        key = (kernel.kind, kernel.domain, reads, len(kernel.outputs))
-        first = seen.setdefault((*key, _attributes(kernel)), kernel)
+        attributes = repr(sorted(kernel.attributes.items(), key=lambda item: item[0]))
+        key = (kernel.kind, kernel.domain, reads, len(kernel.outputs), attributes)
+        first = seen.setdefault(key, kernel)
         if first is kernel:
             continue
         network.remove(kernel)
         for old, new in zip(kernel.outputs, first.outputs, strict=True):
             if old and new:
                 network.redirect(old, new)
-
-
-def _attributes(kernel: RuntimeKernel) -> str:
-    return repr(sorted(kernel.attributes.items(), key=lambda item: item[0]))
 
 
 def slices_to_split(network: RuntimeNetwork) -> None:
@@ -81,68 +77,54 @@ def slices_to_split(network: RuntimeNetwork) -> None:
         network.add("Split", "", [source], [k.outputs[0] for _, _, k in cuts], {"axis": axis})
 
 
-def _single_cut(network: RuntimeNetwork, kernel: RuntimeKernel) -> tuple[int, int, int] | None:
+@optional
+def _single_cut(network: RuntimeNetwork, kernel: RuntimeKernel) -> tuple[int, int, int]:
     """Axis, start and stop of a Slice along one axis with step one and known bounds."""
-    shape = network.shape(kernel.input(0))
+    shape = need(network.shape(kernel.input(0)))
     bounds = [network.scalar(name) for name in kernel.inputs[1:5]]
-    if shape is None or len(bounds) < 3 or not kernel.single or kernel.domain:
-        return None
-    start, stop, axis = bounds[:3]
-    if start is None or stop is None or axis is None or bounds[3:] not in ([], [1.0]):
-        return None
-    if not -len(shape) <= axis < len(shape):
-        return None
+    require(len(bounds) > 2 and kernel.single and not kernel.domain)
+    start, stop, axis = map(need, bounds[:3])
+    require(bounds[3:] in ([], [1.0]) and -len(shape) <= axis < len(shape))
     extent = shape[int(axis)]
     first, end = (min(max(b + extent if b < 0 else b, 0), extent) for b in (start, stop))
     return int(axis) % len(shape), int(first), int(end)
 
 
-def cancel_transposes(network: RuntimeNetwork) -> None:
+@each("Transpose")
+def cancel_transposes(network: RuntimeNetwork, kernel: RuntimeKernel) -> None:
     """A Transpose undone by the next one disappears with it."""
-    for kernel in network.in_order("Transpose"):
-        above = network.producer.get(kernel.input(0))
-        if above is None or above.kind != "Transpose" or kernel.output in network.outputs:
-            continue
-        there, back = above.ints_of("perm") or (), kernel.ints_of("perm") or ()
-        if not there or sorted(there) != sorted(back) or not above.input(0):
-            continue
-        if sorted(back) != list(range(len(back))) or [there[i] for i in back] != sorted(back):
-            continue
-        network.bypass(kernel, above.inputs[0])
-        if not network.uses(above.outputs[0]):
-            network.remove(above)
+    above = need(network.producer.get(kernel.input(0)))
+    require(above.kind == "Transpose" and kernel.output not in network.outputs)
+    there, back = above.ints_of("perm") or (), kernel.ints_of("perm") or ()
+    order = list(range(len(back)))
+    require(bool(there and above.input(0)) and sorted(there) == sorted(back) == order)
+    require([there[i] for i in back] == order)
+    network.bypass(kernel, above.inputs[0])
+    if not network.uses(above.outputs[0]):
+        network.remove(above)
 
 
-def fuse_pads(network: RuntimeNetwork) -> None:
-    """A Pad with zeros in front of convolutions becomes their padding."""
-    for kernel in network.in_order("Pad"):
-        readers = network.readers.get(kernel.output, [])
-        if kernel.output in network.outputs or not readers or not kernel.input(0):
-            continue
-        if any(reader.kind != "Conv" for reader in readers):
-            continue
-        if kernel.str_of("mode", "constant") == "constant" and _pads_space_only(network, kernel):
-            network.bypass(kernel, kernel.inputs[0])
-
-
-def _pads_space_only(network: RuntimeNetwork, kernel: RuntimeKernel) -> bool:
-    """Whether batch and channels keep their extents and nothing is cut off."""
-    inner, outer = network.shape(kernel.input(0)), network.shape(kernel.output)
-    if inner is None or outer is None or len(inner) != len(outer) or inner[:2] != outer[:2]:
-        return False
+@each("Pad")
+def fuse_pads(network: RuntimeNetwork, kernel: RuntimeKernel) -> None:
+    """A Pad with zeros in front of convolutions becomes their padding: batch and channels keep
+    their extents, and nothing is cut off."""
+    readers = network.readers.get(kernel.output, [])
+    require(kernel.output not in network.outputs and bool(readers and kernel.input(0)))
+    require(all(reader.kind == "Conv" for reader in readers))
+    inner, outer = need(network.shape(kernel.input(0))), need(network.shape(kernel.output))
+    require(len(inner) == len(outer) and inner[:2] == outer[:2])
+    require(all(a <= b for a, b in zip(inner, outer, strict=True)))
     fill = network.scalar(kernel.input(2)) if kernel.input(2) else 0.0
-    return fill == 0.0 and all(a <= b for a, b in zip(inner, outer, strict=True))
+    require(fill == 0.0 and kernel.str_of("mode", "constant") == "constant")
+    network.bypass(kernel, kernel.inputs[0])
 
 
-def fuse_conv_constants(network: RuntimeNetwork) -> None:
+@each("Conv", "ConvTranspose")
+def fuse_conv_constants(network: RuntimeNetwork, kernel: RuntimeKernel) -> None:
     """Convolution, then BatchNormalization or one constant per channel: into the weights."""
-    for kernel in network.in_order("Conv", "ConvTranspose"):
-        if kernel.input(1) not in network.constants or not kernel.output:
-            continue
-        tail = network.sole_reader(kernel.outputs[0])
-        while tail is not None and _into_weights(network, kernel, tail):
-            network.absorb(kernel, tail)
-            tail = network.sole_reader(kernel.outputs[0])
+    require(kernel.input(1) in network.constants and bool(kernel.output))
+    while _into_weights(network, kernel, tail := need(network.sole_reader(kernel.outputs[0]))):
+        network.absorb(kernel, tail)
 
 
 def _into_weights(network: RuntimeNetwork, conv: RuntimeKernel, tail: RuntimeKernel) -> bool:
@@ -161,18 +143,13 @@ def _into_weights(network: RuntimeNetwork, conv: RuntimeKernel, tail: RuntimeKer
     return (tail.kind == "Mul" and size == 1) or (size == shape[1] and len(constant) in (3, 4))
 
 
-def fuse_matmul_add(network: RuntimeNetwork) -> None:
+@each("MatMul")
+def fuse_matmul_add(network: RuntimeNetwork, kernel: RuntimeKernel) -> None:
     """MatMul with a matrix, then a constant row: one Gemm."""
-    for kernel in network.in_order("MatMul"):
-        matrix = network.shape(kernel.input(1))
-        if matrix is None or len(matrix) != 2:
-            continue
-        tail = network.sole_reader(kernel.output)
-        if tail is None or tail.kind != "Add":
-            continue
-        bias = [name for name in tail.inputs if name != kernel.outputs[0]]
-        if len(bias) != 1 or bias[0] not in network.constants:
-            continue
-        if len(network.shape(bias[0]) or ()) == 1:
-            network.absorb(kernel, tail)
-            network.become(kernel, "Gemm", "")
+    require(len(need(network.shape(kernel.input(1)))) == 2)
+    tail = need(network.sole_reader(kernel.output))
+    bias = [name for name in tail.inputs if name != kernel.outputs[0]]
+    require(tail.kind == "Add" and len(bias) == 1 and bias[0] in network.constants)
+    require(len(network.shape(bias[0]) or ()) == 1)
+    network.absorb(kernel, tail)
+    network.become(kernel, "Gemm", "")

@@ -67,7 +67,7 @@ def prove(
         numbers = replace(numbers, expected=expected, as_written=True)
         if not as_written.same:
             # Steps of a quantised network say more than the outputs that followed from them.
-            worst = outcome if outcome.cause else as_written
+            worst = outcome if outcome.failure and outcome.failure.cause else as_written
             return replace(planned, numbers=numbers, failure=worst.failure)
         outcome = as_written
     return replace(planned, numbers=numbers, verified=Verified(outcome.difference, done.tasks))

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cached_property
+from itertools import accumulate
 from math import prod
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ from tilewright.peak.predict import predict_peak
 from tilewright.peak.quantised import held_bytes
 from tilewright.tiling.cutting import cut_ops
 from tilewright.tiling.grid import Cut, Split
-from tilewright.tiling.group import GroupTiles, TiledOp, exports, typed_group
+from tilewright.tiling.group import GroupTiles, TiledOp, exports, typed_node
 from tilewright.tiling.rewrite import tile_body
 
 # Work in units of one multiply-accumulate of onnxruntime's convolutions: an element that is only
@@ -66,18 +67,13 @@ class LiveTimeline:
             for name in node.writes:
                 change[index + 1] += self.bytes_of(name)
                 change[max(index, self.last_use.get(name, index)) + 1] -= self.bytes_of(name)
-        live = 0
-        result: list[int] = []
-        for position in range(size + 1):
-            live += change[position]
-            result.append(live)
-        return tuple(result)
+        return tuple(accumulate(change[: size + 1]))
 
     def typed(self, index: int) -> TiledOp | None:
         """A node with its access relations, or None where it has to run whole."""
         if index not in self._typed:
             try:
-                (self._typed[index],) = typed_group(self.graph, [index])
+                self._typed[index] = typed_node(self.graph, self.graph.nodes[index])
             except TilingError:
                 self._typed[index] = None
         return self._typed[index]
@@ -197,17 +193,19 @@ class TileProbe:
                 if source in self.group.values:
                     total += self._bytes(source, self.group.values[source].have)
             largest = max(largest, total)
-        written = ((name, self.group.values[name].write) for name in self.pattern.exported)
-        pieces = sum(self._bytes(name, cuts) for name, cuts in written if cuts is not None)
-        return round(largest - pieces)
+        return round(largest - sum(self._pieces))
 
     @cached_property
     def rounding(self) -> int:
         """Bytes that the pieces of the outputs take beyond their numbers, all tiles together."""
-        written = ((name, self.group.values[name].write) for name in self.pattern.exported)
-        sizes = (round(self._bytes(name, cuts)) for name, cuts in written if cuts is not None)
-        nodes = SLOT * len(self.pattern.ops)
+        nodes, sizes = SLOT * len(self.pattern.ops), map(round, self._pieces)
         return self.tiles * (nodes + sum(buffer_bytes(size) - size for size in sizes))
+
+    @cached_property
+    def _pieces(self) -> list[float]:
+        """Bytes of the tile's pieces of the outputs."""
+        written = ((name, self.group.values[name].write) for name in self.pattern.exported)
+        return [self._bytes(name, cuts) for name, cuts in written if cuts is not None]
 
     def _bytes(self, name: str, cuts: tuple[Cut, ...]) -> float:
         each = held_bytes(self.pattern.timeline.graph, name)
@@ -216,7 +214,7 @@ class TileProbe:
     @cached_property
     def inner(self) -> int:
         """Bytes the inside needs while one tile runs, beside the pieces of the outputs."""
-        body = best_order(tile_body(self.group, (0,) * len(self.splits)))
+        body = best_order(tile_body(self.group))
         peak = predict_peak(body, tile_of=self.pattern.graph).peak
         return peak - sum(body.types[name].bytes for name in body.outputs)
 

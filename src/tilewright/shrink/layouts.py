@@ -8,7 +8,6 @@ go as soon as it is.
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
 
 from tilewright.graph.edit import Writer
 from tilewright.graph.graph import Graph, Node
@@ -21,8 +20,7 @@ def read_plain(graph: Graph, names: Iterable[str]) -> Graph:
     renamed: dict[str, str] = {}
     wanted = frozenset(names)
     for node in graph.nodes:
-        inputs = tuple(renamed.get(name, name) for name in node.inputs)
-        writer.nodes.append(node if inputs == node.inputs else replace(node, inputs=inputs))
+        writer.nodes.append(node.renamed(renamed, {}))
         for name in node.writes:
             if name in wanted:
                 renamed[name] = _plain(writer, name, node)

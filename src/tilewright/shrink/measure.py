@@ -126,30 +126,15 @@ def measure_peaks(model: Path, inputs: Path) -> tuple[list[int], bool]:
     return peaks, exact
 
 
-def measure_cpu(models: list[Path], inputs: Path, runs: int) -> list[float]:
-    """CPU seconds of one run of each model, arena on, one thread, runs interleaved."""
-    request = {
-        "job": "cpu",
-        "models": [str(m) for m in models],
-        "inputs": str(inputs),
-        "runs": runs,
-    }
-    return [float(seconds) for seconds in _child(request)["seconds"]]
-
-
 def measure(original: Path, small: Path, inputs: Path, runs: int = 5) -> Measured:
-    """Both models, side by side."""
-    (before, first), (after, second) = (measure_peaks(each, inputs) for each in (original, small))
-    original_cpu, cpu = measure_cpu([original, small], inputs, runs)
-    return Measured(
-        median_low(after),
-        median_low(before),
-        cpu,
-        original_cpu,
-        tuple(after),
-        tuple(before),
-        first and second,
-    )
+    """Both models, side by side: peaks; CPU seconds of a run of each, arena on, one thread, runs
+    interleaved."""
+    models = (original, small)
+    (before, first), (after, second) = (measure_peaks(each, inputs) for each in models)
+    job = {"job": "cpu", "models": [*map(str, models)], "inputs": str(inputs), "runs": runs}
+    original_cpu, cpu = map(float, _child(job)["seconds"])
+    peaks = median_low(after), median_low(before)
+    return Measured(*peaks, cpu, original_cpu, tuple(after), tuple(before), first and second)
 
 
 def _ends(peaks: tuple[int, ...]) -> tuple[int, int]:

@@ -141,15 +141,13 @@ def inner_span(extent: int, parts: int, grain: int = 1) -> tuple[int, int]:
 
 def _padded(cuts: tuple[Cut, ...], counts: tuple[int, ...]) -> tuple[Cut, ...]:
     """Cuts with as many intervals as the grid has tiles; outputs with fewer have empty ones."""
-    padded: list[Cut] = []
-    for cut in cuts:
+
+    def padded(cut: Cut) -> Cut:
         missing = 0 if cut.dim is None else counts[cut.dim] - len(cut.intervals)
-        if not missing:
-            padded.append(cut)
-            continue
         end = cut.intervals[-1].stop
-        padded.append(Cut(cut.dim, cut.intervals + (Interval(end, end),) * missing))
-    return tuple(padded)
+        return Cut(cut.dim, cut.intervals + (Interval(end, end),) * missing) if missing else cut
+
+    return tuple(map(padded, cuts))
 
 
 def _write_inner(

@@ -236,14 +236,14 @@ def output_axes(graph: Graph, nodes: Iterable[str]) -> tuple[str, Mapping[int, s
 
 def typed_group(graph: Graph, nodes: Iterable[int]) -> tuple[TiledOp, ...]:
     """The group's nodes with their access relations, or an error for one that has to run whole."""
-    ops = tuple([_typed(graph, graph.nodes[index]) for index in sorted(nodes)])
+    ops = tuple([typed_node(graph, graph.nodes[index]) for index in sorted(nodes)])
     if not ops:
         raise TilingError("the group is empty")
     return ops
 
 
-def _typed(graph: Graph, node: Node) -> TiledOp:
-    """A node of a group; worked out once."""
+def typed_node(graph: Graph, node: Node) -> TiledOp:
+    """A node with its access relations, or an error where it has to run whole; worked out once."""
     key = ("tiled", id(node))
     found = graph.known.get(key)
     if found is not None:

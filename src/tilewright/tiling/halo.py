@@ -1,6 +1,7 @@
 """Frontiers: which rows of a value are new in each tile, and which are written out by which."""
 
 from collections.abc import Collection
+from itertools import accumulate, pairwise
 
 from tilewright.geometry.interval import Interval
 
@@ -35,11 +36,5 @@ def fresh_part(
 
 def written_part(need: tuple[Interval, ...], extent: int) -> tuple[Interval, ...]:
     """Per tile, the rows that no earlier tile wrote; the last tile completes the value."""
-    parts: list[Interval] = []
-    frontier = 0
-    for position, interval in enumerate(need):
-        last = position == len(need) - 1
-        stop = extent if last else max(frontier, interval.stop)
-        parts.append(Interval(frontier, stop))
-        frontier = stop
-    return tuple(parts)
+    stops = accumulate((interval.stop for interval in need[:-1]), max, initial=0)
+    return tuple(Interval(*pair) for pair in pairwise((*stops, extent)))

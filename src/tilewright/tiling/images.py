@@ -19,8 +19,9 @@ from tilewright.graph.graph import Graph, Node, constant_of
 from tilewright.graph.ops import SPECS
 from tilewright.graph.ops.spec import Step, StepInput, Tile
 from tilewright.graph.ops.views import same_view
+from tilewright.graph.rules import NoMatch, need, optional, require
 from tilewright.graph.types import TensorType
-from tilewright.tiling.group import TiledOp, reaches_of, typed_group
+from tilewright.tiling.group import TiledOp, reaches_of, typed_node
 
 Reaches = tuple[tuple[Reach, ...] | None, ...]
 Axes = Mapping[str, int]
@@ -88,7 +89,7 @@ def _carried(
         if not any(name in axes or name in mixed for name in node.reads):
             continue
         apart = node.name not in batched and not any(name in mixed for name in node.reads)
-        found = _repeated(graph, index, images, axes) if apart else None
+        found = _repeated(graph, node, images, axes) if apart else None
         if found is None:
             mixed.update(node.writes)
         else:
@@ -97,34 +98,27 @@ def _carried(
     return axes, members
 
 
-def _repeated(
-    graph: Graph, index: int, images: int, axes: Axes
-) -> tuple[TiledOp, dict[str, int]] | None:
+@optional
+def _repeated(graph: Graph, node: Node, images: int, axes: Axes) -> tuple[TiledOp, dict[str, int]]:
     """A node that can be repeated, with the axes along which its results carry images."""
     try:
-        (tiled,) = typed_group(graph, [index])
+        tiled = typed_node(graph, node)
     except TilingError:
-        return None
-    found = _image_axes(tiled, images, axes)
-    return None if found is None else (tiled, found)
-
-
-def _image_axes(tiled: TiledOp, images: int, axes: Axes) -> dict[str, int] | None:
-    """The axes along which a node's results carry images, None where it mixes them."""
+        raise NoMatch from None
     found: dict[str, int] = {}
-    for position, name in enumerate(tiled.node.outputs):
+    for name, access in zip(tiled.node.outputs, tiled.access, strict=True):
         if not name:
             continue
         driving = {
             rules[axes[value]].axis
-            for value, rules in zip(tiled.node.inputs, tiled.access[position].inputs, strict=True)
+            for value, rules in zip(tiled.node.inputs, access.inputs, strict=True)
             if rules is not None and value in axes
         }
-        axis = driving.pop() if len(driving) == 1 else None
-        if axis is None or not _apart(tiled, tiled.access[position], axis, images, axes):
-            return None
+        require(len(driving) == 1)
+        axis = need(driving.pop())
+        require(_apart(tiled, access, axis, images, axes))
         found[name] = axis
-    return found
+    return tiled, found
 
 
 def _apart(tiled: TiledOp, access: Access, axis: int, images: int, axes: Axes) -> bool:
@@ -251,7 +245,16 @@ class _Copy:
         for place, step in enumerate(steps):
             label = f"{node.name}{self.mark}" + (f"/{place}" if place + 1 < len(steps) else "")
             inputs = [self._input(tiled, tile, value, local) for value in step.inputs]
-            outputs = dict(self._output(tiled, step, output, local) for output in step.outputs)
+            outputs: dict[str, TensorType | None] = {}
+            for output in step.outputs:
+                if isinstance(output, int):
+                    made = node.outputs[output]
+                    outputs[self.values[made]] = self.repeater.type(made)
+                elif output:
+                    local[output] = f"{node.name}{self.mark}/{output}"
+                    outputs[local[output]] = tiled.op.result().with_shape(step.local_shape)
+                else:
+                    outputs[""] = None
             domain = node.domain if step.kind == node.kind else ""
             self.writer.node(label, step.kind, inputs, outputs, step.attributes, domain)
         self.made += self.writer.nodes[before:]
@@ -271,17 +274,6 @@ class _Copy:
         self.writer.sliced(self.values.get(name, name), ranges, self.values[made], label)
         return True
 
-    def _output(
-        self, tiled: TiledOp, step: Step, output: int | str, local: dict[str, str]
-    ) -> tuple[str, TensorType | None]:
-        if output == "":
-            return "", None
-        if isinstance(output, str):
-            local[output] = f"{tiled.node.name}{self.mark}/{output}"
-            return local[output], tiled.op.result().with_shape(step.local_shape)
-        name = tiled.node.outputs[output]
-        return self.values[name], self.repeater.type(name)
-
     def _input(self, tiled: TiledOp, tile: Tile, value: StepInput, local: Mapping[str, str]) -> str:
         """What a step reads: an operand of the node, what a step before it made, or numbers."""
         if value is None:
@@ -289,8 +281,8 @@ class _Copy:
         if isinstance(value, str):
             return local[value]
         if not isinstance(value, int):
-            name = self.writer.names.take(f"{tiled.node.name}{self.mark}/numbers")
-            return self.writer.constant(name, constant_of(value))
+            label = f"{tiled.node.name}{self.mark}/numbers"
+            return self.writer.constant(label, constant_of(value))
         name = tiled.node.inputs[value]
         box, whole = tile.input_box(value), self.repeater.box(name, self.number)
         label = self.values.get(name, name)
@@ -302,11 +294,12 @@ class _Copy:
 
     def _part(self, name: str, label: str, whole: Box, box: Box) -> str:
         """Part of a value, or of a constant, which is cut now."""
-        wanted = self.writer.names.take(f"{name}{self.mark}/part")
+        wanted = f"{name}{self.mark}/part"
         constant = self.repeater.graph.constants.get(name)
         if constant is not None:
             ranges = {axis: (i.start, i.stop) for axis, i in enumerate(box)}
             return self.writer.constant(wanted, part_of(constant, ranges))
+        wanted = self.writer.names.take(wanted)
         return self.writer.sliced(label, _ranges(box, whole), wanted, wanted)
 
 

@@ -14,7 +14,7 @@ from tilewright.geometry.box import Box
 from tilewright.geometry.interval import Interval
 from tilewright.graph.edit import Writer, part_of
 from tilewright.graph.graph import Array, Attribute, Graph, Node, constant_of
-from tilewright.graph.ops.spec import Step, StepInput, Tile, ints
+from tilewright.graph.ops.spec import StepInput, Tile, ints
 from tilewright.graph.types import TensorType
 from tilewright.tiling.group import GroupTiles, TiledOp, ValueTiles
 
@@ -26,22 +26,19 @@ def tile_graph(graph: Graph, groups: Sequence[GroupTiles]) -> Graph:
     writer = _Writer(graph)
     for item in _order(graph, groups):
         if isinstance(item, Node):
-            writer.keep(item)
+            writer.nodes.append(item)
         else:
             _GroupWriter(writer, item).write()
     return writer.finish()
 
 
-def tile_body(group: GroupTiles, index: Index) -> Graph:
-    """One tile of a group as a network of its own: what it reads comes in, its pieces go out.
-
-    Values that only the first tile computes are computed here too.
-    """
+def tile_body(group: GroupTiles) -> Graph:
+    """The first tile of a group as a network of its own: what it reads comes in, its pieces go
+    out."""
     writer = _Writer(group.graph)
-    outputs = _GroupWriter(writer, group).write_one(index)
+    outputs = _GroupWriter(writer, group).write_first()
     inputs = tuple(name for name in group.inputs if name not in group.graph.constants)
-    body = replace(group.graph, inputs=inputs, outputs=outputs)
-    writer.graph = body
+    writer.graph = replace(group.graph, inputs=inputs, outputs=outputs)
     return writer.finish()
 
 
@@ -81,10 +78,6 @@ def _order(graph: Graph, groups: Sequence[GroupTiles]) -> list[Node | GroupTiles
 class _Writer(Writer):
     """Collects the nodes, types and constants of the new graph."""
 
-    def keep(self, node: Node) -> None:
-        """A node that is not cut."""
-        self.nodes.append(node)
-
     def add(
         self,
         kind: str,
@@ -105,9 +98,10 @@ class _Writer(Writer):
         """A constant with these numbers; equal lists of integers share one."""
         if array.dtype == np.int64 and array.size <= 16:
             name = f"tw:{'x'.join(map(str, array.shape))}:{','.join(map(str, array.reshape(-1)))}"
-        else:
-            name = self.names.take("tw:constant")
-        return self.constant(name, constant_of(array))
+            self.constants[name] = constant_of(array)
+            self.types[name] = self.constants[name].type
+            return name
+        return self.constant("tw:constant", constant_of(array))
 
     def slice(self, source: str, outer: Box, inner: Box, label: str) -> str:
         """The part `inner` of a value that holds `outer` (both in whole-tensor coordinates)."""
@@ -144,28 +138,23 @@ class _GroupWriter:
         self.group = group
         self.held: dict[tuple[str, Index], _Held] = {}  # what each tile can read of each value
         self.lines: dict[tuple[str, int, Index], _Held] = {}  # kept rows per value, axis, tile
-        self.pieces: dict[str, dict[Index, str]] = {}
+        self.pieces: dict[str, dict[Index, str]] = {name: {} for name in group.outputs}
         self.weights: dict[tuple[str, Box], str] = {}
         self.slices: dict[tuple[str, Box], str] = {}  # of values outside, for the current tile
 
     def write(self) -> None:
         """All tiles, then the outputs put together."""
-        exported = [n for n, v in self.group.values.items() if v.write is not None]
-        self.pieces = {name: {} for name in exported}
         for index in self.group.indices:
             self.slices.clear()
             for tiled in self.group.ops:
                 self._run(tiled, index)
-        for name in exported:
+        for name in self.pieces:
             self._join(name)
 
-    def write_one(self, index: Index) -> tuple[str, ...]:
-        """A single tile; the names of its pieces of the outputs."""
-        self.pieces = {n: {} for n, v in self.group.values.items() if v.write is not None}
+    def write_first(self) -> tuple[str, ...]:
+        """The first tile alone; the names of its pieces of the outputs."""
         for tiled in self.group.ops:
-            once = [self.group.values[n].once for n in tiled.node.writes if n in self.group.values]
-            at = tuple(0 if any(d in o for o in once) else i for d, i in enumerate(index))
-            self._run(tiled, at)
+            self._run(tiled, (0,) * len(self.group.counts))
         return tuple(piece for parts in self.pieces.values() for piece in parts.values())
 
     def _run(self, tiled: TiledOp, index: Index) -> None:
@@ -179,52 +168,33 @@ class _GroupWriter:
 
     def _tile(self, tiled: TiledOp, tile: Tile, index: Index, label: str) -> None:
         """One operator of one tile, as the steps its spec says."""
-        steps = tiled.spec.tile(tiled.op, tile)
-        used = {i for step in steps for i in step.inputs if isinstance(i, int)}
-        operands = {i: self._operand(tiled, tile, i, index, label) for i in sorted(used)}
-        local: dict[str, str] = {}
+        writer, node, steps = self.writer, tiled.node, tiled.spec.tile(tiled.op, tile)
+        used = sorted({i for step in steps for i in step.inputs if isinstance(i, int)})
+        # The names of operands, by number, and of what steps make for others, by theirs.
+        names: dict[int | str, str] = {i: self._operand(tiled, tile, i, index, label) for i in used}
+
+        def read(value: StepInput) -> str:
+            if isinstance(value, int | str):
+                return names[value]
+            return "" if value is None else writer.array(value)
+
         for step in steps:
-            inputs = [self._step_input(value, operands, local) for value in step.inputs]
+            inputs = [read(value) for value in step.inputs]
             outputs: dict[str, TensorType | None] = {}
             for output in step.outputs:
-                name, kind = self._step_output(tiled, tile, step, output, index, label, local)
-                outputs[name] = kind
-            domain = tiled.node.domain if step.kind == tiled.node.kind else ""
-            self.writer.add(step.kind, step.attributes, inputs, outputs, domain)
-
-    def _step_input(
-        self, value: StepInput, operands: Mapping[int, str], local: Mapping[str, str]
-    ) -> str:
-        if value is None:
-            return ""
-        if isinstance(value, int):
-            return operands[value]
-        if isinstance(value, str):
-            return local[value]
-        return self.writer.array(value)
-
-    def _step_output(
-        self,
-        tiled: TiledOp,
-        tile: Tile,
-        step: Step,
-        output: int | str,
-        index: Index,
-        label: str,
-        local: dict[str, str],
-    ) -> tuple[str, TensorType | None]:
-        if output == "":
-            return "", None
-        if isinstance(output, str):
-            name = self.writer.names.take(f"{tiled.node.outputs[0]}/{output}@{label}")
-            local[output] = name
-            return name, tiled.op.result().with_shape(step.local_shape)
-        value, box = tiled.node.outputs[output], tile.outputs[output]
-        if box is None:
-            return "", None
-        name = self.writer.names.take(f"{value}@{label}")
-        self.held[value, index] = _Held(name, box)
-        return name, tiled.op.result(output).with_shape(box.shape)
+                box = tile.outputs[output] if isinstance(output, int) else None
+                if isinstance(output, int) and box is not None:
+                    name = writer.names.take(f"{node.outputs[output]}@{label}")
+                    self.held[node.outputs[output], index] = _Held(name, box)
+                    outputs[name] = tiled.op.result(output).with_shape(box.shape)
+                elif isinstance(output, str) and output:
+                    name = writer.names.take(f"{node.outputs[0]}/{output}@{label}")
+                    names[output] = name
+                    outputs[name] = tiled.op.result().with_shape(step.local_shape)
+                else:
+                    outputs[""] = None
+            domain = node.domain if step.kind == node.kind else ""
+            writer.add(step.kind, step.attributes, inputs, outputs, domain)
 
     def _operand(self, tiled: TiledOp, tile: Tile, number: int, index: Index, label: str) -> str:
         """The region of an input that the tile reads."""
@@ -238,23 +208,19 @@ class _GroupWriter:
         if operand.constant:
             return self._weight(name, box)
         if name in self.group.values:
-            held = self._find(name, index)
+            once = self.group.values[name].once
+            held = self.held[name, tuple(0 if d in once else i for d, i in enumerate(index))]
             return self.writer.slice(held.name, held.box, box, f"{name}@{label}/part")
         if (name, box) not in self.slices:
             self.slices[name, box] = self.writer.slice(name, whole, box, f"{name}@{label}/in")
         return self.slices[name, box]
-
-    def _find(self, name: str, index: Index) -> _Held:
-        once = self.group.values[name].once
-        return self.held[name, tuple(0 if d in once else i for d, i in enumerate(index))]
 
     def _weight(self, name: str, box: Box) -> str:
         """A part of a constant, cut now."""
         if (name, box) not in self.weights:
             ranges = {axis: (i.start, i.stop) for axis, i in enumerate(box)}
             part = part_of(self.group.graph.constants[name], ranges)
-            label = self.writer.names.take(f"{name}{box}")
-            self.weights[name, box] = self.writer.constant(label, part)
+            self.weights[name, box] = self.writer.constant(f"{name}{box}", part)
         return self.weights[name, box]
 
     def _after(self, name: str, index: Index, label: str) -> None:
@@ -262,7 +228,9 @@ class _GroupWriter:
         tiles = self.group.values[name]
         if any(index[d] for d in tiles.once):
             return
-        for axis in self._cached_axes(tiles):
+        pairs = enumerate(zip(tiles.have, tiles.compute, strict=True))
+        kept = [axis for axis, (have, compute) in pairs if have != compute]
+        for axis in sorted(kept, key=lambda a: tiles.have[a].dim or 0):  # outer dimensions first
             self._extend(name, tiles, axis, index, label)
         box = tiles.write_box(index)
         undriven = set(range(len(index))) - {c.dim for c in tiles.have}
@@ -271,12 +239,6 @@ class _GroupWriter:
         held = self.held[name, index]
         piece = self.writer.slice(held.name, held.box, box, f"{name}@{label}/out")
         self.pieces[name][index] = piece
-
-    @staticmethod
-    def _cached_axes(tiles: ValueTiles) -> list[int]:
-        """Axes with kept rows, outer grid dimensions first."""
-        axes = [a for a, (h, c) in enumerate(zip(tiles.have, tiles.compute, strict=True)) if h != c]
-        return sorted(axes, key=lambda a: tiles.have[a].dim or 0)
 
     def _extend(self, name: str, tiles: ValueTiles, axis: int, index: Index, label: str) -> None:
         """One axis: rows kept from the tile before, then the new ones."""
@@ -290,7 +252,7 @@ class _GroupWriter:
                 self.lines[name, axis, index] = line
             return
         if line is not None:
-            line = self._part(line, axis, Interval(have.start, line.box[axis].stop), label)
+            line = self._part(line, axis, Interval(have.start, line.box[axis].stop))
         if held is not None and line is not None and not line.box[axis].empty:
             joined = self.writer.names.take(f"{name}@{label}/with_kept{axis}")
             self.writer.concat((line.name, held.name), axis, joined)
@@ -300,19 +262,13 @@ class _GroupWriter:
         if held is None:
             return
         self.held[name, index] = held
-        following = index[dim] + 1
-        if following < self.group.counts[dim]:
-            start = self._next_start(tiles, axis, following)
-            if start is not None and start < have.stop:
-                keep = Interval(max(start, have.start), have.stop)
-                self.lines[name, axis, index] = self._part(held, axis, keep, label)
+        later = (i for i in tiles.have[axis].intervals[index[dim] + 1 :] if not i.empty)
+        following = next(later, None)
+        if following is not None and following.start < have.stop:
+            keep = Interval(max(following.start, have.start), have.stop)
+            self.lines[name, axis, index] = self._part(held, axis, keep)
 
-    @staticmethod
-    def _next_start(tiles: ValueTiles, axis: int, following: int) -> int | None:
-        later = [i for i in tiles.have[axis].intervals[following:] if not i.empty]
-        return later[0].start if later else None
-
-    def _part(self, held: _Held, axis: int, interval: Interval, label: str) -> _Held:
+    def _part(self, held: _Held, axis: int, interval: Interval) -> _Held:
         box = _with_axis(held.box, axis, interval)
         name = self.writer.slice(held.name, held.box, box, f"{held.name}/keep{axis}")
         return _Held(name, box)
@@ -329,16 +285,14 @@ class _GroupWriter:
                 key = tuple(0 if d == dim else i for d, i in enumerate(index))
                 rows.setdefault(key, []).append(parts[index])
             final = len(rows) == 1 and dim == min(axes)
-            parts = {key: self._joined(row, axes[dim], name, final) for key, row in rows.items()}
+            parts = {key: row[0] for key, row in rows.items()}
+            for key, row in rows.items():
+                if len(row) > 1:
+                    target = name if final else self.writer.names.take(f"{name}@band")
+                    parts[key] = self.writer.concat(row, axes[dim], target)
         ((_, result),) = parts.items()
         if result != name:
             self.writer.add("Identity", {}, (result,), {name: self.writer.type(result)})
-
-    def _joined(self, row: list[str], axis: int, name: str, final: bool) -> str:
-        if len(row) == 1:
-            return row[0]
-        target = name if final else self.writer.names.take(f"{name}@band")
-        return self.writer.concat(row, axis, target)
 
 
 def _with_axis(box: Box, axis: int, interval: Interval) -> Box:

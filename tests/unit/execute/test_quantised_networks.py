@@ -83,9 +83,10 @@ def test_a_program_that_computes_something_else_is_found() -> None:
     wrong = actual[name].copy()
     wrong[0, 2, 1, 3] += 0.3
     found = judge(PLANNED, {name: wrong})
-    assert not found.same
-    assert (found.tensor, found.place) == (name, (0, 2, 1, 3))
-    assert found.cause == "the program does not compute the network that was planned"
+    failure = found.failure
+    assert failure is not None
+    assert (failure.tensor, failure.place) == (name, (0, 2, 1, 3))
+    assert failure.cause == "the program does not compute the network that was planned"
 
 
 @pytest.mark.parametrize("kind", ["QLinearConv", "QLinearAveragePool"])
@@ -106,18 +107,20 @@ def test_an_operator_that_is_steps_off_is_named(kind: str) -> None:
         types={**PLANNED.types, "doubled": doubled.type},
     )
     found = judge(faulty, run_kernels(faulty, FEEDS))
-    assert not found.same
-    assert found.tensor == node.outputs[0]
-    assert node.name in found.cause
+    assert found.failure is not None
+    assert found.failure.tensor == node.outputs[0]
+    assert node.name in found.failure.cause
     assert "quantisation steps from the original's" in found.told()
 
 
 def test_floats_say_where_and_how_far() -> None:
     want = {"y": np.asarray([[1.0, 2.0], [4.0, 3.0]])}
     got = {"y": np.asarray([[1.0, 2.0], [4.0, 3.5]])}
-    found = compared(want, got)
+    found = compared(want, got).failure
+    assert found is not None
     assert (found.tensor, found.place, found.expected, found.actual) == ("y", (1, 1), 3.0, 3.5)
     assert "1 of 4 elements" in found.cause
-    lost = compared(want, {"y": np.asarray([[1.0, np.nan], [4.0, 3.0]])})
+    lost = compared(want, {"y": np.asarray([[1.0, np.nan], [4.0, 3.0]])}).failure
+    assert lost is not None
     assert lost.place == (0, 1)
     assert "nothing had written" in lost.cause

@@ -11,10 +11,14 @@ import pytest
 
 from support.builder import GraphBuilder
 from support.models import LIGHT, real_model
-from tilewright.frontend.idioms import KINDS, Idiom, recognise
+from tilewright.frontend.idioms import Idiom, recognise
 from tilewright.frontend.load import load_onnx
 from tilewright.frontend.proto import model_proto
 from tilewright.graph.graph import Array, Graph
+
+KINDS = frozenset(
+    "group_norm layer_norm rms_norm gelu silu hard_swish mish attention squeeze_excite".split()
+)
 
 
 def values_of(graph: Graph, *names: str) -> list[Array]:

@@ -9,21 +9,9 @@ from tilewright.frontend.idioms import activations, attention, norms
 from tilewright.frontend.idioms.matching import Idiom, Matcher
 from tilewright.graph.graph import Graph
 
-__all__ = ["KINDS", "Idiom", "recognise"]
+__all__ = ["Idiom", "recognise"]
 
 Rule = Callable[[Matcher, int], Idiom | None]
-
-KINDS = (
-    "group_norm",
-    "layer_norm",
-    "rms_norm",
-    "gelu",
-    "silu",
-    "hard_swish",
-    "mish",
-    "attention",
-    "squeeze_excite",
-)
 
 # The kind of node a rule starts from: one that every spelling of the idiom has.
 RULES: Mapping[str, Rule] = {

@@ -1,59 +1,42 @@
 """Attention, and squeeze-and-excite: regions that a planner treats as one."""
 
-from dataclasses import dataclass
-
 from tilewright.frontend.idioms.matching import Idiom, Matcher
+from tilewright.graph.rules import NoMatch, need, optional, require
 
 LONGEST_CHAIN = 8
 VIEWS = ("Reshape", "Squeeze", "Unsqueeze")
 LARGEST_GATE = 12
-# fmt: off
-GATE_KINDS = frozenset({
-    "Conv", "Gemm", "MatMul", "Add", "Mul", "Div", "BatchNormalization", "Identity", "Erf", "Gelu",
-    "Relu", "PRelu", "LeakyRelu", "Clip", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh",
-    "Mish", "Swish", "Softplus",
-    "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose",
-})
-# fmt: on
+GATE_KINDS = frozenset(
+    (
+        "Conv Gemm MatMul Add Mul Div BatchNormalization Identity Erf Gelu Relu PRelu "
+        "LeakyRelu Clip Sigmoid HardSigmoid HardSwish Tanh Mish Swish Softplus Reshape "
+        "Flatten Squeeze Unsqueeze Transpose"
+    ).split()
+)
 
 
-@dataclass(slots=True)
-class _Scores:
-    """The product of queries and keys on its way into the softmax."""
-
-    product: int
-    nodes: set[int]
-    scale: float
-
-
-def attention(matcher: Matcher, index: int) -> Idiom | None:
+@optional
+def attention(matcher: Matcher, index: int) -> Idiom:
     """softmax(scale q k + mask) v, the softmax given.
 
     The scale may be on the scores, or on queries or keys right before their product; reshapes and
     transposes that make the heads stay outside.
     """
     node = matcher.node(index)
-    shape = matcher.shape(node.inputs[0])
-    if shape is None or len(shape) < 2 or node.int_of("axis", -1) % len(shape) != len(shape) - 1:
-        return None
-    scores = _scores(matcher, node.inputs[0], LONGEST_CHAIN)
-    if scores is None:
-        return None
-    nodes = scores.nodes | {index}
+    rank = len(need(matcher.shape(node.inputs[0])))
+    require(rank >= 2 and node.int_of("axis", -1) % rank == rank - 1)
+    scores, nodes, scale = need(_scores(matcher, node.inputs[0], LONGEST_CHAIN))
+    nodes.add(index)
     product = _weighted(matcher, node.outputs[0], nodes)
-    if product is None:
-        return None
     weights, values = matcher.node(product).inputs
-    if weights == values:
-        return None
+    require(weights != values)
     nodes.add(product)
-    queries, keys = matcher.node(scores.product).inputs
-    queries, before = _scaled(matcher, queries, scores.product, nodes)
-    keys, behind = _scaled(matcher, keys, scores.product, nodes)
+    queries, keys = matcher.node(scores).inputs
+    queries, before = _scaled(matcher, queries, scores, nodes)
+    keys, behind = _scaled(matcher, keys, scores, nodes)
     core = (queries, keys, values)
     made = {name for i in nodes for name in matcher.node(i).writes}
-    if made & set(core):
-        return None
+    require(not made & set(core))
     masks = [
         name
         for i in sorted(nodes)
@@ -61,7 +44,7 @@ def attention(matcher: Matcher, index: int) -> Idiom | None:
         if name not in made and name not in core and not _is_parameter(matcher, name)
     ]
     inputs = (*core, *dict.fromkeys(masks))
-    parameters = {"scale": scores.scale * before * behind}
+    parameters = {"scale": scale * before * behind}
     return matcher.idiom("attention", nodes, inputs, matcher.result(product), parameters)
 
 
@@ -75,24 +58,21 @@ def _is_parameter(matcher: Matcher, name: str) -> bool:
     )
 
 
-def _scores(matcher: Matcher, value: str, depth: int) -> _Scores | None:
-    """Walk back from the softmax, over scale and mask, to the product of queries and keys."""
-    index = matcher.graph.producer.get(value)
-    if index is None or not depth or len(matcher.graph.consumers.get(value, ())) != 1:
-        return None
-    if not matcher.sound[index] or value in matcher.exposed:
-        return None
+@optional
+def _scores(matcher: Matcher, value: str, depth: int) -> tuple[int, set[int], float]:
+    """Walk back from the softmax to the product of queries and keys: it, all on the way, the scale
+    there."""
+    index = need(matcher.graph.producer.get(value))
+    require(depth > 0 and len(matcher.graph.consumers.get(value, ())) == 1)
+    require(matcher.sound[index] and value not in matcher.exposed)
     node = matcher.node(index)
     factor, ways = 1.0, tuple[str, ...]()
     match node.kind:
         case "MatMul":
-            return _Scores(index, {index}, 1.0)
+            return index, {index}, 1.0
         case "Mul" | "Div":
-            for operand, other in (node.inputs, node.inputs[::-1]):
-                number = matcher.number(other)
-                if number and (node.kind == "Mul" or other == node.inputs[1]):
-                    factor = number if node.kind == "Mul" else 1 / number
-                    ways = (operand,)
+            operand, factor = need(_scale(matcher, index))
+            ways = (operand,)
         case "Add" | "Max":
             ways = tuple(name for name in node.inputs if name not in matcher.graph.parameters)
         case "Sub" | "Cast" | "Identity" | "Dropout" | "Clip":
@@ -103,22 +83,17 @@ def _scores(matcher: Matcher, value: str, depth: int) -> _Scores | None:
             if node.kind in VIEWS and _keeps_matrix(matcher, node.inputs[0], value):
                 ways = node.inputs[:1]
     for way in ways:
-        if _batchless(matcher, way, value):
-            continue
-        found = _scores(matcher, way, depth - 1)
+        found = None if _batchless(matcher, way, value) else _scores(matcher, way, depth - 1)
         if found is not None:
-            found.nodes.add(index)
-            found.scale *= factor
-            return found
-    return None
+            product, nodes, scale = found
+            return product, nodes | {index}, scale * factor
+    raise NoMatch
 
 
 def _keeps_matrix(matcher: Matcher, before: str, after: str) -> bool:
     """Whether a view only regroups heads: rows and columns stay."""
-    shapes = matcher.shape(before), matcher.shape(after)
-    return all(shape is not None and len(shape) >= 2 for shape in shapes) and (
-        (shapes[0] or ())[-2:] == (shapes[1] or ())[-2:]
-    )
+    rows = (matcher.shape(before) or ())[-2:]
+    return len(rows) == 2 and rows == (matcher.shape(after) or ())[-2:]
 
 
 def _batchless(matcher: Matcher, operand: str, result: str) -> bool:
@@ -127,28 +102,25 @@ def _batchless(matcher: Matcher, operand: str, result: str) -> bool:
     return kinds[0] is None or kinds[1] is None or kinds[0].size != kinds[1].size
 
 
-def _weighted(matcher: Matcher, value: str, nodes: set[int]) -> int | None:
+def _weighted(matcher: Matcher, value: str, nodes: set[int]) -> int:
     """Walk on from the softmax, over casts and guards, to the product with the values."""
     for _ in range(LONGEST_CHAIN):
         product = matcher.reader(value, "MatMul")
         if product is not None:
-            return product if matcher.node(product).inputs[0] == value else None
+            require(matcher.node(product).inputs[0] == value)
+            return product
         guard = _nan_guard(matcher, value)
         if guard:
             nodes.update(guard)
             value = matcher.result(guard[-1])
             continue
-        step = matcher.reader(value, "Cast", "Dropout", "Identity", "Where", *VIEWS)
-        if step is None:
-            return None
+        step = need(matcher.reader(value, "Cast", "Dropout", "Identity", "Where", *VIEWS))
         node = matcher.node(step)
-        if node.kind in VIEWS and not _keeps_matrix(matcher, value, node.outputs[0]):
-            return None
-        if node.kind != "Where" and node.inputs[0] != value:
-            return None
+        require(node.kind not in VIEWS or _keeps_matrix(matcher, value, node.outputs[0]))
+        require(node.kind == "Where" or node.inputs[0] == value)
         nodes.add(step)
         value = node.outputs[0]
-    return None
+    raise NoMatch
 
 
 def _nan_guard(matcher: Matcher, value: str) -> tuple[int, ...]:
@@ -169,25 +141,30 @@ def _scaled(matcher: Matcher, value: str, product: int, nodes: set[int]) -> tupl
     index = matcher.maker(value, "Mul", "Div")
     if index is None or matcher.reader(value, "MatMul") != product:
         return value, 1.0
+    found = _scale(matcher, index)
+    if found is None:
+        return value, 1.0
+    nodes.add(index)
+    return found
+
+
+def _scale(matcher: Matcher, index: int) -> tuple[str, float] | None:
+    """The operand of a product or quotient whose other one is a number, and the factor."""
     node = matcher.node(index)
     for operand, other in (node.inputs, node.inputs[::-1]):
         number = matcher.number(other)
-        if not number or (node.kind == "Div" and other != node.inputs[1]):
-            continue
-        nodes.add(index)
-        return operand, number if node.kind == "Mul" else 1 / number
-    return value, 1.0
+        if number and (node.kind == "Mul" or other == node.inputs[1]):
+            return operand, number if node.kind == "Mul" else 1 / number
+    return None
 
 
-def squeeze_excite(matcher: Matcher, index: int) -> Idiom | None:
+@optional
+def squeeze_excite(matcher: Matcher, index: int) -> Idiom:
     """x times a gate per channel that is computed from the mean of x over the image."""
     pool = matcher.node(index)
     x = pool.inputs[0]
-    before, after = matcher.shape(x), matcher.shape(pool.outputs[0])
-    if before is None or after is None or len(before) < 3 or after[:2] != before[:2]:
-        return None
-    if any(extent != 1 for extent in after[2:]):
-        return None
+    before, after = need(matcher.shape(x)), need(matcher.shape(pool.outputs[0]))
+    require(len(before) > 2 and after[:2] == before[:2] and set(after[2:]) <= {1})
     nodes = {index}
     todo = list(matcher.graph.consumers.get(pool.outputs[0], ()))
     product: int | None = None
@@ -196,15 +173,13 @@ def squeeze_excite(matcher: Matcher, index: int) -> Idiom | None:
         node = matcher.node(step)
         if step in nodes:
             continue
-        if not matcher.is_kind(step, *GATE_KINDS):
-            return None
+        require(matcher.is_kind(step, *GATE_KINDS))
         nodes.add(step)
         if x in node.inputs:
-            if node.kind != "Mul" or product is not None:
-                return None
+            require(node.kind == "Mul" and product is None)
             product = step
             continue
         todo += matcher.graph.consumers.get(node.outputs[0], ())
-    if todo or product is None or matcher.shape(matcher.result(product)) != before:
-        return None
-    return matcher.idiom("squeeze_excite", nodes, (x,), matcher.result(product), {})
+    result = matcher.result(need(product))
+    require(not todo and matcher.shape(result) == before)
+    return matcher.idiom("squeeze_excite", nodes, (x,), result, {})

@@ -2,8 +2,13 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
+
+import numpy as np
+from numpy.polynomial.polynomial import polyadd, polymul, polypow, polysub
 
 from tilewright.graph.graph import Graph, Node
+from tilewright.graph.rules import optional, require
 from tilewright.graph.types import FLOATS
 
 Parameter = int | float | str
@@ -49,9 +54,7 @@ class Matcher:
     def maker(self, value: str, *kinds: str) -> int | None:
         """Index of the node that makes the value, if it is of one of the kinds."""
         index = self.graph.producer.get(value)
-        if index is None:
-            return None
-        return index if self.is_kind(index, *kinds) else None
+        return index if index is not None and self.is_kind(index, *kinds) else None
 
     def reader(self, value: str, *kinds: str) -> int | None:
         """Index of the one node that reads the value, if it is of one of the kinds."""
@@ -65,7 +68,6 @@ class Matcher:
         return self.sound[index] and self.graph.nodes[index].kind in kinds
 
     def node(self, index: int) -> Node:
-        """The node of an index."""
         return self.graph.nodes[index]
 
     def result(self, index: int) -> str:
@@ -77,22 +79,16 @@ class Matcher:
         inputs = self.graph.nodes[index].inputs
         if len(inputs) != 2 or value not in inputs:
             return None
-        left = [name for name in inputs if name != value]
-        return left[0] if left else None
+        return next((name for name in inputs if name != value), None)
 
     def shape(self, value: str) -> tuple[int, ...] | None:
-        """Shape of a value, None if it is not known."""
         kind = self.graph.types.get(value)
         return None if kind is None else kind.shape
 
     def number(self, value: str) -> float | None:
         """The number that a constant of one element holds."""
         constant = self.graph.constants.get(value)
-        if constant is None or constant.data is None or constant.type.size != 1:
-            return None
-        if constant.type.dtype.startswith(("string", "complex")):
-            return None
-        return float(constant.data.reshape(-1)[0])
+        return None if constant is None else constant.number
 
     def tolerance(self, value: str) -> float:
         """How exact the constants around the value are."""
@@ -120,11 +116,8 @@ class Matcher:
         index = self.maker(value, "Pow", "Mul")
         if index is None:
             return None
-        node = self.node(index)
-        base, other = node.inputs
-        if node.kind == "Mul" and base != other:
-            return None
-        if node.kind == "Pow" and not self.near(other, 2.0):
+        base, other = self.node(index).inputs
+        if not (self.near(other, 2.0) if self.is_kind(index, "Pow") else base == other):
             return None
         nodes.add(index)
         return base
@@ -156,16 +149,11 @@ class Matcher:
         inputs: tuple[str, ...],
         output: str,
         parameters: Mapping[str, Parameter],
-    ) -> Idiom | None:
-        """The idiom, or None where something outside reads an inner value."""
-        for index in nodes:
-            for name in self.node(index).writes:
-                if name == output:
-                    continue
-                if name in self.exposed:
-                    return None
-                if any(reader not in nodes for reader in self.graph.consumers.get(name, ())):
-                    return None
+    ) -> Idiom:
+        """The idiom, unless something outside reads an inner value."""
+        inner = {name for index in nodes for name in self.node(index).writes} - {output}
+        readers = {reader for name in inner for reader in self.graph.consumers.get(name, ())}
+        require(not inner & self.exposed and readers <= set(nodes))
         names = tuple(self.node(index).name for index in sorted(nodes))
         return Idiom(kind, names, inputs, (output,), parameters)
 
@@ -177,45 +165,28 @@ def close(found: float, wanted: float, tolerance: float) -> bool:
 
 def same_polynomial(found: Polynomial, wanted: Polynomial, tolerance: float) -> bool:
     """Whether two polynomials agree in every coefficient."""
-    degree = max(len(found), len(wanted))
-    pairs = zip(_padded(found, degree), _padded(wanted, degree), strict=True)
+    pairs = zip_longest(found, wanted, fillvalue=0.0)
     return all(close(a, b, tolerance) for a, b in pairs)
 
 
-def _padded(polynomial: Polynomial, degree: int) -> Polynomial:
-    return polynomial + (0.0,) * (degree - len(polynomial))
-
-
-def _combined(kind: str, left: Polynomial, right: Polynomial) -> Polynomial | None:
+@optional
+def _combined(kind: str, left: Polynomial, right: Polynomial) -> Polynomial:
     """One arithmetic node on polynomials."""
-    degree = max(len(left), len(right))
+    number = right[0] if len(right) == 1 else 0.0
     match kind:
         case "Neg":
-            return tuple(-a for a in left)
-        case "Add" | "Sub":
-            sign = 1.0 if kind == "Add" else -1.0
-            pairs = zip(_padded(left, degree), _padded(right, degree), strict=True)
-            return tuple(a + sign * b for a, b in pairs)
+            made = polymul(left, (-1.0,))
+        case "Add":
+            made = polyadd(left, right)
+        case "Sub":
+            made = polysub(left, right)
         case "Mul":
-            return _product(left, right)
+            made = polymul(left, right)
         case "Div":
-            if len(right) != 1 or right[0] == 0.0:
-                return None
-            return tuple(a / right[0] for a in left)
+            require(number != 0.0)
+            made = np.asarray(left) / number
         case _:
-            if len(right) != 1 or right[0] not in (1.0, 2.0, 3.0):
-                return None
-            power: Polynomial | None = (1.0,)
-            for _ in range(int(right[0])):
-                power = _product(power, left) if power is not None else None
-            return power
-
-
-def _product(left: Polynomial, right: Polynomial) -> Polynomial | None:
-    if len(left) + len(right) - 2 > LARGEST_DEGREE:
-        return None
-    found = [0.0] * (len(left) + len(right) - 1)
-    for i, a in enumerate(left):
-        for j, b in enumerate(right):
-            found[i + j] += a * b
-    return tuple(found)
+            require(number in (1.0, 2.0, 3.0))
+            made = polypow(left, int(number))
+    require(len(made) <= LARGEST_DEGREE + 1)
+    return tuple(map(float, made))

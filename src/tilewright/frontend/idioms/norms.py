@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from tilewright.frontend.idioms.matching import Idiom, Matcher
+from tilewright.graph.rules import NoMatch, need, optional, require
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,18 +18,15 @@ class _Core:
     centred: bool
 
 
-def written_out(matcher: Matcher, index: int) -> Idiom | None:
+@optional
+def written_out(matcher: Matcher, index: int) -> Idiom:
     """A normalisation made of means: the node divides by a root or multiplies by its inverse."""
     core = _core(matcher, index)
-    if core is None:
-        return None
-    if core.centred:
-        grouped = _grouped(matcher, core)
-        if grouped is not None:
-            return grouped
-    shape = matcher.shape(core.x)
-    if shape is None or core.axes != tuple(range(core.axes[0], len(shape))):
-        return None
+    grouped = optional(_grouped)(matcher, core) if core.centred else None
+    if grouped is not None:
+        return grouped
+    shape = need(matcher.shape(core.x))
+    require(core.axes == tuple(range(core.axes[0], len(shape))))
     nodes = set(core.nodes)
     kinds = ("Mul", "Add") if core.centred else ("Mul",)
     weights = (1,) * core.axes[0] + shape[core.axes[0] :]
@@ -39,94 +37,78 @@ def written_out(matcher: Matcher, index: int) -> Idiom | None:
     return matcher.idiom(kind, nodes, (x, *parts), output, parameters)
 
 
-def group_norm(matcher: Matcher, index: int) -> Idiom | None:
+@optional
+def group_norm(matcher: Matcher, index: int) -> Idiom:
     """Reshape to groups, InstanceNormalization with unit scale, Reshape back, scale and bias."""
     node = matcher.node(index)
-    if not (_filled(matcher, node.inputs[1], 1.0) and _filled(matcher, node.inputs[2], 0.0)):
-        return None
+    require(_filled(matcher, node.inputs[1], 1.0) and _filled(matcher, node.inputs[2], 0.0))
     x, output = node.inputs[0], node.outputs[0]
     axes = tuple(range(2, len(matcher.shape(x) or ())))
     epsilon = node.float_of("epsilon", 1e-5)
     return _grouped(matcher, _Core(frozenset({index}), x, output, axes, epsilon, True))
 
 
-def _grouped(matcher: Matcher, core: _Core) -> Idiom | None:
+def _grouped(matcher: Matcher, core: _Core) -> Idiom:
     """A normalisation between a reshape to groups and one back."""
-    nodes = set(core.nodes)
-    inner = matcher.shape(core.x)
-    split = matcher.maker(core.x, "Reshape")
-    joined = matcher.reader(core.output, "Reshape")
-    if split is None or joined is None or inner is None or len(inner) < 3:
-        return None
+    inner = need(matcher.shape(core.x))
+    split = need(matcher.maker(core.x, "Reshape"))
+    joined = need(matcher.reader(core.output, "Reshape"))
     x, output = matcher.node(split).inputs[0], matcher.result(joined)
-    shape = matcher.shape(x)
-    if core.axes != tuple(range(2, len(inner))):
-        return None
-    if shape is None or len(shape) < 2 or matcher.shape(output) != shape:
-        return None
-    if inner[0] != shape[0] or not inner[1] or shape[1] % inner[1]:
-        return None
-    nodes |= {split, joined}
+    shape = need(matcher.shape(x))
+    ranks = len(inner), len(shape)
+    require(ranks[0] > 2 and ranks[1] > 1 and core.axes == tuple(range(2, ranks[0])))
+    require(matcher.shape(output) == shape and inner[0] == shape[0])
+    require(inner[1] > 0 and not shape[1] % inner[1])
+    nodes = {*core.nodes, split, joined}
     channels = (1, shape[1], *(1 for _ in shape[2:]))
     output, *parts = _affine(matcher, output, channels, nodes)
     parameters = {"groups": inner[1], "epsilon": core.epsilon}
     return matcher.idiom("group_norm", nodes, (x, *parts), output, parameters)
 
 
-def _core(matcher: Matcher, index: int) -> _Core | None:
+def _core(matcher: Matcher, index: int) -> _Core:
     node = matcher.node(index)
     pairs = [node.inputs] if node.kind == "Div" else [node.inputs, node.inputs[::-1]]
-    for numerator, denominator in pairs:
-        nodes = {index}
-        root = _root(matcher, denominator, node.kind == "Mul", nodes)
-        if root is None:
-            continue
-        added = matcher.maker(matcher.source(root, nodes), "Add")
-        found = None if added is None else _mean_square(matcher, added, nodes)
-        if found is None:
-            continue
-        deviation, axes, epsilon = found
-        x = _centred(matcher, deviation, numerator, axes, nodes)
-        if x is not None:
-            return _Core(frozenset(nodes), x, node.outputs[0], axes, epsilon, True)
-        x = deviation
-        if numerator != deviation:
-            x = matcher.source(deviation, nodes)
-        if numerator == deviation or matcher.source(numerator, nodes) == x:
-            return _Core(frozenset(nodes), x, node.outputs[0], axes, epsilon, False)
-    return None
+    cores = (optional(_core_of)(matcher, index, *pair) for pair in pairs)
+    return need(next(filter(None, cores), None))
 
 
-def _root(matcher: Matcher, value: str, inverted: bool, nodes: set[int]) -> str | None:
+def _core_of(matcher: Matcher, index: int, numerator: str, denominator: str) -> _Core:
+    nodes, output = {index}, matcher.result(index)
+    root = _root(matcher, denominator, matcher.is_kind(index, "Mul"), nodes)
+    added = need(matcher.maker(matcher.source(root, nodes), "Add"))
+    deviation, axes, epsilon = _mean_square(matcher, added, nodes)
+    x = optional(_centred)(matcher, deviation, numerator, axes, nodes)
+    if x is not None:
+        return _Core(frozenset(nodes), x, output, axes, epsilon, True)
+    x = deviation
+    if numerator != deviation:
+        x = matcher.source(deviation, nodes)
+        require(matcher.source(numerator, nodes) == x)
+    return _Core(frozenset(nodes), x, output, axes, epsilon, False)
+
+
+def _root(matcher: Matcher, value: str, inverted: bool, nodes: set[int]) -> str:
     """What the root (or its inverse) is taken of."""
-    value = matcher.source(value, nodes)
+    value, exponent = matcher.source(value, nodes), 0.5
     if inverted:
-        power = matcher.maker(value, "Pow")
-        if power is not None:
-            base, exponent = matcher.node(power).inputs
-            nodes.add(power)
-            return base if matcher.near(exponent, -0.5) else None
         inverse = matcher.maker(value, "Reciprocal", "Div")
         if inverse is None:
-            return None
-        inputs = matcher.node(inverse).inputs
-        if len(inputs) == 2 and not matcher.near(inputs[0], 1.0):
-            return None
-        nodes.add(inverse)
-        value = inputs[-1]
-    root = matcher.maker(value, "Sqrt")
-    if root is None:
-        power = matcher.maker(value, "Pow")
-        if power is None or not matcher.near(matcher.node(power).inputs[1], 0.5):
-            return None
-        root = power
+            exponent = -0.5
+        else:
+            *one, value = matcher.node(inverse).inputs
+            require(all(matcher.near(name, 1.0) for name in one))
+            nodes.add(inverse)
+    root = need(matcher.maker(value, "Sqrt", "Pow"))
+    base, *given = matcher.node(root).inputs
+    require(matcher.near(given[0], exponent) if given else exponent == 0.5)
     nodes.add(root)
-    return matcher.node(root).inputs[0]
+    return base
 
 
 def _mean_square(
     matcher: Matcher, added: int, nodes: set[int]
-) -> tuple[str, tuple[int, ...], float] | None:
+) -> tuple[str, tuple[int, ...], float]:
     """What is squared, over which axes the mean goes, and epsilon."""
     for value, small in (matcher.node(added).inputs, matcher.node(added).inputs[::-1]):
         epsilon = matcher.number(small)
@@ -139,30 +121,25 @@ def _mean_square(
             continue
         nodes |= {added, mean}
         return squared, axes, epsilon
-    return None
+    raise NoMatch
 
 
 def _centred(
     matcher: Matcher, deviation: str, numerator: str, axes: tuple[int, ...], nodes: set[int]
-) -> str | None:
+) -> str:
     """x, where both values are x minus its mean (the same value, or the same written twice)."""
     found: set[int] = set()
     xs: set[str] = set()
     for value in (deviation, numerator):
-        minus = matcher.maker(matcher.source(value, found), "Sub")
-        if minus is None:
-            return None
+        minus = need(matcher.maker(matcher.source(value, found), "Sub"))
         x, mean = matcher.node(minus).inputs
-        reduced = matcher.maker(matcher.source(mean, found), "ReduceMean")
-        if reduced is None or _axes(matcher, reduced) != axes:
-            return None
+        reduced = need(matcher.maker(matcher.source(mean, found), "ReduceMean"))
         averaged = matcher.node(reduced).inputs[0]
-        if averaged != x and matcher.source(averaged, found) != x:
-            return None
+        require(_axes(matcher, reduced) == axes)
+        require(averaged == x or matcher.source(averaged, found) == x)
         found |= {minus, reduced}
         xs.add(x)
-    if len(xs) != 1:
-        return None
+    require(len(xs) == 1)
     nodes |= found
     return xs.pop()
 

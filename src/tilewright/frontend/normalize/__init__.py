@@ -3,7 +3,7 @@
 Every pass takes a Graph and gives a Graph with the same inputs, outputs and numbers.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -72,7 +72,7 @@ def remove_no_ops(graph: Graph) -> Graph:
     new_name: dict[str, str] = {}  # a value -> the network output it becomes
     kept: list[Node] = []
     for original in graph.nodes:
-        node = _renamed(original, source_of, {})
+        node = original.renamed(source_of, {})
         source = _copied(graph, node)
         output = node.outputs[0] if node.outputs else ""
         if source is None or output in hidden:
@@ -86,7 +86,7 @@ def remove_no_ops(graph: Graph) -> Graph:
     if not source_of and not new_name:
         return graph
     read_as = {copy: new_name.get(source, source) for copy, source in source_of.items()} | new_name
-    return rebuilt(graph, (_renamed(node, read_as, new_name) for node in kept))
+    return rebuilt(graph, (node.renamed(read_as, new_name) for node in kept))
 
 
 def constants_last(graph: Graph) -> Graph:
@@ -163,16 +163,3 @@ def _permutation(graph: Graph, node: Node) -> tuple[int, ...]:
         return given
     kind = graph.types.get(node.inputs[0])
     return tuple(reversed(range(len(kind.shape)))) if kind else ()
-
-
-def _renamed(node: Node, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> Node:
-    """The node with other names for what it reads and makes."""
-    if not any(name in inputs for name in node.inputs) and not any(
-        name in outputs for name in node.outputs
-    ):
-        return node
-    return replace(
-        node,
-        inputs=tuple(inputs.get(name, name) for name in node.inputs),
-        outputs=tuple(outputs.get(name, name) for name in node.outputs),
-    )

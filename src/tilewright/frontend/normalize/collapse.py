@@ -11,9 +11,10 @@ import numpy as np
 from tilewright.frontend.idioms import Idiom, recognise
 from tilewright.graph.edit import Writer, rebuilt, reshaped
 from tilewright.graph.graph import Graph, Node, constant_of
+from tilewright.graph.rules import need, optional, require
 from tilewright.graph.types import TensorType
 
-Builder = Callable[[Writer, Idiom], Node | None]
+Builder = Callable[[Writer, Idiom], Node]
 
 
 def collapse_idioms(graph: Graph) -> Graph:
@@ -31,7 +32,7 @@ def collapse_idioms(graph: Graph) -> Graph:
             continue
         if _dtype(graph, idiom.inputs[0]) != _dtype(graph, idiom.outputs[0]):
             continue
-        node = builder(writer, idiom)
+        node = optional(builder)(writer, idiom)
         if node is not None:
             removed.update(idiom.nodes)
             replaced[idiom.nodes[-1]] = node
@@ -61,48 +62,40 @@ def _activation(kind: str, **attributes: str) -> Builder:
 
 
 def _normalisation(kind: str) -> Builder:
-    def build(writer: Writer, idiom: Idiom) -> Node | None:
+    def build(writer: Writer, idiom: Idiom) -> Node:
         x, axis = writer.type(idiom.inputs[0]), idiom.parameters["axis"]
         assert isinstance(axis, int)
         inputs = _with_weights(writer, idiom, TensorType(x.dtype, x.shape[axis:]))
-        if inputs is None:
-            return None
         inputs = inputs if idiom.inputs[-1] else inputs[:2]  # the bias may be left out
         return _node(idiom, kind, inputs, {"axis": "axis", "epsilon": "epsilon"})
 
     return build
 
 
-def _group_norm(writer: Writer, idiom: Idiom) -> Node | None:
+def _group_norm(writer: Writer, idiom: Idiom) -> Node:
     x = writer.type(idiom.inputs[0])
     inputs = _with_weights(writer, idiom, TensorType(x.dtype, (x.shape[1],)))
-    if inputs is None:
-        return None
     names = {"num_groups": "groups", "epsilon": "epsilon"}
     return _node(idiom, "GroupNormalization", inputs, names)
 
 
-def _with_weights(writer: Writer, idiom: Idiom, kind: TensorType) -> tuple[str, ...] | None:
-    """x, scale and bias in the type that is wanted; absent ones do nothing. None where one would
-    have to be computed."""
+def _with_weights(writer: Writer, idiom: Idiom, kind: TensorType) -> tuple[str, ...]:
+    """x, scale and bias in the type that is wanted, unless one would have to be computed; absent
+    ones do nothing."""
     inputs = [idiom.inputs[0]]
     labels = (("scale", 1.0), ("bias", 0.0))
     for weight, (label, neutral) in zip(idiom.inputs[1:], labels, strict=False):
         if weight and writer.graph.types.get(weight) == kind:
             inputs.append(weight)
             continue
-        constant = writer.graph.constants.get(weight)
-        if not weight:
-            made = constant_of(np.full(kind.shape, neutral, np.dtype(kind.dtype)))
-        elif constant is None or (constant.type.dtype, constant.type.size) != (
-            kind.dtype,
-            kind.size,
-        ):
-            return None
-        else:
+        if weight:
+            constant = need(writer.graph.constants.get(weight))
+            require(constant.type == kind.with_shape(constant.type.shape))
+            require(constant.type.size == kind.size)
             made = reshaped(constant, kind.shape)
-        name = writer.names.take(f"{idiom.nodes[-1]}/{label}")
-        inputs.append(writer.constant(name, made))
+        else:
+            made = constant_of(np.full(kind.shape, neutral, np.dtype(kind.dtype)))
+        inputs.append(writer.constant(f"{idiom.nodes[-1]}/{label}", made))
     return tuple(inputs)
 
 

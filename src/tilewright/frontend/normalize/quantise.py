@@ -15,16 +15,17 @@ from tilewright.frontend.idioms.matching import Matcher
 from tilewright.graph.edit import Writer
 from tilewright.graph.graph import Array, Attribute, Graph, Node, constant_of
 from tilewright.graph.ops.quantised import BINARY, PLANNED, PLANNED_UNARY, PREFIX, RUNTIME, UNARY
+from tilewright.graph.rules import need, optional, require
 from tilewright.graph.types import QUANTISED
 
 BOUNDS = ("Relu", "Clip")
 # Operators that give on elements as they are: on integers they are the same, where the scale and
 # zero point of input and result are.
 CARRIERS = frozenset(
-    {
-        *("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Gather", "Identity"),
-        *("DepthToSpace", "SpaceToDepth", "Expand", "Tile", "MaxPool", "Resize", "Concat"),
-    }
+    (
+        "Reshape Flatten Squeeze Unsqueeze Transpose Slice Gather Identity DepthToSpace "
+        "SpaceToDepth Expand Tile MaxPool Resize Concat"
+    ).split()
 )
 
 
@@ -76,7 +77,7 @@ class _Fold(Writer):
         for index, node in enumerate(self.graph.nodes):
             if index in self.gone:
                 continue
-            made = self._folded(index, node) if self.matcher.sound[index] else None
+            made = optional(self._folded)(node) if self.matcher.sound[index] else None
             self.nodes += [node] if made is None else made
         if len(self.nodes) == len(self.graph.nodes):
             return self.graph
@@ -84,56 +85,41 @@ class _Fold(Writer):
         self.nodes = [n for n in self.nodes if n.kind != "DequantizeLinear" or n.outputs[0] in read]
         return self.finish()
 
-    def _folded(self, index: int, node: Node) -> list[Node] | None:
-        rule = _RULES.get(node.kind)
-        if rule is None or node.domain or any(node.outputs[1:]):
-            return None
+    def _folded(self, node: Node) -> list[Node]:
+        rule = need(_RULES.get(node.kind))
+        require(not node.domain and not any(node.outputs[1:]))
         target = self._target(node.outputs[0])
-        if target is None:
-            return None
-        made = rule(self, node, target)
-        if made is None:
-            return None
-        bounds = self._bounds(made, target)
-        if bounds is None:
-            return None
+        made = self._bounds(rule(self, node, target), target)
         self.gone.update(target.nodes)
-        return bounds
+        return made
 
     # What stands before and behind an operator.
 
-    def source(self, value: str) -> _Source | None:
-        """The integers that a value stands for, None if it is not dequantised."""
-        index = self.matcher.maker(value, "DequantizeLinear")
-        if index is None:
-            return None
-        node = self.matcher.node(index)
+    def source(self, value: str) -> _Source:
+        """The integers that a value stands for, if it is dequantised."""
+        node = self.matcher.node(need(self.matcher.maker(value, "DequantizeLinear")))
         step = self._step(node)
         kind = self.graph.types[node.inputs[0]]
-        if step is None or node.attributes.get("block_size", 0):
-            return None
+        require(not node.attributes.get("block_size", 0))
         scale = self.graph.constants[node.inputs[1]].type
         along = node.int_of("axis", 1) % max(1, len(kind.shape))
         return _Source(node.inputs[0], step, None if scale.size == 1 else along)
 
-    def single(self, value: str) -> _Source | None:
+    def single(self, value: str) -> _Source:
         """The same where one scale serves all of a quantised tensor."""
         found = self.source(value)
-        return found if found and found.axis is None and found.step.dtype in QUANTISED else None
+        require(found.axis is None and found.step.dtype in QUANTISED)
+        return found
 
-    def _step(self, node: Node) -> QuantStep | None:
+    def _step(self, node: Node) -> QuantStep:
         """Scale and zero point of a (de)quantisation, where they are constant and known."""
         name, zero = (*node.inputs, "")[1:3]
-        scale = self.graph.constants.get(name)
-        if scale is None or scale.data is None or scale.type.dtype != "float32":
-            return None
+        scale = need(self.graph.constants.get(name))
+        require(scale.data is not None and scale.type.dtype == "float32")
         if zero:
-            known = self.graph.constants.get(zero)
-            return None if known is None else QuantStep(name, zero, known.type.dtype)
+            return QuantStep(name, zero, need(self.graph.constants.get(zero)).type.dtype)
         integers = node.outputs[0] if node.kind == "QuantizeLinear" else node.inputs[0]
-        kind = self.graph.types.get(integers)
-        if kind is None:
-            return None
+        kind = need(self.graph.types.get(integers))
         return QuantStep(name, self.zero(node.name, kind.dtype), kind.dtype)
 
     def zero(self, label: str, dtype: str) -> str:
@@ -142,7 +128,7 @@ class _Fold(Writer):
 
     def numbers(self, label: str, array: Array) -> str:
         """A new constant that holds an array."""
-        return self.constant(self.names.take(label), constant_of(array))
+        return self.constant(label, constant_of(array))
 
     def number(self, name: str) -> Array:
         """The numbers of an old or new constant."""
@@ -157,27 +143,23 @@ class _Fold(Writer):
             for a, b in ((one.scale, other.scale), (one.zero, other.zero))
         )
 
-    def _target(self, value: str) -> _Target | None:
+    def _target(self, value: str) -> _Target:
         """The quantisation that alone reads a value, bounds between them included."""
         bounds = self.matcher.reader(value, *BOUNDS)
         last = value if bounds is None else self.matcher.result(bounds)
-        index = self.matcher.reader(last, "QuantizeLinear")
-        if index is None or (bounds is not None and self.matcher.node(bounds).inputs[0] != value):
-            return None
+        index = need(self.matcher.reader(last, "QuantizeLinear"))
+        require(bounds is None or self.matcher.node(bounds).inputs[0] == value)
         node = self.matcher.node(index)
         step = self._step(node)
-        if step is None or step.dtype not in QUANTISED or self.number(step.scale).size != 1:
-            return None
+        require(step.dtype in QUANTISED and self.number(step.scale).size == 1)
         nodes = (index,) if bounds is None else (bounds, index)
         return _Target(nodes, node.outputs[0], step, bounds)
 
-    def _bounds(self, node: Node, target: _Target) -> list[Node] | None:
+    def _bounds(self, node: Node, target: _Target) -> list[Node]:
         """The operator, and bounds on its integers where there were bounds that they can pass."""
         if target.bounds is None:
             return [replace(node, outputs=(target.value,))]
         limits = self._limits(self.matcher.node(target.bounds))
-        if limits is None:
-            return None
         kind = np.dtype(target.step.dtype)
         scale = float(self.number(target.step.scale).reshape(-1)[0])
         zero = int(self.number(target.step.zero).reshape(-1)[0])
@@ -198,16 +180,11 @@ class _Fold(Writer):
         clip = Node(name, "Clip", (inner, *edges), (target.value,))
         return [replace(node, outputs=(inner,)), clip]
 
-    def _limits(self, node: Node) -> tuple[float, float] | None:
+    def _limits(self, node: Node) -> list[float]:
         if node.kind == "Relu":
-            return 0.0, np.inf
-        found: list[float] = []
-        for name, default in zip((*node.inputs[1:], "", "")[:2], (-np.inf, np.inf), strict=True):
-            number = self.matcher.number(name) if name else default
-            if number is None:
-                return None
-            found.append(number)
-        return found[0], found[1]
+            return [0.0, np.inf]
+        edges = zip((*node.inputs[1:], "", "")[:2], (-np.inf, np.inf), strict=True)
+        return [need(self.matcher.number(name)) if name else most for name, most in edges]
 
     # Parameters as integer operators want them.
 
@@ -216,100 +193,76 @@ class _Fold(Writer):
         zeros = self.number(step.zero)
         return step.zero if zeros.size == 1 or zeros.any() else self.zero(node, step.dtype)
 
-    def bias(self, node: str, value: str, scales: Array, channels: int) -> str | None:
-        """A bias in steps of the sums, None where it is not a constant per channel."""
-        found = self.source(value)
-        kind = self.graph.types.get(value)
-        if kind is None or kind.size != channels:
-            return None
+    def bias(self, node: Node, scales: Array, channels: int) -> tuple[str, ...]:
+        """The bias of a node in steps of the sums, a constant per channel; nothing without one."""
+        value = (*node.inputs, "")[2]
+        if not value:
+            return ()
+        kind, found = need(self.graph.types.get(value)), optional(self.source)(value)
+        require(kind.size == channels)
+        label = f"{node.name}/bias"
         if found is not None and found.value in self.graph.constants:
             known = self.graph.constants[found.value]
+            data = need(known.data)
             step = self.number(found.step.scale).reshape(-1).astype(np.float64)
             exact = known.type.dtype == "int32" and not self.number(found.step.zero).any()
-            if known.data is None:
-                return None
             if exact and np.allclose(step, scales, rtol=1e-5, atol=0.0):
                 flat = known.type.shape == (channels,)
-                return found.value if flat else self.numbers(f"{node}/bias", known.data.reshape(-1))
+                return (found.value if flat else self.numbers(label, data.reshape(-1)),)
             zero = self.number(found.step.zero).reshape(-1).astype(np.float64)
-            real = (known.data.reshape(-1).astype(np.float64) - zero) * step
+            real = (data.reshape(-1).astype(np.float64) - zero) * step
         else:
-            constant = self.graph.constants.get(value)
-            if constant is None or constant.data is None:
-                return None
-            real = constant.data.reshape(-1).astype(np.float64)
+            constant = need(self.graph.constants.get(value))
+            real = need(constant.data).reshape(-1).astype(np.float64)
         steps = np.rint(real / scales)
-        if np.abs(steps).max(initial=0.0) > np.iinfo(np.int32).max:
-            return None
-        return self.numbers(f"{node}/bias", steps.astype(np.int32))
+        require(not np.abs(steps).max(initial=0.0) > np.iinfo(np.int32).max)
+        return (self.numbers(label, steps.astype(np.int32)),)
 
 
-Rule = Callable[[_Fold, Node, _Target], Node | None]
+Rule = Callable[[_Fold, Node, _Target], Node]
 
 
 def _flat(source: _Source) -> tuple[str, str, str]:
     return source.value, source.step.scale, source.step.zero
 
 
-def _weighted(fold: _Fold, node: Node, axis: int) -> tuple[list[str], Array, int] | None:
+def _weighted(fold: _Fold, node: Node, axis: int) -> tuple[list[str], Array, int]:
     """Data and weights with scales and zero points, the steps of their sums, the channels."""
     data, weight = fold.single(node.inputs[0]), fold.source(node.inputs[1])
-    if data is None or weight is None or weight.step.dtype not in QUANTISED:
-        return None
     shape = fold.graph.types[weight.value].shape
-    if weight.axis is not None and weight.axis != axis % len(shape):
-        return None
+    require(weight.step.dtype in QUANTISED and weight.axis in (None, axis % len(shape)))
     scales = fold.number(weight.step.scale).reshape(-1).astype(np.float64)
     scales = scales * float(fold.number(data.step.scale).reshape(-1)[0])
     zero = fold.plain_zero(node.name, weight.step)
     return [*_flat(data), weight.value, weight.step.scale, zero], scales, shape[axis]
 
 
-def _conv(fold: _Fold, node: Node, target: _Target) -> Node | None:
-    found = _weighted(fold, node, 0)
-    if found is None:
-        return None
-    inputs, scales, channels = found
+def _conv(fold: _Fold, node: Node, target: _Target) -> Node:
+    inputs, scales, channels = _weighted(fold, node, 0)
+    bias = fold.bias(node, scales, channels)
+    result = target.step.scale, target.step.zero
+    return replace(node, kind="QLinearConv", inputs=(*inputs, *result, *bias))
+
+
+def _matmul(fold: _Fold, node: Node, target: _Target) -> Node:
+    inputs, _, _ = _weighted(fold, node, -1)
+    require(len(fold.graph.types[node.inputs[1]].shape) > 1)
     inputs += [target.step.scale, target.step.zero]
-    if len(node.inputs) > 2 and node.inputs[2]:
-        bias = fold.bias(node.name, node.inputs[2], scales, channels)
-        if bias is None:
-            return None
-        inputs.append(bias)
-    return replace(node, kind="QLinearConv", inputs=tuple(inputs))
+    return replace(node, kind="QLinearMatMul", inputs=tuple(inputs))
 
 
-def _matmul(fold: _Fold, node: Node, target: _Target) -> Node | None:
-    found = _weighted(fold, node, -1)
-    if found is None or len(fold.graph.types[node.inputs[1]].shape) < 2:
-        return None
-    inputs = (*found[0], target.step.scale, target.step.zero)
-    return replace(node, kind="QLinearMatMul", inputs=inputs)
-
-
-def _gemm(fold: _Fold, node: Node, target: _Target) -> Node | None:
-    found = _weighted(fold, node, 0 if node.int_of("transB", 0) else 1)
-    if found is None or {node.float_of("alpha", 1.0), node.float_of("beta", 1.0)} != {1.0}:
-        return None
-    inputs, scales, channels = found
-    bias = ""
-    if len(node.inputs) > 2 and node.inputs[2]:
-        bias = fold.bias(node.name, node.inputs[2], scales, channels) or ""
-        if not bias:
-            return None
-    inputs += [bias, target.step.scale, target.step.zero]
+def _gemm(fold: _Fold, node: Node, target: _Target) -> Node:
+    inputs, scales, channels = _weighted(fold, node, 0 if node.int_of("transB", 0) else 1)
+    require({node.float_of("alpha", 1.0), node.float_of("beta", 1.0)} == {1.0})
+    bias = fold.bias(node, scales, channels) or ("",)
+    inputs += [*bias, target.step.scale, target.step.zero]
     attributes = {k: v for k, v in node.attributes.items() if k in ("transA", "transB")}
     return replace(node, kind="QGemm", inputs=tuple(inputs), attributes=attributes, domain=RUNTIME)
 
 
-def _pointwise(fold: _Fold, node: Node, target: _Target) -> Node | None:
+def _pointwise(fold: _Fold, node: Node, target: _Target) -> Node:
     """Operators of one or two inputs, each with its scale and zero point."""
-    sources = [fold.single(name) for name in node.inputs if name]
-    inputs: list[str] = []
-    for source in sources:
-        if source is None:
-            return None
-        inputs += _flat(source)
+    inputs = [part for name in node.inputs if name for part in _flat(fold.single(name))]
     attributes: Mapping[str, Attribute] = node.attributes
     if node.kind == "Softmax":
         attributes = {**attributes, "opset": 13}
@@ -322,22 +275,16 @@ def _pointwise(fold: _Fold, node: Node, target: _Target) -> Node | None:
     )
 
 
-def _carried(fold: _Fold, node: Node, target: _Target) -> Node | None:
+def _carried(fold: _Fold, node: Node, target: _Target) -> Node:
     """Operators that only move elements, on the integers; a concat may change their steps."""
     joins = node.kind == "Concat"
-    values = node.inputs if joins else node.inputs[:1]
-    sources = [fold.single(name) for name in values]
-    known = [source for source in sources if source is not None]
-    if len(known) < len(sources):
-        return None
-    if node.kind == "Resize" and node.str_of("mode", "nearest") != "nearest":
-        return None
-    if all(fold.same(source.step, target.step) for source in known):
+    sources = [fold.single(name) for name in (node.inputs if joins else node.inputs[:1])]
+    require(node.kind != "Resize" or node.str_of("mode", "nearest") == "nearest")
+    if all(fold.same(source.step, target.step) for source in sources):
         rest = () if joins else node.inputs[1:]
-        return replace(node, inputs=(*(source.value for source in known), *rest))
-    if not joins:
-        return None
-    flat = [name for source in known for name in _flat(source)]
+        return replace(node, inputs=(*(source.value for source in sources), *rest))
+    require(joins)
+    flat = [name for source in sources for name in _flat(source)]
     inputs = (target.step.scale, target.step.zero, *flat)
     return replace(node, kind=PREFIX + "Concat", inputs=inputs, domain=RUNTIME)
 

@@ -4,7 +4,7 @@ s (q k) is (s q) k. Attention scales its scores; its queries are far fewer numbe
 nothing scales go straight from the product into the softmax.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import isfinite
 
 import numpy as np
@@ -12,20 +12,12 @@ import numpy as np
 from tilewright.frontend.idioms.matching import Matcher
 from tilewright.graph.edit import Writer, reshaped, scaled
 from tilewright.graph.graph import Constant, Graph, Node
+from tilewright.graph.rules import need, optional, require
 from tilewright.graph.types import FLOATS
 
 # Factors that leave operands within their type; those of half precision may not grow.
 GENTLE = {"float16": (2.0**-10, 1.0)}
 USUALLY_GENTLE = (2.0**-20, 2.0**20)
-
-
-@dataclass(frozen=True, slots=True)
-class _Move:
-    """A scale, by index, and the constant that holds its number; the operand it moves to."""
-
-    scale: int
-    number: str
-    operand: int
 
 
 def move_scales(graph: Graph) -> Graph:
@@ -45,62 +37,57 @@ def _moved_once(graph: Graph) -> Graph:
         if move is None:
             writer.nodes.append(node)
             continue
-        gone.add(move.scale)
-        scale, inputs = graph.nodes[move.scale], list(node.inputs)
-        operand = inputs[move.operand]
+        scale_index, number, position = move
+        gone.add(scale_index)
+        scale, inputs = graph.nodes[scale_index], list(node.inputs)
+        operand = inputs[position]
         kind = graph.types[operand]
         if operand in graph.constants:
-            name = writer.names.take(f"{node.name}/weight")
-            writer.constant(name, _folded(graph, scale, operand, move.number))
+            weight = _folded(graph, scale, operand, number)
+            name = writer.constant(f"{node.name}/weight", weight)
         else:
-            number = move.number
             if len(graph.types[number].shape) > len(kind.shape):
-                number = writer.names.take(f"{scale.name}/scale")
-                writer.constant(number, reshaped(graph.constants[move.number], ()))
+                flat = reshaped(graph.constants[number], ())
+                number = writer.constant(f"{scale.name}/scale", flat)
             name = writer.names.take(f"{scale.name}/scaled")
             writer.types[name] = kind
             writer.nodes.append(replace(scale, inputs=(operand, number), outputs=(name,)))
-        inputs[move.operand] = name
+        inputs[position] = name
         writer.nodes.append(replace(node, inputs=tuple(inputs), outputs=scale.outputs))
     return writer.finish() if gone else graph
 
 
-def _move(matcher: Matcher, index: int) -> _Move | None:
-    """The scale behind a matrix product, None if there is none or it is well where it is."""
+@optional
+def _move(matcher: Matcher, index: int) -> tuple[int, str, int]:
+    """The scale behind a matrix product that is better elsewhere, the constant that holds its
+    number, and the operand it moves to, by position."""
     graph, node = matcher.graph, matcher.node(index)
-    kind = graph.types.get(node.outputs[0]) if matcher.is_kind(index, "MatMul") else None
-    if kind is None or kind.dtype not in FLOATS:
-        return None
+    require(matcher.is_kind(index, "MatMul"))
     product = node.outputs[0]
-    scale = matcher.reader(product, "Mul", "Div")
-    number = None if scale is None else matcher.other(scale, product)
-    if scale is None or number is None or graph.types.get(matcher.result(scale)) != kind:
-        return None
-    if matcher.node(scale).kind == "Div" and matcher.node(scale).inputs[0] != product:
-        return None
-    if not _is_gentle(graph, matcher.node(scale), number):
-        return None
+    kind = need(graph.types.get(product))
+    index = need(matcher.reader(product, "Mul", "Div"))
+    number, scale = need(matcher.other(index, product)), matcher.node(index)
+    require(kind.dtype in FLOATS and graph.types.get(scale.outputs[0]) == kind)
+    require(scale.kind == "Mul" or scale.inputs[0] == product)
+    require(_is_gentle(need(graph.constants.get(number)), scale.kind))
     # Constants first, they are scaled once and for all; then by size.
     sizes = [(name not in graph.constants, graph.types[name].size) for name in node.inputs]
     operand = sizes.index(min(sizes))
     name = node.inputs[operand]
-    own = name in graph.constants and matcher.reader(name, "MatMul") == index
-    own = own and node.inputs.count(name) == 1
-    return _Move(scale, number, operand) if own or graph.types[name].size < kind.size else None
+    own = name in graph.constants and matcher.reader(name, "MatMul") is not None
+    require((own and node.inputs.count(name) == 1) or graph.types[name].size < kind.size)
+    return index, number, operand
 
 
-def _is_gentle(graph: Graph, scale: Node, number: str) -> bool:
-    """Whether the value is one number, and, where that is known, one that operands can take."""
-    constant = graph.constants.get(number)
-    if constant is None or constant.type.size != 1:
-        return False
-    if constant.data is None:
-        return True
-    found = abs(float(constant.data.reshape(-1)[0]))
+def _is_gentle(constant: Constant, kind: str) -> bool:
+    """Whether a constant is one number, and, where it is known, one that operands can take."""
+    if constant.type.size != 1 or constant.number is None:
+        return constant.type.size == 1
+    found = abs(constant.number)
     if not isfinite(found) or not found:
         return False
     least, most = GENTLE.get(constant.type.dtype, USUALLY_GENTLE)
-    return least <= (found if scale.kind == "Mul" else 1 / found) <= most
+    return least <= (found if kind == "Mul" else 1 / found) <= most
 
 
 def _folded(graph: Graph, scale: Node, operand: str, number: str) -> Constant:

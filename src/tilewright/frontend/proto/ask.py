@@ -43,12 +43,8 @@ def infer_types(
     except DAMAGE as error:
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ModelError(f"node '{node.name}' ({node.kind}) is not valid: {first[:160]}") from None
-    results: dict[str, TensorType] = {}
-    for name, proto in found.items():
-        kind = _closed_type(proto)
-        if kind is not None:
-            results[name] = kind
-    return results
+    closed = ((name, _closed_type(proto)) for name, proto in found.items())
+    return {name: kind for name, kind in closed if kind is not None}
 
 
 def _closed_type(proto: Any) -> TensorType | None:
@@ -56,9 +52,8 @@ def _closed_type(proto: Any) -> TensorType | None:
         return None
     tensor = proto.tensor_type
     dims = tensor.shape.dim
-    if tensor.elem_type not in DTYPES or any(d.WhichOneof("value") != "dim_value" for d in dims):
-        return None
-    if any(d.dim_value < 0 for d in dims):
+    known = all(d.WhichOneof("value") == "dim_value" and d.dim_value >= 0 for d in dims)
+    if tensor.elem_type not in DTYPES or not known:
         return None
     return TensorType(DTYPES[tensor.elem_type], tuple(d.dim_value for d in dims))
 

@@ -19,6 +19,7 @@ from tilewright.graph.graph import Array, Attribute, Constant, Node, Opaque
 from tilewright.graph.types import TensorType
 
 LARGEST_FILE = 2**31  # bytes; protobuf reads no more
+FIELDS = ("raw", "float", "int32", "int64", "double", "uint64", "string")  # with numbers
 LARGEST = 2**40  # elements; beyond it a shape is a mistake
 
 
@@ -99,7 +100,7 @@ def _raw(model: Any, label: str, path: Path) -> RawModel:
         inputs,
         tuple(_text(o.name) for o in graph.output),
         constants,
-        {name: kind for name, kind in declared.items() if kind is not None},
+        declared,
         opsets,
         tuple(missing),
     )
@@ -145,19 +146,7 @@ def _constant(tensor: Any, folder: Path, missing: dict[str, None]) -> Constant:
     kind = TensorType(DTYPES[tensor.data_type], shape)
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         return Constant(kind, _external(tensor, kind, folder, missing))
-    stored = any(
-        len(getattr(tensor, field))
-        for field in (
-            "raw_data",
-            "float_data",
-            "int32_data",
-            "int64_data",
-            "double_data",
-            "uint64_data",
-            "string_data",
-        )
-    )
-    if not stored and kind.size:
+    if kind.size and not any(len(getattr(tensor, f"{field}_data")) for field in FIELDS):
         return Constant(kind, None)  # weights cleared to keep the file small
     try:
         return Constant(kind, onnx.numpy_helper.to_array(tensor))

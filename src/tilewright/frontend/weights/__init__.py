@@ -34,17 +34,13 @@ EVEN_TAPS = 1024  # filters of fewer taps are made equally strong: chance would 
 
 # Where quantised operators take scales and zero points: of data, weights, result.
 SCALES: Mapping[str, tuple[int, ...]] = {
-    "QLinearConv": (1, 4, 6),
-    "QLinearMatMul": (1, 4, 6),
+    **dict.fromkeys(("QLinearConv", "QLinearMatMul"), (1, 4, 6)),
     "QuantizeLinear": (1,),
 }
 ZERO_POINTS: Mapping[str, tuple[int, ...]] = {
-    "QLinearConv": (2, 5, 7),
-    "QLinearMatMul": (2, 5, 7),
-    "QuantizeLinear": (2,),
-    "DequantizeLinear": (2,),
-    "ConvInteger": (2, 3),
-    "MatMulInteger": (2, 3),
+    **dict.fromkeys(("QLinearConv", "QLinearMatMul"), (2, 5, 7)),
+    **dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), (2,)),
+    **dict.fromkeys(("ConvInteger", "MatMulInteger"), (2, 3)),
 }
 
 

@@ -24,15 +24,10 @@ LARGEST = 1e30
 
 # Operators that multiply and add: which inputs are the two factors.
 FACTORS: Mapping[str, tuple[int, int]] = {
-    "Conv": (0, 1),
-    "ConvTranspose": (0, 1),
-    "ConvInteger": (0, 1),
-    "QLinearConv": (0, 3),
-    "MatMul": (0, 1),
-    "MatMulInteger": (0, 1),
-    "QLinearMatMul": (0, 3),
-    "Gemm": (0, 1),
-    "Einsum": (0, 1),
+    **dict.fromkeys(
+        "Conv ConvTranspose ConvInteger MatMul MatMulInteger Gemm Einsum".split(), (0, 1)
+    ),
+    **dict.fromkeys(("QLinearConv", "QLinearMatMul"), (0, 3)),
 }
 # Results are the first input's elements, each in its place.
 CARRIERS = frozenset(
@@ -121,7 +116,7 @@ class Activations:
             with np.errstate(all="ignore"):
                 made = self._results(node)
         except (ValueError, TypeError, LookupError, ArithmeticError, AssertionError):
-            made = None  # an operator used in a way that samples cannot follow
+            return  # an operator used in a way that samples cannot follow
         for index, name in enumerate(node.outputs):
             if made is None or not name:
                 continue
@@ -157,9 +152,8 @@ class Activations:
 
     def _results(self, node: Node) -> Array | list[Array] | None:
         kind = node.kind
-        rule = _RULES.get(kind)
-        if rule is not None:
-            return rule(self, node)
+        if kind in _RULES:
+            return _RULES[kind](self, node)
         if kind == "DequantizeLinear" and node.inputs[0] in self.constants:
             return self._real(*node.inputs)
         if kind in CARRIERS or kind in PICKERS:
@@ -171,21 +165,18 @@ class Activations:
         spec = SPECS.get(kind)
         if spec is None or node.domain not in spec.domains:
             return None
-        if spec.family == "element-wise":
-            return self._elementwise(node)
-        return self._reduced(node) if node.inputs else None
+        if spec.family != "element-wise":
+            return self._reduced(node) if node.inputs else None
+        if kind in _CURVES:
+            return _CURVES[kind](self.of(node.inputs[0]))
+        inputs = [self.of(name) for name in node.inputs if name]
+        made = proto.evaluate(node, inputs, self.graph.opsets)
+        return made[0] if made else None
 
     def _real(self, data: str, scale: str, zero: str = "") -> Array:
         """What quantised weights stand for."""
         integers = self.of(data).astype(np.float64)
         return (integers - (self.of(zero) if zero else 0)) * self.of(scale)
-
-    def _elementwise(self, node: Node) -> Array | None:
-        if node.kind in _CURVES:
-            return _CURVES[node.kind](self.of(node.inputs[0]))
-        inputs = [self.of(name) for name in node.inputs if name]
-        made = proto.evaluate(node, inputs, self.graph.opsets)
-        return made[0] if made else None
 
     def _product(self, node: Node) -> Array | None:
         op = op_of(self.graph, node)
@@ -288,9 +279,7 @@ _RULES: Mapping[str, Callable[[Activations, Node], Array | list[Array] | None]] 
     "Concat": _concat,
     "LpNormalization": _unit_length,
     "DynamicQuantizeLinear": _dynamic_quantise,
-    "LSTM": _recurrent,
-    "GRU": _recurrent,
-    "RNN": _recurrent,
+    **dict.fromkeys(("LSTM", "GRU", "RNN"), _recurrent),
 }
 
 
@@ -303,12 +292,8 @@ def _largest(draws: Array, count: int) -> Array:
 
 
 _REDUCTIONS: Mapping[str, Callable[[Array, int], Array]] = {
-    "AveragePool": _mean,
-    "GlobalAveragePool": _mean,
-    "ReduceMean": _mean,
-    "MaxPool": _largest,
-    "GlobalMaxPool": _largest,
-    "ReduceMax": _largest,
+    **dict.fromkeys(("AveragePool", "GlobalAveragePool", "ReduceMean"), _mean),
+    **dict.fromkeys(("MaxPool", "GlobalMaxPool", "ReduceMax"), _largest),
     "ReduceMin": lambda draws, count: np.min(draws, axis=1),
     "ReduceSum": lambda draws, count: np.mean(draws, axis=1) * count,
     "ReduceL1": lambda draws, count: np.mean(np.abs(draws), axis=1) * count,

@@ -23,11 +23,6 @@ class ZooEntry:
     step: int = 1
     largest: int | None = None
 
-    @property
-    def size_text(self) -> str:
-        """The default size as a user writes it."""
-        return "x".join(map(str, self.size))
-
 
 MODELS: Mapping[str, ZooEntry] = {
     "resnet18": ZooEntry("ResNet-18, image classifier", (224, 224), resnet18, 32),
@@ -67,18 +62,14 @@ def _size(name: str, entry: ZooEntry, text: str) -> tuple[int, ...]:
     parts = text.split("x")
     if len(parts) == len(entry.size) and all(map(_NUMBER.fullmatch, parts)):
         size = tuple(int(part) for part in parts)
-        if all(_allowed(entry, extent) for extent in size):
+        most = max(size) if entry.largest is None else entry.largest
+        if all(entry.smallest <= n <= most and n % entry.step == 0 for n in size):
             return size
     form = "HxW" if len(entry.size) == 2 else "the length"
+    usual = "x".join(map(str, entry.size))
     limits = f"at least {entry.smallest}"
     limits += f", at most {entry.largest}" if entry.largest else ""
     limits += f", multiples of {entry.step}" if entry.step > 1 else ""
     raise ModelError(
-        f"'{name}@{text}' has no valid size: give {form}, {limits}, e.g. {name}@{entry.size_text}"
+        f"'{name}@{text}' has no valid size: give {form}, {limits}, e.g. {name}@{usual}"
     )
-
-
-def _allowed(entry: ZooEntry, extent: int) -> bool:
-    if entry.largest is not None and extent > entry.largest:
-        return False
-    return extent >= entry.smallest and extent % entry.step == 0

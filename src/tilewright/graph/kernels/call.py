@@ -26,7 +26,6 @@ class Call(Attributes):
     outputs: int = 1
 
     def optional(self, index: int) -> Array | None:
-        """An input, or None where it is absent."""
         return self.inputs[index] if index < len(self.inputs) else None
 
     def array(self, index: int = 0) -> Array:

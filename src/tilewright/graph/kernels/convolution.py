@@ -7,51 +7,39 @@ import numpy as np
 from tilewright.graph.graph import Array
 from tilewright.graph.kernels.blocks import blocks, lengths, product
 from tilewright.graph.kernels.call import Call, Kernel, widened
-from tilewright.graph.kernels.geometry import LEADING, Windows, window_of
+from tilewright.graph.kernels.geometry import LEADING, Windows, stated, window_of
 from tilewright.graph.kernels.quantised import along, exact_float, saturated, without_zero
 
 _CACHED_BYTES = 1 << 18  # of a depthwise result that is added to tap after tap
 
 
 def _conv(call: Call) -> Array:
-    """Conv."""
     return _convolve(call, call.array(0), call.array(1), call.optional(2))
 
 
 def _conv_integer(call: Call) -> Array:
-    """ConvInteger: exact sums, in int32."""
-    sums = _quantised_sums(
-        call, call.array(0), call.array(1), call.optional(2), call.optional(3), None
-    )
-    return sums.astype(np.int64).astype(np.int32)
+    """Exact sums, in int32."""
+    return _quantised_sums(call, 1, 2, 3).astype(np.int64).astype(np.int32)
 
 
 def _qlinear_conv(call: Call) -> Array:
-    """QLinearConv: exact sums, scaled in float32, rounded and saturated."""
-    x, weight, zero = call.array(0), call.array(3), call.array(7)
-    sums = _quantised_sums(call, x, weight, call.array(2), call.array(5), call.optional(8))
+    """Exact sums, scaled in float32, rounded and saturated."""
+    sums, zero, bias = _quantised_sums(call, 3, 2, 5), call.array(7), call.optional(8)
+    if bias is not None:
+        sums = sums.astype(np.float64) + along(bias, sums.ndim, 1)
     scale = call.array(1).reshape(()) * call.array(4) / call.array(6).reshape(())
-    return saturated(
-        sums.astype(np.float32) * along(scale, x.ndim, 1), zero.reshape(()), zero.dtype
-    )
+    scaled = sums.astype(np.float32) * along(scale, sums.ndim, 1)
+    return saturated(scaled, zero.reshape(()), zero.dtype)
 
 
-def _quantised_sums(
-    call: Call,
-    x: Array,
-    weight: Array,
-    x_zero: Array | None,
-    weight_zero: Array | None,
-    bias: Array | None,
-) -> Array:
-    """The convolution of quantised numbers: exact, as whole floats."""
+def _quantised_sums(call: Call, filters: int, x_zero: int, weight_zero: int) -> Array:
+    """The convolution of quantised numbers: exact, as whole floats. Inputs by their positions."""
+    x, weight = call.array(0), call.array(filters)
+    zero, zeros = call.optional(x_zero), call.optional(weight_zero)
     dtype = exact_float(prod(weight.shape[1:]))
-    x_zero = None if x_zero is None else x_zero.reshape(())
-    weight_zero = None if weight_zero is None else along(weight_zero, weight.ndim, 0)
-    sums = _convolve(
-        call, without_zero(x, x_zero, dtype), without_zero(weight, weight_zero, dtype), None
-    )
-    return sums if bias is None else sums.astype(np.float64) + along(bias, x.ndim, 1)
+    zero = None if zero is None else zero.reshape(())
+    zeros = None if zeros is None else along(zeros, weight.ndim, 0)
+    return _convolve(call, without_zero(x, zero, dtype), without_zero(weight, zeros, dtype), None)
 
 
 def _convolve(call: Call, x: Array, weight: Array, bias: Array | None) -> Array:
@@ -114,11 +102,8 @@ def _transposed_window(call: Call, extents: tuple[int, ...], kernel: tuple[int, 
     """The window of a transposed convolution: its result extents follow from its pads, or its
     pads from the extents that are asked for."""
     rank = len(extents)
-    strides = call.ints_of("strides") or (1,) * rank
-    dilations = call.ints_of("dilations") or (1,) * rank
+    strides, dilations, pads, mode = stated(call, rank)
     extra = call.ints_of("output_padding") or (0,) * rank
-    pads = call.ints_of("pads") or (0,) * (2 * rank)
-    mode = call.str_of("auto_pad", "NOTSET")
     full = tuple(
         s * (extent - 1) + e + (k - 1) * d + 1
         for s, extent, e, k, d in zip(strides, extents, extra, kernel, dilations, strict=True)
@@ -140,7 +125,7 @@ def _transposed_window(call: Call, extents: tuple[int, ...], kernel: tuple[int, 
 
 
 def _conv_transpose(call: Call) -> Array:
-    """ConvTranspose: one product gives every tap of every position, which are then added up."""
+    """One product gives every tap of every position, which are then added up."""
     x, weight, bias = call.array(0), call.array(1), call.optional(2)
     groups, extents = call.int_of("group", 1), x.shape[LEADING:]
     window = _transposed_window(call, extents, weight.shape[LEADING:])

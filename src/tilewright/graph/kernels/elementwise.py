@@ -28,19 +28,15 @@ def _hard_sigmoid(x: Array, alpha: float, beta: float) -> Array:
     return np.clip(alpha * x + beta, 0, 1)
 
 
-def _celu(call: Call) -> Array:
-    x, alpha = call.array(), call.float_of("alpha", 1.0)
+def _celu(x: Array, alpha: float) -> Array:
     return np.maximum(x, 0) + np.minimum(alpha * np.expm1(x / alpha), 0)
 
 
-def _elu(call: Call) -> Array:
-    x = call.array()
-    return np.where(x >= 0, x, call.float_of("alpha", 1.0) * np.expm1(np.minimum(x, 0)))
+def _elu(x: Array, alpha: float) -> Array:
+    return np.where(x >= 0, x, alpha * np.expm1(np.minimum(x, 0)))
 
 
-def _selu(call: Call) -> Array:
-    x = call.array()
-    alpha, gamma = call.float_of("alpha", SELU_ALPHA), call.float_of("gamma", SELU_GAMMA)
+def _selu(x: Array, alpha: float, gamma: float) -> Array:
     return gamma * np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
 
 
@@ -51,25 +47,21 @@ def _gelu(call: Call) -> Array:
     return 0.5 * x * (1 + erf(x * sqrt(0.5)))
 
 
-def _swish(call: Call) -> Array:
-    x = call.array()
-    return x * _sigmoid(call.float_of("alpha", 1.0) * x)
+def _swish(x: Array, alpha: float) -> Array:
+    return x * _sigmoid(alpha * x)
 
 
-def _leaky_relu(call: Call) -> Array:
-    x = call.array()
-    return np.where(x >= 0, x, call.float_of("alpha", 0.01) * x)
+def _leaky_relu(x: Array, alpha: float) -> Array:
+    return np.where(x >= 0, x, alpha * x)
 
 
-def _shrink(call: Call) -> Array:
-    x, bias, limit = call.array(), call.float_of("bias", 0.0), call.float_of("lambd", 0.5)
+def _thresholded(x: Array, alpha: float) -> Array:
+    return np.where(x > alpha, x, np.zeros((), x.dtype))
+
+
+def _shrink(x: Array, bias: float, limit: float) -> Array:
     shrunk = np.where(x < -limit, x + bias, np.where(x > limit, x - bias, 0))
     return shrunk.astype(x.dtype)
-
-
-def _thresholded(call: Call) -> Array:
-    x = call.array()
-    return np.where(x > call.float_of("alpha", 1.0), x, np.zeros((), x.dtype))
 
 
 def _clip(call: Call) -> Array:
@@ -84,10 +76,6 @@ def _is_inf(call: Call) -> Array:
     negative = np.isneginf(x) if call.int_of("detect_negative", 1) else np.zeros(x.shape, bool)
     positive = np.isposinf(x) if call.int_of("detect_positive", 1) else np.zeros(x.shape, bool)
     return negative | positive
-
-
-def _cast(call: Call) -> Array:
-    return call.array().astype(dtype_of_number(call.int_of("to", 1)))
 
 
 def _dropout(call: Call) -> tuple[Array, Array]:
@@ -107,11 +95,6 @@ def _div(call: Call) -> Array:
     return quotient + inexact.astype(a.dtype)
 
 
-def _mod(call: Call) -> Array:
-    function = np.fmod if call.int_of("fmod", 0) else np.mod
-    return function(call.array(0), call.array(1))
-
-
 def _pow(call: Call) -> Array:
     """In the type of the base."""
     base, exponent = call.array(0), call.array(1)
@@ -120,20 +103,6 @@ def _pow(call: Call) -> Array:
     if base.dtype.kind in "iu":
         return np.power(base.astype(np.float64), exponent.astype(np.float64)).astype(base.dtype)
     return np.power(base, exponent.astype(base.dtype))
-
-
-def _bit_shift(call: Call) -> Array:
-    function = np.left_shift if call.str_of("direction", "LEFT") == "LEFT" else np.right_shift
-    return function(call.array(0), call.array(1))
-
-
-def _prelu(call: Call) -> Array:
-    x, slope = call.array(0), call.array(1)
-    return np.where(x < 0, slope * x, x)
-
-
-def _mean(call: Call) -> Array:
-    return _fold(np.add)(call) / len(call.inputs)
 
 
 def _expand(call: Call) -> Array:
@@ -150,6 +119,13 @@ def _binary(function: Callable[[Array, Array], Array]) -> Kernel:
     return lambda call: function(call.array(0), call.array(1))
 
 
+def _curve(function: Callable[..., Array], **defaults: float) -> Kernel:
+    """A function of one input, and of attributes that have these defaults."""
+    return lambda call: function(
+        call.array(), *(call.float_of(name, default) for name, default in defaults.items())
+    )
+
+
 def _fold(function: Callable[[Array, Array], Array]) -> Callable[[Call], Array]:
     """An operator with any number of inputs."""
     return lambda call: reduce(function, (call.array(i) for i in range(len(call.inputs))))
@@ -163,42 +139,40 @@ _FLOATING: dict[str, Kernel] = {
     "Atan": _unary(np.arctan),
     "Atanh": _unary(np.arctanh),
     "Ceil": _unary(np.ceil),
-    "Celu": _celu,
+    "Celu": _curve(_celu, alpha=1.0),
     "Cos": _unary(np.cos),
     "Cosh": _unary(np.cosh),
-    "Elu": _elu,
+    "Elu": _curve(_elu, alpha=1.0),
     "Erf": _unary(erf),
     "Exp": _unary(np.exp),
     "Floor": _unary(np.floor),
     "Gelu": _gelu,
-    "HardSigmoid": lambda call: _hard_sigmoid(
-        call.array(), call.float_of("alpha", 0.2), call.float_of("beta", 0.5)
-    ),
+    "HardSigmoid": _curve(_hard_sigmoid, alpha=0.2, beta=0.5),
     "HardSwish": _unary(lambda x: x * _hard_sigmoid(x, 1 / 6, 0.5)),
-    "LeakyRelu": _leaky_relu,
+    "LeakyRelu": _curve(_leaky_relu, alpha=0.01),
     "Log": _unary(np.log),
     "Mish": _unary(lambda x: x * np.tanh(_softplus(x))),
     "Reciprocal": _unary(np.reciprocal),
     "Round": _unary(np.rint),
-    "Selu": _selu,
-    "Shrink": _shrink,
+    "Selu": _curve(_selu, alpha=SELU_ALPHA, gamma=SELU_GAMMA),
+    "Shrink": _curve(_shrink, bias=0.0, lambd=0.5),
     "Sigmoid": _unary(_sigmoid),
     "Sin": _unary(np.sin),
     "Sinh": _unary(np.sinh),
     "Softplus": _unary(_softplus),
     "Softsign": _unary(lambda x: x / (1 + np.abs(x))),
     "Sqrt": _unary(np.sqrt),
-    "Swish": _swish,
+    "Swish": _curve(_swish, alpha=1.0),
     "Tan": _unary(np.tan),
     "Tanh": _unary(np.tanh),
-    "ThresholdedRelu": _thresholded,
+    "ThresholdedRelu": _curve(_thresholded, alpha=1.0),
     "Add": _binary(np.add),
     "Div": _div,
-    "Mean": _mean,
-    "Mod": _mod,
+    "Mean": lambda call: _fold(np.add)(call) / len(call.inputs),
+    "Mod": lambda call: _binary(np.fmod if call.int_of("fmod", 0) else np.mod)(call),
     "Mul": _binary(np.multiply),
     "Pow": _pow,
-    "PRelu": _prelu,
+    "PRelu": _binary(lambda x, slope: np.where(x < 0, slope * x, x)),
     "Sub": _binary(np.subtract),
     "Sum": _fold(np.add),
 }
@@ -207,7 +181,7 @@ KERNELS: dict[str, Kernel] = {
     **{kind: widened(kernel) for kind, kernel in _FLOATING.items()},
     "Abs": _unary(np.abs),
     "BitwiseNot": _unary(np.invert),
-    "Cast": _cast,
+    "Cast": lambda call: call.array().astype(dtype_of_number(call.int_of("to", 1))),
     "Clip": _clip,
     "Identity": _unary(lambda x: x),
     "IsInf": _is_inf,
@@ -217,7 +191,9 @@ KERNELS: dict[str, Kernel] = {
     "Relu": _unary(lambda x: np.maximum(x, 0)),
     "Sign": _unary(np.sign),
     "And": _binary(np.logical_and),
-    "BitShift": _bit_shift,
+    "BitShift": lambda call: _binary(
+        np.left_shift if call.str_of("direction", "LEFT") == "LEFT" else np.right_shift
+    )(call),
     "BitwiseAnd": _binary(np.bitwise_and),
     "BitwiseOr": _binary(np.bitwise_or),
     "BitwiseXor": _binary(np.bitwise_xor),

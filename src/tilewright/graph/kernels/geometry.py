@@ -22,12 +22,8 @@ class Windows(WindowParameters):
     @property
     def reach(self) -> tuple[int, ...]:
         """Extents that the windows cover, padding included."""
-        return tuple(
-            max(0, (out - 1) * s + (k - 1) * d + 1) if out > 0 else 0
-            for out, s, k, d in zip(
-                self.result, self.strides, self.kernel, self.dilations, strict=True
-            )
-        )
+        steps = zip(self.result, self.strides, self.spans, strict=True)
+        return tuple(max(0, (out - 1) * s + span) if out > 0 else 0 for out, s, span in steps)
 
     def padded(self, x: Array, fill: float) -> Array:
         """What the windows cover: the input with `fill` around it, or a part of the input."""
@@ -71,17 +67,20 @@ class Windows(WindowParameters):
             )
 
 
+def stated(call: Call, rank: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], str]:
+    """Strides, dilations, pads and automatic padding of a window, as attributes give them."""
+    strides, dilations = call.ints_of("strides"), call.ints_of("dilations")
+    mode, pads = call.str_of("auto_pad", "NOTSET"), call.ints_of("pads")
+    ones, none = (1,) * rank, (0,) * (2 * rank)
+    return strides or ones, dilations or ones, none if mode == "VALID" else pads or none, mode
+
+
 def window_of(
     call: Call, extents: tuple[int, ...], kernel: tuple[int, ...], *, ceil: bool = False
 ) -> Windows:
     """The window that a convolution or a pool slides over an input of these spatial extents."""
     rank = len(extents)
-    strides = call.ints_of("strides") or (1,) * rank
-    dilations = call.ints_of("dilations") or (1,) * rank
-    pads = call.ints_of("pads") or (0,) * (2 * rank)
-    mode = call.str_of("auto_pad", "NOTSET")
-    if mode == "VALID":
-        pads = (0,) * (2 * rank)
+    strides, dilations, pads, mode = stated(call, rank)
     before, after, result = list(pads[:rank]), list(pads[rank:]), [0] * rank
     for axis, (extent, k, s, d) in enumerate(zip(extents, kernel, strides, dilations, strict=True)):
         covered = (k - 1) * d + 1

@@ -1,5 +1,7 @@
 """Data movement: reshape, transpose, concat, split, slice, pad, gather, depth to space."""
 
+from typing import Any
+
 import numpy as np
 
 from tilewright.graph.graph import Array
@@ -19,18 +21,6 @@ def _flatten(call: Call) -> Array:
     axis = axis + x.ndim if axis < 0 else axis
     rows = int(np.prod(x.shape[:axis], dtype=np.int64))
     return x.reshape(rows, int(np.prod(x.shape[axis:], dtype=np.int64)))
-
-
-def _squeeze(call: Call) -> Array:
-    return np.squeeze(call.array(), axis=call.list_of(1))
-
-
-def _unsqueeze(call: Call) -> Array:
-    return np.expand_dims(call.array(), axis=call.list_of(1) or ())
-
-
-def _transpose(call: Call) -> Array:
-    return np.transpose(call.array(), call.ints_of("perm"))
 
 
 def _concat(call: Call) -> Array:
@@ -72,35 +62,13 @@ def _pad(call: Call) -> Array:
     for axis, (before, after) in amounts.items():
         crops[axis] = slice(max(0, -before), x.shape[axis] - max(0, -after))
     x = x[tuple(crops)]
-    extents = [tuple(max(0, side) for side in amounts.get(axis, (0, 0))) for axis in range(x.ndim)]
-    mode = call.str_of("mode", "constant")
+    sides = (amounts.get(axis, (0, 0)) for axis in range(x.ndim))
+    extents = [(max(0, before), max(0, after)) for before, after in sides]
+    mode: Any = call.str_of("mode", "constant")
     if mode == "constant":
         value = 0 if fill is None else fill.reshape(-1)[0]
-        shape = [before + n + after for (before, after), n in zip(extents, x.shape, strict=True)]
-        result = np.full(shape, value, dtype=x.dtype)
-        inside = zip(extents, x.shape, strict=True)
-        result[tuple(slice(before, before + n) for (before, _), n in inside)] = x
-        return result
-    for axis, (before, after) in enumerate(extents):
-        if before or after:
-            x = np.take(x, _sources(mode, x.shape[axis], before, after), axis=axis)
-    return x
-
-
-def _sources(mode: str, extent: int, before: int, after: int) -> Array:
-    """Where each position of a padded axis comes from."""
-    places = np.arange(-before, extent + after)
-    if mode == "edge" or extent == 1:
-        return np.clip(places, 0, extent - 1)
-    if mode == "wrap":
-        return places % extent
-    period = 2 * (extent - 1)
-    places = places % period
-    return np.minimum(places, period - places)
-
-
-def _gather(call: Call) -> Array:
-    return np.take(call.array(0), call.array(1), axis=call.int_of("axis", 0))
+        return np.pad(x, extents, mode, constant_values=value)
+    return np.pad(x, extents, mode)
 
 
 def _depth_to_space(call: Call) -> Array:
@@ -122,10 +90,6 @@ def _space_to_depth(call: Call) -> Array:
     return parts.reshape(batch, channels * block * block, rows, columns)
 
 
-def _tile(call: Call) -> Array:
-    return np.tile(call.array(), call.list_of(1) or ())
-
-
 def _top_k(call: Call) -> tuple[Array, Array]:
     """Sorted; of equal numbers the first comes first."""
     x, count = call.array(), (call.list_of(1) or (0,))[0]
@@ -142,16 +106,16 @@ def _top_k(call: Call) -> tuple[Array, Array]:
 KERNELS: dict[str, Kernel] = {
     "Reshape": _reshape,
     "Flatten": _flatten,
-    "Squeeze": _squeeze,
-    "Unsqueeze": _unsqueeze,
-    "Transpose": _transpose,
+    "Squeeze": lambda call: np.squeeze(call.array(), axis=call.list_of(1)),
+    "Unsqueeze": lambda call: np.expand_dims(call.array(), axis=call.list_of(1) or ()),
+    "Transpose": lambda call: np.transpose(call.array(), call.ints_of("perm")),
     "Concat": _concat,
     "Split": _split,
     "Slice": _slice,
     "Pad": _pad,
-    "Gather": _gather,
+    "Gather": lambda call: np.take(call.array(0), call.array(1), axis=call.int_of("axis", 0)),
     "DepthToSpace": _depth_to_space,
     "SpaceToDepth": _space_to_depth,
-    "Tile": _tile,
+    "Tile": lambda call: np.tile(call.array(), call.list_of(1) or ()),
     "TopK": _top_k,
 }

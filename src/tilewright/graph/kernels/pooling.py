@@ -98,7 +98,6 @@ def _positions(part: slice, before: int) -> Array:
 
 
 def _average_pool(call: Call) -> Array:
-    """AveragePool."""
     x = call.array()
     window = pool_window(call, x.shape)
     total = _slide(window.padded(x, 0), window, np.add)
@@ -113,7 +112,6 @@ def _average_pool(call: Call) -> Array:
 
 
 def _lp_pool(call: Call) -> Array:
-    """LpPool."""
     x, power = call.array(), call.int_of("p", 2)
     window = pool_window(call, x.shape)
     return _root(_slide(_power(window.padded(x, 0), power), window, np.add), power)
@@ -127,26 +125,14 @@ def _root(x: Array, power: int) -> Array:
     return x if power == 1 else np.sqrt(x) if power == 2 else x ** (1 / power)
 
 
-def _spatial(x: Array) -> tuple[int, ...]:
-    return tuple(range(LEADING, x.ndim))
-
-
-def _global_average_pool(call: Call) -> Array:
-    """GlobalAveragePool."""
-    x = call.array()
-    return x.mean(axis=_spatial(x), keepdims=True)
-
-
-def _global_max_pool(call: Call) -> Array:
-    """GlobalMaxPool."""
-    x = call.array()
-    return x.max(axis=_spatial(x), keepdims=True)
+def _over_space(x: Array, function: Callable[..., Array]) -> Array:
+    """A reduction over all of an image's space."""
+    return function(x, axis=tuple(range(LEADING, x.ndim)), keepdims=True)
 
 
 def _global_lp_pool(call: Call) -> Array:
-    """GlobalLpPool."""
     x, power = call.array(), call.int_of("p", 2)
-    return _root(_power(x, power).sum(axis=_spatial(x), keepdims=True), power)
+    return _root(_over_space(_power(x, power), np.sum), power)
 
 
 def _response_norm(call: Call) -> Array:
@@ -166,8 +152,8 @@ KERNELS: dict[str, Kernel] = {
     "MaxPool": _max_pool,
     "AveragePool": widened(_average_pool),
     "LpPool": widened(_lp_pool),
-    "GlobalAveragePool": widened(_global_average_pool),
-    "GlobalMaxPool": _global_max_pool,
+    "GlobalAveragePool": widened(lambda call: _over_space(call.array(), np.mean)),
+    "GlobalMaxPool": lambda call: _over_space(call.array(), np.max),
     "GlobalLpPool": widened(_global_lp_pool),
     "LRN": widened(_response_norm),
 }

@@ -50,7 +50,6 @@ def _parameter(call: Call, parameter: Array, shape: tuple[int, ...], axis: int) 
 
 
 def quantize(call: Call) -> Array:
-    """QuantizeLinear."""
     x, zero = call.array(0), call.optional(2)
     axis = call.int_of("axis", 1) % max(1, x.ndim)
     number = call.int_of("output_dtype", 0)

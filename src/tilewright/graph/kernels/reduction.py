@@ -147,16 +147,16 @@ def _batch_norm(call: Call) -> Array:
     return (x * along(factor, x.ndim, axis) + along(shift, x.ndim, axis)).astype(x.dtype)
 
 
-def _normalised(x: Array, axis: int, epsilon: float) -> Array:
-    """Mean 0 and deviation 1 over the axes from `axis` on."""
-    axes = tuple(range(axis, x.ndim))
+def _normalised(x: Array, epsilon: float) -> Array:
+    """Mean 0 and deviation 1 over the axes behind the second."""
+    axes = tuple(range(2, x.ndim))
     centred = x - np.mean(x, axis=axes, keepdims=True)
     return centred / np.sqrt(np.mean(centred * centred, axis=axes, keepdims=True) + epsilon)
 
 
 def _instance_norm(call: Call) -> Array:
     x, scale, bias = call.array(0), call.array(1), call.array(2)
-    normal = _normalised(x, 2, call.float_of("epsilon", 1e-5))
+    normal = _normalised(x, call.float_of("epsilon", 1e-5))
     return normal * along(scale, x.ndim, 1) + along(bias, x.ndim, 1)
 
 
@@ -165,7 +165,7 @@ def _group_norm(call: Call) -> Array:
     x, scale, bias = call.array(0), call.array(1), call.array(2)
     groups, channels = call.int_of("num_groups", 1), x.shape[1]
     grouped = x.reshape(x.shape[0], groups, -1)
-    normal = _normalised(grouped, 2, call.float_of("epsilon", 1e-5)).reshape(x.shape)
+    normal = _normalised(grouped, call.float_of("epsilon", 1e-5)).reshape(x.shape)
     if scale.size != channels:
         scale, bias = (np.repeat(p, channels // groups) for p in (scale, bias))
     return normal * along(scale, x.ndim, 1) + along(bias, x.ndim, 1)

@@ -1,15 +1,16 @@
 """Element by element, with broadcasting; quantisation parameters along one axis."""
 
+from functools import partial
+
 from tilewright.geometry.access import Access, AxisRule, Same, Scaled
 from tilewright.graph.ops.spec import (
     Engine,
     Op,
     OpSpec,
-    Step,
-    Tile,
     broadcast_rules,
     free,
-    ints,
+    in_shape,
+    of_first,
     same_rules,
     whole_rules,
 )
@@ -63,7 +64,7 @@ def _dropout_access(op: Op, output: int) -> Access | None:
     result = op.result().shape
     if op.value_of(2) is not None or sum(kind is not None for kind in op.outputs) > 1:
         return None
-    return Access(result, free(result), (same_rules(len(result)), *[None] * (len(op.inputs) - 1)))
+    return of_first(op, result, free(result), same_rules(len(result)))
 
 
 def _quantise_access(op: Op, output: int) -> Access | None:
@@ -71,21 +72,20 @@ def _quantise_access(op: Op, output: int) -> Access | None:
     result = op.result().shape
     axis = op.int_of("axis", 1) % max(1, len(result))
     block = op.int_of("block_size", 0)
-    rules: list[tuple[AxisRule, ...] | None] = [same_rules(len(result))]
-    for operand in op.inputs[1:]:
-        if operand is None:
-            rules.append(None)
-            continue
-        shape = operand.type.shape
+
+    def rules_of(shape: tuple[int, ...]) -> tuple[AxisRule, ...]:
         if block and len(shape) == len(result):
             blocks = Scaled(axis, 1, block)
-            rules.append(tuple(blocks if k == axis else Same(k) for k in range(len(shape))))
-            continue
-        per_axis = len(shape) == 1 and shape[0] > 1
-        rules.append((Same(axis),) if per_axis else whole_rules(shape))
+            return tuple(blocks if k == axis else Same(k) for k in range(len(shape)))
+        return (Same(axis),) if len(shape) == 1 and shape[0] > 1 else whole_rules(shape)
+
+    rest = (rules_of(i.type.shape) if i is not None else None for i in op.inputs[1:])
     # Whole blocks: a tile counts them from its own beginning.
     grain = tuple(max(1, block) if k == axis else 1 for k in range(len(result)))
-    return Access(result, grain, tuple(rules))
+    return Access(result, grain, (same_rules(len(result)), *rest))
+
+
+_expand_tile = partial(in_shape, kind="Expand")
 
 
 def _expand_access(op: Op, output: int) -> Access | None:
@@ -93,15 +93,11 @@ def _expand_access(op: Op, output: int) -> Access | None:
     return Access(result, free(result), (broadcast_rules(op.shape(0), result), None))
 
 
-def _expand_tile(op: Op, tile: Tile) -> tuple[Step, ...]:
-    return (Step("Expand", {}, (0, ints(tile.output.shape))),)
-
-
 def _spec(kind: str) -> OpSpec:
     return OpSpec(
-        kind,
         "element-wise",
         Engine.MOVE if kind in MOVES else Engine.VECTOR,
+        kind,
         "all",
         _unary_access if kind in UNARY else _broadcast_access,
         finish=FINISHES.get(kind, ""),
@@ -114,8 +110,8 @@ def _spec(kind: str) -> OpSpec:
 
 SPECS = (
     *(_spec(kind) for kind in (*UNARY, *BROADCAST)),
-    OpSpec("Dropout", "element-wise", Engine.MOVE, "all", _dropout_access),
-    OpSpec("QuantizeLinear", "element-wise", Engine.VECTOR, "all", _quantise_access),
-    OpSpec("DequantizeLinear", "element-wise", Engine.VECTOR, "all", _quantise_access),
-    OpSpec("Expand", "element-wise", Engine.MOVE, "all", _expand_access, _expand_tile),
+    OpSpec("element-wise", Engine.MOVE, "Dropout", "all", _dropout_access),
+    OpSpec("element-wise", Engine.VECTOR, "QuantizeLinear", "all", _quantise_access),
+    OpSpec("element-wise", Engine.VECTOR, "DequantizeLinear", "all", _quantise_access),
+    OpSpec("element-wise", Engine.MOVE, "Expand", "all", _expand_access, _expand_tile),
 )

@@ -1,5 +1,6 @@
 """Data movement: reshape, transpose, concat, split, slice, pad, gather, depth to space."""
 
+from functools import partial
 from math import gcd, prod
 
 import numpy as np
@@ -17,18 +18,16 @@ from tilewright.geometry.access import (
     only_padding,
 )
 from tilewright.graph.ops.spec import (
-    AccessFunction,
     Engine,
     Op,
     OpSpec,
-    PartsFunction,
     Step,
     Tile,
-    TileFunction,
-    ViewFunction,
     free,
+    in_shape,
     ints,
-    same_operator,
+    of_first,
+    rules_but,
     same_rules,
     whole_rules,
 )
@@ -78,18 +77,13 @@ def _reshape_access(op: Op, output: int) -> Access | None:
         shared = gcd(inner_in, inner_out)
         grain[outer_out] = inner_in // shared
         rules[outer_in] = Scaled(outer_out, inner_out // shared, inner_in // shared)
-    return Access(result, tuple(grain), (tuple(rules), *[None] * (len(op.inputs) - 1)))
-
-
-def _reshape_tile(op: Op, tile: Tile) -> tuple[Step, ...]:
-    return (Step("Reshape", {}, (0, ints(tile.output.shape))),)
+    return of_first(op, result, tuple(grain), rules)
 
 
 def _transpose_access(op: Op, output: int) -> Access | None:
     result = op.result().shape
     order = op.ints_of("perm") or tuple(reversed(range(len(result))))
-    rules: list[AxisRule] = [Same(order.index(axis)) for axis in range(len(result))]
-    return Access(result, free(result), (tuple(rules),))
+    return of_first(op, result, free(result), (Same(order.index(a)) for a in range(len(result))))
 
 
 def _concat_access(op: Op, output: int) -> Access | None:
@@ -126,7 +120,7 @@ def _split_access(op: Op, output: int) -> Access | None:
     offset = sum(op.result(k).shape[axis] for k in range(output))
     rules = list(same_rules(len(shape)))
     rules[axis] = Shifted(axis, offset, shape[axis])
-    return Access(result, free(result), (tuple(rules), *[None] * (len(op.inputs) - 1)))
+    return of_first(op, result, free(result), rules)
 
 
 def _split_tile(op: Op, tile: Tile) -> tuple[Step, ...]:
@@ -152,10 +146,8 @@ def _slice_access(op: Op, output: int) -> Access | None:
     if taken is None:
         return None
     result = op.result().shape
-    rules: list[AxisRule] = [
-        Strided(axis, *taken[axis]) if axis in taken else Same(axis) for axis in range(len(result))
-    ]
-    return Access(result, free(result), (tuple(rules), *[None] * (len(op.inputs) - 1)))
+    rules = (Strided(a, *taken[a]) if a in taken else Same(a) for a in range(len(result)))
+    return of_first(op, result, free(result), rules)
 
 
 def _slice_tile(op: Op, tile: Tile) -> tuple[Step, ...]:
@@ -217,7 +209,7 @@ def _pad_access(op: Op, output: int) -> Access | None:
             rules.append(Mirrored(axis, before, shape[axis]))
     if only_padding(tuple(rules), result):
         return None
-    return Access(result, tuple(grain), (tuple(rules), *[None] * (len(op.inputs) - 1)))
+    return of_first(op, result, tuple(grain), rules)
 
 
 def _pad_tile(op: Op, tile: Tile) -> tuple[Step, ...]:
@@ -238,37 +230,25 @@ def _gather_access(op: Op, output: int) -> Access | None:
     """Axes of the data other than the gathered one, and the axes of the indices, are free."""
     shape, indices, result = op.shape(0), op.shape(1), op.result().shape
     axis = op.int_of("axis", 0) % len(shape)
-    rules: list[AxisRule] = [Same(a) for a in range(axis)]
-    rules.append(Whole(shape[axis]))
-    rules += [Same(a + len(indices) - 1) for a in range(axis + 1, len(shape))]
-    index_rules: tuple[AxisRule, ...] = tuple(Same(axis + a) for a in range(len(indices)))
-    return Access(result, free(result), (tuple(rules), index_rules))
+    later = (Same(a + len(indices) - 1) for a in range(axis + 1, len(shape)))
+    rules = (*map(Same, range(axis)), Whole(shape[axis]), *later)
+    return Access(result, free(result), (rules, tuple(Same(axis + a) for a in range(len(indices)))))
 
 
-def _depth_to_space_access(op: Op, output: int) -> Access | None:
+def _blocks_access(op: Op, output: int) -> Access | None:
+    """Blocks of space become depth, or come from it."""
     shape, result = op.shape(0), op.result().shape
     block = op.int_of("blocksize", 1)
-    spatial = (Scaled(2, 1, block), Scaled(3, 1, block))
-    grain = (1, result[1], block, block)
-    return Access(result, grain, ((Same(0), Whole(shape[1]), *spatial),))
-
-
-def _space_to_depth_access(op: Op, output: int) -> Access | None:
-    shape, result = op.shape(0), op.result().shape
-    block = op.int_of("blocksize", 1)
-    spatial = (Scaled(2, block, 1), Scaled(3, block, 1))
-    return Access(result, (1, result[1], 1, 1), ((Same(0), Whole(shape[1]), *spatial),))
+    read, made = (1, block) if op.kind == "DepthToSpace" else (block, 1)
+    spatial = (Scaled(2, read, made), Scaled(3, read, made))
+    return Access(result, (1, result[1], made, made), ((Same(0), Whole(shape[1]), *spatial),))
 
 
 def _repeat_access(op: Op, output: int) -> Access | None:
     """Axes that are repeated run whole, the others are free."""
     shape, result = op.shape(0), op.result().shape
-    grain = tuple(1 if a == b else b for a, b in zip(shape, result, strict=True))
-    rules: tuple[AxisRule, ...] = tuple(
-        Same(axis) if a == b else Whole(a)
-        for axis, (a, b) in enumerate(zip(shape, result, strict=True))
-    )
-    return Access(result, grain, (rules, None))
+    repeated = [axis for axis, extent in enumerate(shape) if extent != result[axis]]
+    return of_first(op, result, free(result, repeated), rules_but(shape, repeated))
 
 
 def _outer_axes_only(op: Op, output: int) -> Access | None:
@@ -276,14 +256,10 @@ def _outer_axes_only(op: Op, output: int) -> Access | None:
     shape = op.shape(0)
     if sum(kind is not None for kind in op.outputs) > 1:
         return None
-    axis = op.int_of("axis", -1) % len(shape)
+    axes = (op.int_of("axis", -1) % len(shape),)
     result = op.result(output).shape
-    grain = tuple(result[a] if a == axis else 1 for a in range(len(result)))
-    rules: tuple[AxisRule, ...] = tuple(
-        Whole(extent) if a == axis else Same(a) for a, extent in enumerate(shape)
-    )
     rest = (whole_rules(i.type.shape) if i is not None else None for i in op.inputs[1:])
-    return Access(result, grain, (rules, *rest))
+    return Access(result, free(result, axes), (rules_but(shape, axes), *rest))
 
 
 RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
@@ -292,42 +268,20 @@ _BLOCKS = "batch, height, width"
 _PADDED = "all (wrap mode: unpadded axes)"
 
 
-def _moving(
-    kind: str,
-    axes: str,
-    access: AccessFunction,
-    tile: TileFunction = same_operator,
-    view: ViewFunction | None = None,
-    *,
-    keeps_order: bool = False,
-    parts: PartsFunction | None = None,
-) -> OpSpec:
-    return OpSpec(
-        kind,
-        "layout",
-        Engine.MOVE,
-        axes,
-        access,
-        tile,
-        view=view,
-        keeps_order=keeps_order,
-        parts=parts,
-    )
-
-
+_moving = partial(OpSpec, "layout", Engine.MOVE)
+_reshape_tile = partial(in_shape, kind="Reshape")
 SPECS = (
     *(
-        _moving(kind, _OUTER, _reshape_access, _reshape_tile, reshaped_view, keeps_order=True)
+        _moving(kind, _OUTER, _reshape_access, _reshape_tile, view=reshaped_view, keeps_order=True)
         for kind in RESHAPES
     ),
     _moving("Transpose", "all", _transpose_access, view=transposed_view),
     _moving("Concat", "all", _concat_access, _concat_tile, parts=joined_parts),
-    _moving("Split", "all", _split_access, _split_tile, split_view),
-    _moving("Slice", "all", _slice_access, _slice_tile, sliced_view),
+    _moving("Split", "all", _split_access, _split_tile, view=split_view),
+    _moving("Slice", "all", _slice_access, _slice_tile, view=sliced_view),
     _moving("Pad", _PADDED, _pad_access, _pad_tile),
     _moving("Gather", "all", _gather_access),
-    _moving("DepthToSpace", _BLOCKS, _depth_to_space_access),
-    _moving("SpaceToDepth", _BLOCKS, _space_to_depth_access),
+    *(_moving(kind, _BLOCKS, _blocks_access) for kind in ("DepthToSpace", "SpaceToDepth")),
     _moving("Tile", "axes not repeated", _repeat_access),
-    OpSpec("TopK", "layout", Engine.VECTOR, "all but its own axis", _outer_axes_only),
+    OpSpec("layout", Engine.VECTOR, "TopK", "all but its own axis", _outer_axes_only),
 )

@@ -4,23 +4,14 @@ from functools import partial
 
 from tilewright.geometry.access import Access, AxisRule, Same, Whole
 from tilewright.geometry.box import Box
-from tilewright.graph.ops.spec import (
-    AccessFunction,
-    CountFunction,
-    Engine,
-    Op,
-    OpSpec,
-    broadcast_rules,
-    free,
-    whole_rules,
-)
+from tilewright.graph.ops.spec import Engine, Op, OpSpec, broadcast_rules, free, whole_rules
 
 
 def _matmul_access(
-    op: Op, output: int, left: int = 0, right: int = 1, of_right: tuple[int, ...] = (3,)
+    op: Op, output: int, right: int = 1, of_right: tuple[int, ...] = (3,)
 ) -> Access | None:
     """`of_right` are the right matrix's scale and zero point, which may be one per column."""
-    a, b, result = op.shape(left), op.shape(right), op.result().shape
+    a, b, result = op.shape(0), op.shape(right), op.result().shape
     rank = len(result)
     columns = len(b) > 1
     rows = len(a) > 1
@@ -36,7 +27,7 @@ def _matmul_access(
     for index, operand in enumerate(op.inputs):
         if operand is None:
             rules.append(None)
-        elif index == left:
+        elif index == 0:
             rules.append(a_rules)
         elif index == right:
             rules.append(b_rules)
@@ -49,8 +40,8 @@ def _matmul_access(
     return Access(result, free(result), tuple(rules))
 
 
-def _matmul_macs(op: Op, box: Box, left: int = 0) -> int:
-    return box.size * op.shape(left)[-1]
+def _matmul_macs(op: Op, box: Box) -> int:
+    return box.size * op.shape(0)[-1]
 
 
 def _gemm_access(op: Op, output: int) -> Access | None:
@@ -71,23 +62,12 @@ def _gemm_macs(op: Op, box: Box) -> int:
     return box.size * op.shape(0)[0 if op.int_of("transA", 0) else 1]
 
 
-def _product(
-    kind: str,
-    axes: str,
-    access: AccessFunction,
-    macs: CountFunction,
-    *,
-    adds_up: bool = False,
-) -> OpSpec:
-    return OpSpec(kind, "matrix product", Engine.MATRIX, axes, access, macs=macs, adds_up=adds_up)
-
-
+_product = partial(OpSpec, "matrix product", Engine.MATRIX)
 _AXES = "batch, rows, columns"
+_quantised_access = partial(_matmul_access, right=3, of_right=(4, 5))
 SPECS = (
-    _product("MatMul", _AXES, _matmul_access, _matmul_macs, adds_up=True),
-    _product("MatMulInteger", _AXES, _matmul_access, _matmul_macs),
-    _product(
-        "QLinearMatMul", _AXES, partial(_matmul_access, right=3, of_right=(4, 5)), _matmul_macs
-    ),
-    _product("Gemm", "rows, columns", _gemm_access, _gemm_macs, adds_up=True),
+    _product("MatMul", _AXES, _matmul_access, macs=_matmul_macs, adds_up=True),
+    _product("MatMulInteger", _AXES, _matmul_access, macs=_matmul_macs),
+    _product("QLinearMatMul", _AXES, _quantised_access, macs=_matmul_macs),
+    _product("Gemm", "rows, columns", _gemm_access, macs=_gemm_macs, adds_up=True),
 )

@@ -5,7 +5,6 @@ it is cut as that operator is, and runs on integers. onnxruntime has most of the
 domain; those that it lacks exist only in planned networks.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -33,37 +32,39 @@ PLANNED = "tilewright"
 PREFIX = "QLinear"
 
 Rules = tuple[AxisRule, ...]
-Positions = Callable[[Op], tuple[int, ...]]
 
 _FLOAT = {spec.kind: spec for spec in (*ELEMENTWISE, *LAYOUT, *REDUCTION, *WINDOWS)}
+_GEMM = next(spec for spec in MATMUL if spec.kind == "Gemm")
 # Float kinds with one input, or two: each input with its scale and zero point, then the result's.
 UNARY = ("Sigmoid", "LeakyRelu", "Softmax", "AveragePool", "GlobalAveragePool")
 BINARY = ("Add", "Mul")
-_GEMM = next(spec for spec in MATMUL if spec.kind == "Gemm")
-_GEMM_DATA = (0, 3)
 PLANNED_UNARY = ("Gelu", "HardSigmoid", "HardSwish", "Mish", "Swish", "Tanh")
 
 
 def data_inputs(kind: str, count: int) -> tuple[str, tuple[int, ...]] | None:
     """The float kind inside a quantised one of so many inputs, and which of these are its data."""
     if kind == "QGemm":
-        return "Gemm", _GEMM_DATA
+        return "Gemm", (0, 3)  # its bias is a parameter like scales and zero points
     inner = kind.removeprefix(PREFIX)
     if kind == inner:
         return None
     if inner == "Concat":
-        return inner, tuple(range(2, count, 3))
+        return inner, tuple(range(2, count, 3))  # the result's scale and zero point come first
     return (inner, (0, 3) if inner in BINARY else (0,)) if inner in _FLOAT else None
 
 
-def _plain(op: Op, kind: str, data: tuple[int, ...]) -> Op:
-    """The float operator inside."""
+def _inside(op: Op) -> tuple[OpSpec, Op, tuple[int, ...]]:
+    """The float operator inside, and which inputs are its data."""
+    found = data_inputs(op.kind, len(op.inputs))
+    assert found is not None
+    kind, data = found
     inputs = tuple(
         None if (o := op.inputs[k]) is None else Operand(_real(o.type), o.constant, None, o.given)
         for k in data
     )
     outputs = tuple(None if kind is None else _real(kind) for kind in op.outputs)
-    return Op(kind, op.attributes, inputs, outputs, op.opset)
+    spec = _GEMM if kind == "Gemm" else _FLOAT[kind]
+    return spec, Op(kind, op.attributes, inputs, outputs, op.opset), data
 
 
 def _real(kind: TensorType) -> TensorType:
@@ -72,6 +73,8 @@ def _real(kind: TensorType) -> TensorType:
 
 def _parameter(op: Op, index: int, channel: AxisRule | None = None) -> Rules | None:
     """Rules of a scale or zero point: one for all, or (where there is an axis) one per channel."""
+    if not op.has(index):
+        return None
     shape = op.shape(index)
     single = all(extent == 1 for extent in shape)
     if single or (channel is not None and len(shape) == 1):
@@ -79,88 +82,68 @@ def _parameter(op: Op, index: int, channel: AxisRule | None = None) -> Rules | N
     return None
 
 
-def _access(
-    op: Op, output: int, inner: OpSpec, positions: Positions, columns: tuple[int, ...] = ()
-) -> Access | None:
+def _access(op: Op, output: int, columns: tuple[int, ...] = ()) -> Access | None:
     """As the float operator inside; `columns` are parameters that may be one per column."""
-    data = positions(op)
+    inner, real, data = _inside(op)
     if op.int_of("channels_last", 0) or not all(op.has(k) for k in data):
         return None
     if inner.rate == "softmax" and op.int_of("opset", 13) < 13:
         return None  # it took all axes from its own as one
-    plain = inner.access(_plain(op, inner.kind, data), output)
+    plain = inner.access(real, output)
     if plain is None:
         return None
-    rules: list[Rules | None] = []
+    rules: dict[int, Rules | None] = dict(zip(data, plain.inputs, strict=True))
     for index in range(len(op.inputs)):
-        if index in data:
-            rules.append(plain.inputs[data.index(index)])
-            continue
-        channel = Same(1) if index in columns else None
-        found = _parameter(op, index, channel) if op.has(index) else None
-        if op.has(index) and found is None:
-            return None
-        rules.append(found)
-    return Access(plain.shape, plain.grain, tuple(rules))
+        if index not in rules:
+            rules[index] = _parameter(op, index, Same(1) if index in columns else None)
+            if op.has(index) and rules[index] is None:
+                return None
+    return Access(plain.shape, plain.grain, tuple(rules[k] for k in sorted(rules)))
 
 
-def _tile(op: Op, tile: Tile, inner: OpSpec, positions: Positions) -> tuple[Step, ...]:
+def _tile(op: Op, tile: Tile) -> tuple[Step, ...]:
     """The operator with the attributes that the float one's tile has."""
-    data = positions(op)
-    plain = Tile(tile.outputs, tuple(tile.inputs[k] for k in data))
-    (step,) = inner.tile(_plain(op, inner.kind, data), plain)
+    inner, real, data = _inside(op)
+    (step,) = inner.tile(real, Tile(tile.outputs, tuple(tile.inputs[k] for k in data)))
     (own,) = same_operator(op, tile)
     return (Step(op.kind, step.attributes, own.inputs, own.outputs),)
 
 
-def _quantised(kind: str, inputs: int, domain: str) -> OpSpec:
-    inner = _FLOAT[kind]
-    positions: Positions = lambda op: tuple(3 * k for k in range(inputs))  # noqa: E731
+def _quantised(kind: str, domain: str) -> OpSpec:
     return replace(
-        inner,
+        _FLOAT[kind],
         kind=PREFIX + kind,
-        access=partial(_access, inner=inner, positions=positions),
-        tile=partial(_tile, inner=inner, positions=positions),
+        access=_access,
+        tile=_tile,
         domains=(domain,),
         finish="",
         view=None,
     )
 
 
-def _joined_parts(op: Op) -> tuple[int, ...]:
-    """Inputs of a concat that are data: the result's scale and zero point come first."""
-    return tuple(range(2, len(op.inputs), 3))
-
-
 def _concat_tile(op: Op, tile: Tile) -> tuple[Step, ...]:
     """The parts that the tile reads, each with its scale and zero point."""
     axis = op.int_of("axis", 0) % len(op.result().shape)
     inputs: list[int] = [0, 1]
-    for index in _joined_parts(op):
+    for index in range(2, len(op.inputs), 3):
         reaches = tile.inputs[index]
         if reaches is not None and not reaches[axis].interval.empty:
             inputs += [index, index + 1, index + 2]
     return (Step(op.kind, {"axis": axis}, tuple(inputs)),)
 
 
-def _matrices(op: Op) -> tuple[int, ...]:
-    """Inputs of a product that are data; its bias is a parameter like scales and zero points."""
-    return _GEMM_DATA
-
-
 def _gemm_macs(op: Op, box: Box) -> int:
-    return _GEMM.macs(_plain(op, "Gemm", _GEMM_DATA), box)
+    return _GEMM.macs(_inside(op)[1], box)
 
 
 SPECS = (
-    *(_quantised(kind, 1, RUNTIME) for kind in UNARY),
-    *(_quantised(kind, 2, RUNTIME) for kind in BINARY),
-    *(_quantised(kind, 1, PLANNED) for kind in PLANNED_UNARY),
+    *(_quantised(kind, RUNTIME) for kind in (*UNARY, *BINARY)),
+    *(_quantised(kind, PLANNED) for kind in PLANNED_UNARY),
     replace(
         _FLOAT["Concat"],
         kind=PREFIX + "Concat",
         engine=Engine.VECTOR,
-        access=partial(_access, inner=_FLOAT["Concat"], positions=_joined_parts),
+        access=_access,
         tile=_concat_tile,
         domains=(RUNTIME,),
         parts=None,
@@ -169,7 +152,7 @@ SPECS = (
         _GEMM,
         kind="QGemm",
         # Scales and zero points of the second matrix, and the bias, may be per column.
-        access=partial(_access, inner=_GEMM, positions=_matrices, columns=(4, 5, 6)),
+        access=partial(_access, columns=(4, 5, 6)),
         macs=_gemm_macs,
         domains=(RUNTIME,),
         adds_up=False,

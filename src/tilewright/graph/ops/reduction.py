@@ -1,18 +1,18 @@
 """Reductions, softmax and normalisations: their own axes run whole."""
 
 from dataclasses import replace
+from functools import partial
 
 from tilewright.geometry.access import Access, AxisRule, Same, Scaled, Whole
 from tilewright.graph.ops.spec import (
-    AccessFunction,
     Engine,
     Op,
     OpSpec,
     Step,
     Tile,
-    TileFunction,
     broadcast_rules,
     free,
+    of_first,
     same_operator,
     same_rules,
 )
@@ -21,22 +21,16 @@ REDUCE = (
     "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd "
     "ReduceSum ReduceSumSquare"
 ).split()
-
-
-def _with_whole_axes(shape: tuple[int, ...], axes: set[int]) -> tuple[int, ...]:
-    return tuple(extent if axis in axes else 1 for axis, extent in enumerate(shape))
-
-
-def _softmax_access(op: Op, output: int) -> Access | None:
-    result = op.result().shape
-    axis = op.int_of("axis", -1) % len(result)
-    return Access(result, _with_whole_axes(result, {axis}), (same_rules(len(result)),))
+SOFTMAXES = ("Softmax", "LogSoftmax", "Hardmax")
+ARGUMENTS = ("ArgMax", "ArgMin")
 
 
 def _reduced_axes(op: Op) -> set[int] | None:
     rank = len(op.shape(0))
     axes = op.ints_of("axes")
-    if axes is None and op.has(1):
+    if op.kind in ARGUMENTS:
+        axes = (op.int_of("axis", 0),)
+    elif axes is None and op.has(1):
         value = op.value_of(1)
         if value is None:
             return None
@@ -46,33 +40,17 @@ def _reduced_axes(op: Op) -> set[int] | None:
     return {axis % rank for axis in axes}
 
 
-def _reduce_rules(op: Op, axes: set[int], keep: bool) -> tuple[AxisRule, ...]:
-    rules: list[AxisRule] = []
-    position = 0
-    for axis, extent in enumerate(op.shape(0)):
-        if axis in axes:
-            rules.append(Whole(extent))
-            position += int(keep)
-        else:
-            rules.append(Same(position))
-            position += 1
-    return tuple(rules)
-
-
 def _reduce_access(op: Op, output: int) -> Access | None:
     axes = _reduced_axes(op)
     if axes is None:
         return None
-    result = op.result().shape
-    rules = _reduce_rules(op, axes, bool(op.int_of("keepdims", 1)))
-    return Access(result, free(result), (rules, *[None] * (len(op.inputs) - 1)))
-
-
-def _arg_access(op: Op, output: int) -> Access | None:
-    axes = {op.int_of("axis", 0) % len(op.shape(0))}
-    result = op.result().shape
-    rules = _reduce_rules(op, axes, bool(op.int_of("keepdims", 1)))
-    return Access(result, free(result), (rules,))
+    shape, result = op.shape(0), op.result().shape
+    gone = () if op.int_of("keepdims", 1) else axes
+    rules = (
+        Whole(extent) if axis in axes else Same(axis - sum(other < axis for other in gone))
+        for axis, extent in enumerate(shape)
+    )
+    return of_first(op, result, free(result), rules)
 
 
 def _layer_norm_access(op: Op, output: int) -> Access | None:
@@ -80,7 +58,7 @@ def _layer_norm_access(op: Op, output: int) -> Access | None:
         return None
     result = op.result().shape
     axis = op.int_of("axis", -1) % len(result)
-    grain = _with_whole_axes(result, set(range(axis, len(result))))
+    grain = free(result, range(axis, len(result)))
     rest = (broadcast_rules(i.type.shape, result) if i is not None else None for i in op.inputs[1:])
     return Access(result, grain, (same_rules(len(result)), *rest))
 
@@ -97,7 +75,7 @@ def _batch_norm_access(op: Op, output: int) -> Access | None:
 
 def _instance_norm_access(op: Op, output: int) -> Access | None:
     result = op.result().shape
-    grain = _with_whole_axes(result, set(range(2, len(result))))
+    grain = free(result, range(2, len(result)))
     return Access(result, grain, (same_rules(len(result)), (Same(1),), (Same(1),)))
 
 
@@ -108,8 +86,7 @@ def _channels_of_group(op: Op) -> int:
 def _group_norm_access(op: Op, output: int) -> Access | None:
     """Channels are cut between groups. Before operator set 21 there is one scale per group."""
     result, each = op.result().shape, _channels_of_group(op)
-    whole = _with_whole_axes(result, set(range(2, len(result))))
-    grain = (whole[0], each, *whole[2:])
+    grain = (1, each, *result[2:])
     channel: AxisRule = Same(1) if op.shape(1) == result[1:2] else Scaled(1, 1, each)
     return Access(result, grain, (same_rules(len(result)), (channel,), (channel,)))
 
@@ -121,7 +98,7 @@ def _group_norm_tile(op: Op, tile: Tile) -> tuple[Step, ...]:
 
 
 def _axis_access(op: Op, output: int) -> Access | None:
-    """Cumulative sums, norms along one axis."""
+    """Softmax, cumulative sums, norms along one axis."""
     result = op.result().shape
     axis = op.int_of("axis", -1)
     if op.has(1):
@@ -129,30 +106,17 @@ def _axis_access(op: Op, output: int) -> Access | None:
         if value is None:
             return None
         axis = int(value.reshape(-1)[0])
-    grain = _with_whole_axes(result, {axis % len(result)})
-    return Access(result, grain, (same_rules(len(result)), *[None] * (len(op.inputs) - 1)))
+    return of_first(op, result, free(result, {axis % len(result)}), same_rules(len(result)))
 
 
-def _reduction(kind: str, axes: str, access: AccessFunction, rate: str = "") -> OpSpec:
-    return OpSpec(kind, "reduction", Engine.VECTOR, axes, access, rate=rate)
-
-
-def _normalisation(
-    kind: str, axes: str, access: AccessFunction, tile: TileFunction = same_operator
-) -> OpSpec:
-    return OpSpec(kind, "normalisation", Engine.VECTOR, axes, access, tile)
-
-
+_reduction = partial(OpSpec, "reduction", Engine.VECTOR)
+_normalisation = partial(OpSpec, "normalisation", Engine.VECTOR)
 _OTHERS = "all but its own axis"
 SPECS = (
-    *(
-        _reduction(kind, _OTHERS, _softmax_access, "softmax")
-        for kind in ("Softmax", "LogSoftmax", "Hardmax")
-    ),
-    _reduction("LpNormalization", _OTHERS, _axis_access, "norm"),
+    *(_reduction(kind, _OTHERS, _axis_access, rate="softmax") for kind in SOFTMAXES),
+    _reduction("LpNormalization", _OTHERS, _axis_access, rate="norm"),
     _reduction("CumSum", _OTHERS, _axis_access),
-    *(_reduction(kind, "axes that stay", _reduce_access) for kind in REDUCE),
-    *(_reduction(kind, "axes that stay", _arg_access) for kind in ("ArgMax", "ArgMin")),
+    *(_reduction(kind, "axes that stay", _reduce_access) for kind in (*REDUCE, *ARGUMENTS)),
     _normalisation("LayerNormalization", "axes before its own", _layer_norm_access),
     _normalisation("RMSNormalization", "axes before its own", _layer_norm_access),
     _normalisation("BatchNormalization", "all", _batch_norm_access),

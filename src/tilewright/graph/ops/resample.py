@@ -1,24 +1,17 @@
 """Resize: nearest, linear and cubic interpolation along each axis."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
 
 from tilewright.geometry.access import Access, AxisRule, Resampled, Same, Whole
-from tilewright.graph.ops.spec import Engine, Op, OpSpec, Step, StepInput, Tile, ints
+from tilewright.graph.ops.spec import Engine, Op, OpSpec, Step, StepInput, Tile, ints, of_first
 
 _SHIFT_INVARIANT = ("half_pixel", "asymmetric", "pytorch_half_pixel")
 
 
-@dataclass(frozen=True, slots=True)
-class _Scaling:
-    scale: Fraction
-    cuttable: bool
-
-
-def _scalings(op: Op) -> list[_Scaling] | None:
-    """Exact scale per axis, and whether a tile of it interpolates with the same weights."""
+def _scalings(op: Op) -> list[Fraction | None] | None:
+    """Exact scale per axis, None where a tile of it interpolates with other weights."""
     shape, result = op.shape(0), op.result().shape
     given = op.value_of(2)
     if op.str_of("coordinate_transformation_mode", "") == "tf_crop_and_resize":
@@ -31,7 +24,7 @@ def _scalings(op: Op) -> list[_Scaling] | None:
         return None
     mode = op.str_of("coordinate_transformation_mode", "half_pixel")
     linear = op.str_of("mode", "nearest") != "nearest"
-    found: list[_Scaling] = []
+    found: list[Fraction | None] = []
     for axis, (extent, out) in enumerate(zip(shape, result, strict=True)):
         scale = Fraction(out, extent)
         consistent = True
@@ -42,7 +35,7 @@ def _scalings(op: Op) -> list[_Scaling] | None:
         exact = factor & (factor - 1) == 0 if linear else scale.denominator == 1
         single = mode == "pytorch_half_pixel" and out == 1
         cuttable = exact and mode in _SHIFT_INVARIANT and not single
-        found.append(_Scaling(scale, consistent and (cuttable or scale == 1)))
+        found.append(scale if consistent and (cuttable or scale == 1) else None)
     return found
 
 
@@ -84,18 +77,18 @@ def _resize_access(op: Op, output: int) -> Access | None:
     shape, result = op.shape(0), op.result().shape
     grain: list[int] = []
     rules: list[AxisRule] = []
-    for axis, scaling in enumerate(scalings):
-        if not scaling.cuttable:
+    for axis, scale in enumerate(scalings):
+        if scale is None:
             grain.append(result[axis])
             rules.append(Whole(shape[axis]))
-        elif scaling.scale == 1:
+        elif scale == 1:
             grain.append(1)
             rules.append(Same(axis))
         else:
-            up, down = scaling.scale.numerator, scaling.scale.denominator
+            up, down = scale.numerator, scale.denominator
             grain.append(up)
             rules.append(Resampled(axis, up, down, *_halo(op, up, down), shape[axis]))
-    return Access(result, tuple(grain), (tuple(rules), *[None] * (len(op.inputs) - 1)))
+    return of_first(op, result, tuple(grain), rules)
 
 
 def _resize_tile(op: Op, tile: Tile) -> tuple[Step, ...]:
@@ -105,13 +98,13 @@ def _resize_tile(op: Op, tile: Tile) -> tuple[Step, ...]:
     box = tile.output
     sizes: list[int] = []
     crops: list[tuple[int, int, int]] = []
-    for axis, (scaling, reach) in enumerate(zip(scalings, reaches, strict=True)):
-        if scaling.scale == 1 or not scaling.cuttable:
+    for axis, (scale, reach) in enumerate(zip(scalings, reaches, strict=True)):
+        if scale is None or scale == 1:
             sizes.append(box[axis].length)
             continue
-        size = int(reach.interval.length * scaling.scale)
+        size = int(reach.interval.length * scale)
         sizes.append(size)
-        start = int(reach.before * scaling.scale)
+        start = int(reach.before * scale)
         if size != box[axis].length:
             crops.append((axis, start, start + box[axis].length))
     given = op.value_of(2)
@@ -130,9 +123,9 @@ def _resize_tile(op: Op, tile: Tile) -> tuple[Step, ...]:
 
 SPECS = (
     OpSpec(
-        "Resize",
         "layout",
         Engine.VECTOR,
+        "Resize",
         "axes with whole (linear: power of two) factors",
         _resize_access,
         _resize_tile,

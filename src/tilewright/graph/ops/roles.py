@@ -10,6 +10,7 @@ from tilewright.geometry.box import Box
 from tilewright.graph.graph import Graph, Node
 from tilewright.graph.ops import SPECS, products_of, spec_of
 from tilewright.graph.ops.layout import RESHAPES
+from tilewright.graph.ops.reduction import SOFTMAXES
 from tilewright.graph.ops.spec import Engine, Filter, OpSpec
 from tilewright.graph.types import FLOATS, TensorType
 
@@ -36,7 +37,6 @@ class Role(Enum):
 
 
 BATCH_NORM = "BatchNormalization"
-_SOFTMAX = frozenset({"Softmax", "LogSoftmax", "Hardmax"})
 _ACTIVATIONS = {
     "Relu": "ReLU",
     "Clip": "Clip",
@@ -56,7 +56,14 @@ _ACTIVATIONS = {
     "ThresholdedRelu": "ThresholdedReLU",
     "Swish": "SiLU",
 }
-_COPIES = frozenset({"Identity", "Dropout"})
+_ROLES = {
+    **dict.fromkeys(RESHAPES, Role.VIEW),
+    **dict.fromkeys(("Identity", "Dropout"), Role.COPY),
+    "Transpose": Role.TURN,
+    **dict.fromkeys(_ACTIVATIONS, Role.ACTIVATION),
+    BATCH_NORM: Role.CHANNEL_NORM,
+    **dict.fromkeys(SOFTMAXES, Role.SOFTMAX),
+}
 _PARAMETER_KINDS = frozenset({"Add", "Sub", "Mul", "Div", "Sum"})
 _LABELS = {
     BATCH_NORM: "BN",
@@ -95,20 +102,10 @@ def role_of(graph: Graph, node: Node, parameters: frozenset[str]) -> Role:
     kind = node.kind
     if spec.engine is Engine.MATRIX:
         return Role.PRODUCT
-    if kind in RESHAPES:
-        return Role.VIEW
-    if kind in _COPIES:
-        return Role.COPY
-    if kind == "Transpose":
-        return Role.TURN
-    if kind in _ACTIVATIONS:
-        return Role.ACTIVATION
-    if kind == BATCH_NORM:
-        return Role.CHANNEL_NORM
+    if kind in _ROLES:
+        return _ROLES[kind]
     if spec.family == "normalisation":
         return Role.NORM
-    if kind in _SOFTMAX:
-        return Role.SOFTMAX
     if spec.pool is not None:
         return Role.POOL
     if spec.family == "reduction":
@@ -132,12 +129,8 @@ def label_of(graph: Graph, node: Node, role: Role, parameters: frozenset[str]) -
 
 
 def _bounds(graph: Graph, node: Node) -> list[float | None]:
-    found: list[float | None] = []
-    for name in node.inputs[1:3]:
-        constant = graph.constants.get(name)
-        there = constant is not None and constant.data is not None and constant.type.size == 1
-        found.append(float(constant.data.reshape(-1)[0]) if constant and there else None)  # pyright: ignore[reportOptionalMemberAccess]
-    return found
+    constants = (graph.constants.get(name) for name in node.inputs[1:3])
+    return [None if constant is None else constant.number for constant in constants]
 
 
 def is_convolution(node: Node) -> bool:
@@ -182,7 +175,7 @@ def _other_flops(spec: OpSpec, node: Node, result: TensorType) -> int:
         return 0
     if spec.family == "normalisation":
         return _NORM_FLOPS * result.size
-    if node.kind in _SOFTMAX:
+    if node.kind in SOFTMAXES:
         return _SOFTMAX_FLOPS * result.size
     if spec.family != "element-wise" or node.kind in _NO_FLOPS:
         return 0

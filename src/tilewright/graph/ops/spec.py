@@ -4,7 +4,7 @@ Nothing outside `graph/ops` compares operator names; it asks the spec. Adding an
 entry in the module of its family and one test.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
@@ -53,7 +53,6 @@ class Op(Attributes):
         return operand.type.shape
 
     def has(self, index: int) -> bool:
-        """Whether the input is there."""
         return index < len(self.inputs) and self.inputs[index] is not None
 
     def value_of(self, index: int) -> Array | None:
@@ -62,7 +61,6 @@ class Op(Attributes):
         return None if operand is None else operand.value
 
     def result(self, index: int = 0) -> TensorType:
-        """Type of an output."""
         kind = self.outputs[index]
         assert kind is not None
         return kind
@@ -161,6 +159,11 @@ def no_macs(op: Op, box: Box) -> int:
     return 0
 
 
+def in_shape(op: Op, tile: Tile, kind: str) -> tuple[Step, ...]:
+    """The tile is an operator that is told the shape of its result."""
+    return (Step(kind, {}, (0, ints(tile.output.shape))),)
+
+
 def same_operator(op: Op, tile: Tile) -> tuple[Step, ...]:
     """The tile is the operator itself on smaller inputs."""
     inputs = tuple(i if operand is not None else None for i, operand in enumerate(op.inputs))
@@ -193,9 +196,9 @@ class OpSpec:
     a product: `clamp`, `activation`, `add` (of two), `scale` (a product of two).
     """
 
-    kind: str
     family: str
     engine: Engine
+    kind: str
     axes: str
     access: AccessFunction
     tile: TileFunction = same_operator
@@ -283,6 +286,11 @@ def same_rules(rank: int) -> tuple[AxisRule, ...]:
     return tuple(Same(axis) for axis in range(rank))
 
 
+def rules_but(shape: tuple[int, ...], whole: Collection[int]) -> tuple[AxisRule, ...]:
+    """Rules of an input that follows the output but along axes that are needed whole."""
+    return tuple(Whole(n) if axis in whole else Same(axis) for axis, n in enumerate(shape))
+
+
 def broadcast_rules(shape: tuple[int, ...], result: tuple[int, ...]) -> tuple[AxisRule, ...]:
     """Rules of an input that is broadcast to the result, aligned at the last axis."""
     offset = len(result) - len(shape)
@@ -292,9 +300,16 @@ def broadcast_rules(shape: tuple[int, ...], result: tuple[int, ...]) -> tuple[Ax
     )
 
 
-def free(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Grain of an output that can be cut anywhere."""
-    return (1,) * len(shape)
+def free(shape: tuple[int, ...], whole: Collection[int] = ()) -> tuple[int, ...]:
+    """Grain of an output that can be cut anywhere but along some axes."""
+    return tuple(extent if axis in whole else 1 for axis, extent in enumerate(shape))
+
+
+def of_first(
+    op: Op, result: tuple[int, ...], grain: tuple[int, ...], rules: Iterable[AxisRule]
+) -> Access:
+    """The access relation of an operator whose other inputs are no data."""
+    return Access(result, grain, (tuple(rules), *[None] * (len(op.inputs) - 1)))
 
 
 def op_of(graph: Graph, node: Node) -> Op | None:

@@ -1,7 +1,7 @@
 """Sliding windows: convolutions, transposed convolutions, pooling, local response norm."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 
@@ -44,41 +44,50 @@ class WindowParameters:
     before: tuple[int, ...]
     after: tuple[int, ...]
 
+    @property
+    def spans(self) -> tuple[int, ...]:
+        """Positions from the first tap to the last, both included."""
+        return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
 
-def window_parameters(op: Op, weight: int | None = None) -> WindowParameters:
-    """The window of an operator, with automatic padding worked out."""
-    shape, result = op.shape(0), op.result().shape
-    rank = len(shape) - FIRST_SPATIAL
+
+def _as_written(op: Op, weight: int | None) -> WindowParameters:
+    """The window as attributes and weights say, whatever the automatic padding is."""
+    rank = len(op.shape(0)) - FIRST_SPATIAL
     kernel = op.ints_of("kernel_shape")
     if kernel is None:
         kernel = op.shape(weight)[FIRST_SPATIAL:] if weight is not None else (1,) * rank
     strides = op.ints_of("strides") or (1,) * rank
     dilations = op.ints_of("dilations") or (1,) * rank
     pads = op.ints_of("pads") or (0,) * (2 * rank)
-    before, after = pads[:rank], pads[rank:]
-    mode = op.str_of("auto_pad", "NOTSET")
+    return WindowParameters(kernel, strides, dilations, pads[:rank], pads[rank:])
+
+
+def _overhangs(op: Op, window: WindowParameters) -> list[int]:
+    """Positions that the windows of all results cover beyond the input without padding."""
+    extents = zip(op.shape(0)[FIRST_SPATIAL:], op.result().shape[FIRST_SPATIAL:], strict=True)
+    steps = zip(extents, window.strides, window.spans, strict=True)
+    return [(result - 1) * stride + span - extent for (extent, result), stride, span in steps]
+
+
+def window_parameters(op: Op, weight: int | None = None) -> WindowParameters:
+    """The window of an operator, with automatic padding worked out."""
+    window, mode = _as_written(op, weight), op.str_of("auto_pad", "NOTSET")
+    before, after = window.before, window.after
     if mode == "VALID":
-        before = after = (0,) * rank
+        before = after = (0,) * len(window.kernel)
     elif mode in ("SAME_UPPER", "SAME_LOWER"):
-        spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
-        before, after = _halves(
-            [
-                max(0, (result[a + 2] - 1) * strides[a] + spans[a] - shape[a + 2])
-                for a in range(rank)
-            ],
-            mode,
-        )
+        before, after = _halves([max(0, more) for more in _overhangs(op, window)], mode)
+    strides = window.strides
     if not op.int_of("ceil_mode", 0):
         # Over a single result nobody strides: as far as the input goes is as good as further.
-        rooms = (
-            shape[a + 2] + before[a] + after[a] - (kernel[a] - 1) * dilations[a]
-            for a in range(rank)
-        )
+        shape, result = op.shape(0), op.result().shape
         strides = tuple(
-            min(stride, max(1, room)) if extent == 1 else stride
-            for stride, room, extent in zip(strides, rooms, result[FIRST_SPATIAL:], strict=True)
+            min(stride, max(1, shape[a + 2] + before[a] + after[a] - window.spans[a] + 1))
+            if result[a + 2] == 1
+            else stride
+            for a, stride in enumerate(strides)
         )
-    return WindowParameters(kernel, strides, dilations, before, after)
+    return replace(window, strides=strides, before=before, after=after)
 
 
 def _halves(totals: list[int], mode: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -106,21 +115,14 @@ def _per_channel(op: Op, index: int) -> tuple[AxisRule, ...]:
 
 def _crops(op: Op, weight: int | None = None) -> bool:
     """Whether automatic padding would have to be negative: runtimes disagree about it."""
-    if op.str_of("auto_pad", "NOTSET") not in ("SAME_UPPER", "SAME_LOWER"):
-        return False
-    window, shape, result = window_parameters(op, weight), op.shape(0), op.result().shape
-    return any(
-        (result[a + 2] - 1) * s + (k - 1) * d + 1 < shape[a + 2]
-        for a, (k, s, d) in enumerate(
-            zip(window.kernel, window.strides, window.dilations, strict=True)
-        )
-    )
+    automatic = op.str_of("auto_pad", "NOTSET") in ("SAME_UPPER", "SAME_LOWER")
+    return automatic and min(_overhangs(op, _as_written(op, weight)), default=0) < 0
 
 
-def _conv_access(op: Op, output: int, data: int = 0, weight: int = 1) -> Access | None:
+def _conv_access(op: Op, output: int, weight: int) -> Access | None:
     if _crops(op, weight):
         return None
-    shape, weights, result = op.shape(data), op.shape(weight), op.result().shape
+    shape, weights, result = op.shape(0), op.shape(weight), op.result().shape
     spatial = _spatial_rules(op, window_parameters(op, weight))
     if only_padding(spatial, result):
         return None
@@ -131,16 +133,9 @@ def _conv_access(op: Op, output: int, data: int = 0, weight: int = 1) -> Access 
     if groups > 1:
         channel = Scaled(1, shape[1] // groups, filters)
         grain[1] = filters
-    rules: list[tuple[AxisRule, ...] | None] = []
-    for index in range(len(op.inputs)):
-        if not op.has(index):
-            rules.append(None)
-        elif index == data:
-            rules.append((Same(0), channel, *spatial))
-        elif index == weight:
-            rules.append((Same(1), *whole_rules(weights[1:])))
-        else:
-            rules.append(_per_channel(op, index))
+    known = {0: (Same(0), channel, *spatial), weight: (Same(1), *whole_rules(weights[1:]))}
+    there = (k if operand is not None else None for k, operand in enumerate(op.inputs))
+    rules = (None if k is None else known.get(k) or _per_channel(op, k) for k in there)
     return Access(result, tuple(grain), tuple(rules))
 
 
@@ -152,8 +147,8 @@ def _with_window(op: Op, tile: Tile, changed: Mapping[str, Attribute]) -> tuple[
     return (Step(op.kind, {**attributes, **changed}, step.inputs, step.outputs),)
 
 
-def _conv_tile(op: Op, tile: Tile, data: int = 0, weight: int = 1) -> tuple[Step, ...]:
-    reaches = tile.inputs[data]
+def _conv_tile(op: Op, tile: Tile, weight: int) -> tuple[Step, ...]:
+    reaches = tile.inputs[0]
     assert reaches is not None
     spatial, groups = reaches[FIRST_SPATIAL:], op.int_of("group", 1)
     changed: dict[str, Attribute] = {
@@ -165,7 +160,7 @@ def _conv_tile(op: Op, tile: Tile, data: int = 0, weight: int = 1) -> tuple[Step
     return _with_window(op, tile, changed)
 
 
-def _conv_macs(op: Op, box: Box, weight: int = 1) -> int:
+def _conv_macs(op: Op, box: Box, weight: int) -> int:
     return box.size * prod(op.shape(weight)[1:])
 
 
@@ -179,11 +174,7 @@ def _transposed_access(op: Op, output: int) -> Access | None:
     grain = list(free(result))
     channel: AxisRule = Whole(shape[1])
     # With groups, the weight's input channels follow the output channels too.
-    weight_rules: tuple[AxisRule, ...] = (
-        Whole(weights[0]),
-        Same(1),
-        *whole_rules(weights[2:]),
-    )
+    weight_rules: tuple[AxisRule, ...] = (Whole(weights[0]), Same(1), *whole_rules(weights[2:]))
     if groups > 1:
         grain[1] = filters
         channel = Scaled(1, shape[1] // groups, filters)
@@ -195,25 +186,19 @@ def _transposed_access(op: Op, output: int) -> Access | None:
 
 def transposed_parameters(op: Op) -> WindowParameters | None:
     """The window of a transposed convolution; its pads follow from the output shape."""
-    shape, result = op.shape(0), op.result().shape
-    rank = len(shape) - FIRST_SPATIAL
-    kernel = op.ints_of("kernel_shape") or op.shape(1)[FIRST_SPATIAL:]
-    strides = op.ints_of("strides") or (1,) * rank
-    dilations = op.ints_of("dilations") or (1,) * rank
-    extra = op.ints_of("output_padding") or (0,) * rank
-    pads = op.ints_of("pads") or (0,) * (2 * rank)
-    before, after = pads[:rank], pads[rank:]
-    if op.ints_of("output_shape") is not None or op.str_of("auto_pad", "NOTSET") != "NOTSET":
-        mode = op.str_of("auto_pad", "NOTSET")
-        spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
-        totals = [
-            strides[a] * (shape[a + 2] - 1) + extra[a] + spans[a] - result[a + 2]
-            for a in range(rank)
-        ]
-        if min(totals) < 0:
-            return None
-        before, after = _halves(totals, mode)
-    return WindowParameters(kernel, strides, dilations, before, after)
+    shape, result, window = op.shape(0), op.result().shape, _as_written(op, 1)
+    mode = op.str_of("auto_pad", "NOTSET")
+    if op.ints_of("output_shape") is None and mode == "NOTSET":
+        return window
+    extra = op.ints_of("output_padding") or (0,) * len(window.kernel)
+    totals = [
+        stride * (shape[a + 2] - 1) + extra[a] + window.spans[a] - result[a + 2]
+        for a, stride in enumerate(window.strides)
+    ]
+    if min(totals) < 0:
+        return None
+    before, after = _halves(totals, mode)
+    return replace(window, before=before, after=after)
 
 
 def _transposed_tile(op: Op, tile: Tile) -> tuple[Step, ...]:
@@ -273,11 +258,13 @@ def _response_norm_access(op: Op, output: int) -> Access | None:
 _SPATIAL = "batch, channels, height, width"
 
 
+_matrix = partial(OpSpec, "window", Engine.MATRIX)
+_vector = partial(OpSpec, "window", Engine.VECTOR)
+
+
 def _conv(kind: str, where: Filter, *, adds_up: bool = False) -> OpSpec:
-    return OpSpec(
+    return _matrix(
         kind,
-        "window",
-        Engine.MATRIX,
         _SPATIAL,
         partial(_conv_access, weight=where.weight),
         partial(_conv_tile, weight=where.weight),
@@ -287,37 +274,25 @@ def _conv(kind: str, where: Filter, *, adds_up: bool = False) -> OpSpec:
     )
 
 
-def _pool(kind: str, pool: Pool) -> OpSpec:
-    return OpSpec(kind, "window", Engine.VECTOR, _SPATIAL, _pool_access, _pool_tile, pool=pool)
-
-
-def _global_pool(kind: str, pool: Pool) -> OpSpec:
-    return OpSpec(kind, "window", Engine.VECTOR, "batch, channels", _global_access, pool=pool)
-
-
 SPECS = (
     _conv("Conv", Filter(1), adds_up=True),
     _conv("ConvInteger", Filter(1, weight_zero=3, data_zero=2)),
     _conv("QLinearConv", Filter(3, weight_zero=5, data_zero=2)),
-    OpSpec(
+    _matrix(
         "ConvTranspose",
-        "window",
-        Engine.MATRIX,
         _SPATIAL,
         _transposed_access,
         _transposed_tile,
         _transposed_macs,
         filter=Filter(1, transposed=True),
     ),
-    _pool("MaxPool", Pool.MAXIMUM),
-    _pool("AveragePool", Pool.AVERAGE),
-    _pool("LpPool", Pool.NORM),
-    _global_pool("GlobalMaxPool", Pool.MAXIMUM),
-    _global_pool("GlobalAveragePool", Pool.AVERAGE),
-    _global_pool("GlobalLpPool", Pool.NORM),
-    OpSpec(
-        "LRN", "window", Engine.VECTOR, "batch, height, width", _response_norm_access, rate="norm"
-    ),
+    _vector("MaxPool", _SPATIAL, _pool_access, _pool_tile, pool=Pool.MAXIMUM),
+    _vector("AveragePool", _SPATIAL, _pool_access, _pool_tile, pool=Pool.AVERAGE),
+    _vector("LpPool", _SPATIAL, _pool_access, _pool_tile, pool=Pool.NORM),
+    _vector("GlobalMaxPool", "batch, channels", _global_access, pool=Pool.MAXIMUM),
+    _vector("GlobalAveragePool", "batch, channels", _global_access, pool=Pool.AVERAGE),
+    _vector("GlobalLpPool", "batch, channels", _global_access, pool=Pool.NORM),
+    _vector("LRN", "batch, height, width", _response_norm_access, rate="norm"),
 )
 _FILTERS = {spec.kind: spec.filter for spec in SPECS if spec.filter is not None}
 _POOLS = {spec.kind for spec in SPECS if spec.pool is not None and spec.access is _pool_access}
