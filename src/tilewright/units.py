@@ -114,6 +114,11 @@ def noun(count: int, one: str, many: str = "") -> str:
     return one if count == 1 else many or f"{one}s"
 
 
+def several(count: int, one: str, many: str = "") -> str:
+    """So many of something: `1 group`, `3 groups` (or `many`)."""
+    return f"{count} {noun(count, one, many)}"
+
+
 def format_count(count: float) -> str:
     """A plain count with a decimal prefix: 1.8 G, 3.2 M."""
     for unit, factor in (("G", 1000**3), ("M", 1000**2), ("k", 1000)):

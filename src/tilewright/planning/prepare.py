@@ -49,8 +49,7 @@ def plannable(
 def warnings(graph: Graph, machine: Machine, dtype: str) -> tuple[str, ...]:
     """What makes the figures of a plan less than they seem."""
     found: list[str] = []
-    beside = _beside_arrays(graph, machine, dtype)
-    if beside:
+    if beside := _beside_arrays(graph, machine, dtype):
         text = f"the arrays of {machine.name} have no elements of type {dtype}"
         found.append(f"{text}, so that vector engines run {_some(beside)}")
     known = [node for node in graph.nodes if planned_by_bytes(graph, node)]
@@ -94,20 +93,19 @@ def _some(nodes: Sequence[Node]) -> str:
 def typed(graph: Graph) -> Graph:
     """The network with types that only onnxruntime knows: results of its own operators, and what
     follows from them."""
-    unknown = {n for node in graph.nodes for n in node.writes if n not in graph.types}
-    while unknown and not graph.weightless:
+    before: set[str] = set()
+    while not graph.weightless:
+        unknown = {n for node in graph.nodes for n in node.writes if n not in graph.types}
+        if not unknown or unknown == before:
+            break
+        before = unknown
         foreign = [n for node in graph.nodes if node.domain for n in node.writes if n in unknown]
+        outputs = tuple(dict.fromkeys((*graph.outputs, *foreign)))
         with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
             path = Path(folder) / "typed.onnx"
-            save_onnx(
-                replace(graph, outputs=tuple(dict.fromkeys((*graph.outputs, *foreign)))), path
-            )
+            save_onnx(replace(graph, outputs=outputs), path)
             found = output_types(path)
         graph = reinferred(graph, {name: found[name] for name in foreign if name in found})
-        left = {n for node in graph.nodes for n in node.writes if n not in graph.types}
-        if left == unknown:
-            break
-        unknown = left
     return graph
 
 

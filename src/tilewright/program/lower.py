@@ -25,7 +25,7 @@ from tilewright.program.place import DoesNotFitError, Placed, Spill, does_not_fi
 from tilewright.program.program import Program
 from tilewright.program.timed import Short, Timed
 from tilewright.program.verify import verify_program
-from tilewright.units import noun
+from tilewright.units import several
 
 BUILD = "build"  # the name of the step before the first pass
 
@@ -55,7 +55,8 @@ def lowered(
     if isinstance(found, Timed):
         return _placed(lowering, linked, found)
     if not remedies:
-        raise _misfit(lowering, linked, found)
+        program = program_of(lowering, linked, found.needs, found.order)
+        raise does_not_fit(program, lowering.machine, found)
     return _made_to_fit(lowering, plan, linked, found, watch)
 
 
@@ -98,11 +99,6 @@ def _placed(lowering: Lowering, linked: Linked, timed: Timed) -> Placed:
     program = program_of(lowering, linked, timed.needs, timed.order, timed.issued)
     used = replace(timed, address=timed.address[in_use(linked)])
     return placed_of(program, used, lowering.context.tables)
-
-
-def _misfit(lowering: Lowering, linked: Linked, short: Short) -> DoesNotFitError:
-    program = program_of(lowering, linked, short.needs, short.order)
-    return does_not_fit(program, lowering.machine, short)
 
 
 def _made_to_fit(
@@ -151,6 +147,6 @@ def _spilled_to_fit(
         if watch is not None:
             watch(SPILLING.name, placed.program)
         return replace(placed, spills=tuple(spills))
-    tried = f" after {len(spills)} {noun(len(spills), 'spill')}" if spills else ""
+    tried = f" after {several(len(spills), 'spill')}" if spills else ""
     text = f"{misfit}; nothing more can be spilled{tried}"
     raise DoesNotFitError(text, misfit.memory, misfit.misfit, misfit.groups)

@@ -42,13 +42,9 @@ def write_kernel(plan: KernelPlan, folder: Path, *, ladder: bool = False) -> Non
 def kernel_page(plan: KernelPlan) -> str:
     """The page of a kernel, with everything inside."""
     title = f"{plan.problem.text()} on {plan.machine.name}: Tilewright"
-    return filled_page(
-        resource("kernel.html"),
-        title,
-        resource("report.css") + resource("kernel.css"),
-        page_data(plan),
-        resource("kernel.js"),
-    )
+    style = resource("report.css") + resource("kernel.css")
+    body, script = resource("kernel.html"), resource("kernel.js")
+    return filled_page(body, title, style, page_data(plan), script)
 
 
 def page_data(plan: KernelPlan) -> dict[str, Any]:
@@ -87,14 +83,15 @@ def _timeline(simulated: Simulated | None) -> dict[str, Any]:
     starts: list[int] = simulated.schedule.start.tolist()
     ends: list[int] = simulated.schedule.end.tolist()
     blocks = len({simulated.tasks[number].block for number in chosen} - {-1})
+    shown = [simulated.tasks[number] for number in chosen]
     return {
         "tasks": {
-            "name": [simulated.tasks[number].name for number in chosen],
-            "kind": [kinds.index(simulated.tasks[number].what) for number in chosen],
-            "track": [simulated.tasks[number].track for number in chosen],
+            "name": [task.name for task in shown],
+            "kind": [kinds.index(task.what) for task in shown],
+            "track": [task.track for task in shown],
             "start": [starts[number] / TICKS * 1e6 for number in chosen],
             "end": [ends[number] / TICKS * 1e6 for number in chosen],
-            "bytes": [simulated.tasks[number].bytes for number in chosen],
+            "bytes": [task.bytes for task in shown],
         },
         "tracks": list(TRACKS),
         "kinds": kinds,

@@ -169,12 +169,8 @@ class _Map:
 
 def _mixed(colour: str, share: float, other: str) -> tuple[int, int, int]:
     """So much of a colour, the rest of another."""
-    first, second = (
-        tuple(int(text[place : place + 2], 16) for place in (1, 3, 5)) for text in (colour, other)
-    )
-    red, green, blue = (
-        round(share * a + (1 - share) * b) for a, b in zip(first, second, strict=True)
-    )
+    pairs = zip(bytes.fromhex(colour[1:]), bytes.fromhex(other[1:]), strict=True)
+    red, green, blue = (round(share * a + (1 - share) * b) for a, b in pairs)
     return red, green, blue
 
 

@@ -1,6 +1,6 @@
 """A planned network as JSON and as text."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
@@ -12,7 +12,8 @@ from tilewright.report.objective import objective_lines
 from tilewright.report.searched import search_json, searched_lines
 from tilewright.report.verified import REFERENCES, UNVERIFIED, as_written, failure_json
 from tilewright.schedule.timeline import EngineUse, IdleReason
-from tilewright.units import format_bytes, format_time, noun
+from tilewright.tables import picked
+from tilewright.units import format_bytes, format_time, noun, several
 
 TOLD = 3  # of many that the text tells; the JSON has all
 
@@ -20,7 +21,7 @@ TOLD = 3  # of many that the text tells; the JSON has all
 def summary_json(planned: Planned) -> dict[str, Any]:
     """All figures, always in one order."""
     account, machine, placed = planned.account, planned.machine, planned.placed
-    verified = planned.verified
+    verified, bound = planned.verified, planned.bounds.cycles
     return {
         "model": planned.plan.model,
         "machine": machine.name,
@@ -30,10 +31,9 @@ def summary_json(planned: Planned) -> dict[str, Any]:
         "lower_bound_cycles": planned.bounds.cycles,
         "lower_bound": planned.bounds.name,
         "lower_bound_node": planned.bounds.node or None,
-        "gap": _gap(planned),
-        "energy_pj": account.energy_pj,
-        "dram_read_bytes": account.dram_read_bytes,
-        "dram_write_bytes": account.dram_write_bytes,
+        # How far the plan is above the strongest bound, as a share of it.
+        "gap": round(account.latency_cycles / bound - 1, 6) if bound else None,
+        **picked(account, "energy_pj", "dram_read_bytes", "dram_write_bytes"),
         "compulsory_bytes": planned.bounds.compulsory_bytes,
         "peak_bytes": dict(placed.most_live),
         "highest_address_bytes": dict(placed.highest),
@@ -49,13 +49,7 @@ def summary_json(planned: Planned) -> dict[str, Any]:
         "spill_reasons": _spill_reasons(planned),
         "legalisation": [
             {
-                "node": step.node,
-                "kind": step.kind,
-                "limit": step.limit,
-                "outcome": step.outcome,
-                "what": step.what,
-                "macs": step.macs,
-                "bytes": step.bytes,
+                **picked(step, "node", "kind", "limit", "outcome", "what", "macs", "bytes"),
                 "nodes": list(step.made),
             }
             for step in planned.legalisation
@@ -127,7 +121,7 @@ def summary_lines(planned: Planned) -> list[str]:
     times = f" ({moved / least:.1f}x)" if least else ""
     return [
         f"{planned.plan.model} on {machine.name}, {planned.plan.dtype}: "
-        f"{groups} {noun(groups, 'group')}, {tasks} {noun(tasks, 'task')}"
+        f"{several(groups, 'group')}, {several(tasks, 'task')}"
         + (f", {UNVERIFIED}" if planned.failure is not None else ""),
         f"latency      {_time(planned, account.latency_cycles)}",
         f"lower bound  {_time(planned, bound)} by {planned.bounds.name}{node}{of}; "
@@ -146,12 +140,6 @@ def summary_lines(planned: Planned) -> list[str]:
     ]
 
 
-def _gap(planned: Planned) -> float | None:
-    """How far the plan is above the strongest bound, as a share of it."""
-    bound = planned.bounds.cycles
-    return round(planned.account.latency_cycles / bound - 1, 6) if bound else None
-
-
 def _spill_reasons(planned: Planned) -> dict[str, int]:
     """How many spills there are for each reason."""
     reasons = sorted(spill.reason for spill in planned.placed.spills)
@@ -164,14 +152,14 @@ def _energy(picojoules: float | None, estimate: bool) -> str:
     return f"{picojoules / 1e6:.4g} uJ{' (estimate)' if estimate else ''}"
 
 
-def _spilled(planned: Planned) -> list[str]:
+def _spilled(planned: Planned) -> Iterator[str]:
     """What did not fit and was moved out of the way for a while."""
     spills = planned.placed.spills
     if not spills:
-        return []
+        return
     reasons = ", ".join(f"{n} for {name}" for name, n in _spill_reasons(planned).items())
     moved = format_bytes(sum(spill.moved for spill in spills))
-    return [f"spills       {len(spills)} ({reasons}), {moved} moved for them"]
+    yield f"spills       {len(spills)} ({reasons}), {moved} moved for them"
 
 
 def _legalised(planned: Planned) -> list[str]:
@@ -180,7 +168,7 @@ def _legalised(planned: Planned) -> list[str]:
     if not steps:
         return []
     told = _few([f"{step.node}: {step.what}" for step in steps])
-    return [f"legalised    {len(steps)} {noun(len(steps), 'step')} ({told})"]
+    return [f"legalised    {several(len(steps), 'step')} ({told})"]
 
 
 def folded_lines(folded: Mapping[str, str], space: str) -> list[str]:
@@ -188,7 +176,7 @@ def folded_lines(folded: Mapping[str, str], space: str) -> list[str]:
     if not folded:
         return []
     told = _few([f"{name} into {host}" for name, host in folded.items()])
-    count = f"{len(folded)} {noun(len(folded), 'operator')}"
+    count = f"{several(len(folded), 'operator')}"
     return [f"folded{space} {count} into output stages ({told})"]
 
 
@@ -198,8 +186,5 @@ def _few(texts: Sequence[str]) -> str:
 
 
 def _time(planned: Planned, cycles: int) -> str:
-    return f"{format_time(planned.machine.seconds(cycles))} ({_cycles(cycles)})"
-
-
-def _cycles(count: int) -> str:
-    return f"{count:,} {noun(count, 'cycle')}"
+    time = format_time(planned.machine.seconds(cycles))
+    return f"{time} ({cycles:,} {noun(cycles, 'cycle')})"

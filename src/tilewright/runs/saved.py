@@ -35,6 +35,7 @@ from tilewright.planning import (
     prepared,
     run_tasks,
     validate,
+    weights_of,
 )
 from tilewright.program import store
 from tilewright.program.account import Account, account_of
@@ -43,8 +44,8 @@ from tilewright.program.place import Placed
 from tilewright.report.verified import failure_json, failure_of
 from tilewright.search.grouping.patterns import Pattern, pattern_of, pattern_row
 from tilewright.search.progress import Tell, silent
-from tilewright.tables import Shown, Table
-from tilewright.units import noun, number_of
+from tilewright.tables import Shown, Table, picked
+from tilewright.units import noun, number_of, several
 from tilewright.version import __version__
 
 VERSION = 2
@@ -97,18 +98,17 @@ class Rechecked(Shown):
     def headline(self) -> list[str]:
         """What was checked and how well it did, in a line."""
         cycles, verified = self.account.latency_cycles, self.verified
-        what = f"{self.model} on {self.machine}, {cycles:,} {noun(cycles, 'cycle')}"
+        how = "valid; not executed, as it was saved without (--no-verify or interrupted)"
         if self.failure is not None:
-            return [f"{what}: UNVERIFIED: {self.failure.told()}"]
-        if verified is None:
-            return [
-                f"{what}: valid; not executed, as it was saved without (--no-verify or interrupted)"
-            ]
-        return [
-            f"{what}: valid; {verified.tasks} {noun(verified.tasks, 'task')} executed, largest "
-            f"difference {verified.difference.max_rel_error:.1e} of the largest output, compared "
-            "with onnxruntime"
-        ]
+            how = f"UNVERIFIED: {self.failure.told()}"
+        elif verified is not None:
+            how = (
+                f"valid; {several(verified.tasks, 'task')} executed, largest difference "
+                f"{verified.difference.max_rel_error:.1e} of the largest output, compared "
+                "with onnxruntime"
+            )
+        cycle = noun(cycles, "cycle")
+        return [f"{self.model} on {self.machine}, {cycles:,} {cycle}: {how}"]
 
     def as_table(self) -> Table:
         """How busy every engine and link is."""
@@ -155,9 +155,7 @@ def save_run(planned: Planned, folder: Path) -> None:
             "executed": numbers is not None,
             "failure": failure_json(planned.failure),
             "as_written": numbers is not None and numbers.as_written,
-            "steps": None if numbers is None else numbers.steps,
-            "seed": numbers.seed if numbers is not None else None,
-            "zoo": numbers.zoo if numbers is not None else None,
+            **{key: getattr(numbers, key, None) for key in ("steps", "seed", "zoo")},
             "files": {},
         }
         _write_manifest(folder, about)
@@ -358,10 +356,7 @@ def _compare_summary(folder: Path, account: Account, placed: Placed) -> None:
     path = folder / "summary.json"
     summary = store.load_json(path)
     figures: dict[str, object] = {
-        "latency_cycles": account.latency_cycles,
-        "energy_pj": account.energy_pj,
-        "dram_read_bytes": account.dram_read_bytes,
-        "dram_write_bytes": account.dram_write_bytes,
+        **picked(account, "latency_cycles", "energy_pj", "dram_read_bytes", "dram_write_bytes"),
         "peak_bytes": dict(placed.most_live),
         "highest_address_bytes": dict(placed.highest),
         "tasks": len(placed.program.tasks),
@@ -379,8 +374,7 @@ def _numbers(inside: Path, about: dict[str, Any], machine: Machine) -> Numbers:
     else:
         numbered = load_model(zoo).with_numbers(seed)
         legal = prepared(numbered, machine, about["dtype"], about.get("rewrites"))
-        constants = legal.graph.constants
-        weights = {name: c.data for name, c in constants.items() if c.data is not None}
+        weights = weights_of(legal.graph)
     inputs, expected = _arrays(inside / _INPUTS), _arrays(inside / _EXPECTED)
     as_written, steps = about["as_written"], about.get("steps")
     judged = None if steps is None else Difference(*map(float, steps))

@@ -25,15 +25,11 @@ class Strings:
     """Texts by number, each kept once."""
 
     def __init__(self) -> None:
-        self.texts: list[str] = []
-        self._known: dict[str, int] = {}
+        self.known: dict[str, int] = {}
 
     def number(self, text: str) -> int:
         """The number of a text."""
-        if text not in self._known:
-            self._known[text] = len(self.texts)
-            self.texts.append(text)
-        return self._known[text]
+        return self.known.setdefault(text, len(self.known))
 
     def split(self, name: str) -> tuple[int, int]:
         """A name as the numbers of what is before and after its `@`: both repeat a lot."""
@@ -59,13 +55,14 @@ def columns_of(planned: Planned, strings: Strings) -> dict[str, Any]:
             "end": placed.schedule.end.tolist(),
             "kind": [kinds.of(task) for task in tasks],
             "node": [strings.number(task.node) for task in tasks],
-            "group": [task.group for task in tasks],
-            "tile": [task.tile for task in tasks],
-            "moved": [task.moved for task in tasks],
+            **{key: [getattr(task, key) for task in tasks] for key in ("group", "tile", "moved")},
             "reads": [[views.number(view) for view in task.reads] for task in tasks],
             "writes": [[views.number(view) for view in task.writes] for task in tasks],
         },
-        "views": {"buffer": views.buffer, "offset": views.offset, "layout": views.layout},
+        "views": {
+            name: [view[place] for view in views.known]
+            for place, name in enumerate(("buffer", "offset", "layout"))
+        },
         "layouts": list(views.layouts),
         "buffers": _buffers(placed, machine, strings),
     }
@@ -95,21 +92,13 @@ class _Views:
     """Equal views kept once; so are their shapes and strides."""
 
     def __init__(self) -> None:
-        self.buffer: list[int] = []
-        self.offset: list[int] = []
-        self.layout: list[int] = []
         self.layouts: dict[tuple[tuple[int, ...], tuple[int, ...], int], int] = {}
-        self._known: dict[tuple[int, int, int], int] = {}
+        self.known: dict[tuple[int, int, int], int] = {}  # by buffer, offset and layout
 
     def number(self, view: View) -> int:
         shape = (view.shape, view.strides, view.item)
         key = (view.buffer, view.offset, self.layouts.setdefault(shape, len(self.layouts)))
-        if key not in self._known:
-            self._known[key] = len(self.buffer)
-            self.buffer.append(key[0])
-            self.offset.append(key[1])
-            self.layout.append(key[2])
-        return self._known[key]
+        return self.known.setdefault(key, len(self.known))
 
 
 class Lifetime(NamedTuple):
@@ -150,8 +139,6 @@ def _buffers(placed: Placed, machine: Machine, strings: Strings) -> dict[str, An
         "memory": [memories[buffer.memory] for buffer in program.buffers],
         "size": [buffer.size for buffer in program.buffers],
         "address": list(placed.address),
-        "start": [life.start for life in lives],
-        "end": [life.end for life in lives],
-        "group": [life.group for life in lives],
+        **{key: [life[place] for life in lives] for place, key in enumerate(Lifetime._fields)},
         "role": role,
     }

@@ -4,6 +4,7 @@ from typing import Any
 
 from tilewright.partition.mapping import Mapped, MappedKernel
 from tilewright.partition.partition import FusedKernel, Partition
+from tilewright.tables import picked
 
 TOP = 10
 
@@ -17,9 +18,7 @@ def partition_json(partition: Partition, mapped: Mapped | None = None) -> dict[s
         "level": partition.level.value,
         "operators": len(partition.operators),
         "kernels": len(partition.kernels),
-        "macs": work.macs,
-        "flops_matmul": work.flops_matmul,
-        "flops_total": work.flops_total,
+        **picked(work, "macs", "flops_matmul", "flops_total"),
         "bytes_fused": traffic.external,
         "bytes_internal": traffic.internal,
         "bytes_op_by_op": traffic.op_by_op,
@@ -63,9 +62,7 @@ def kernel_json(
     kernel = partition.kernels[index]
     work, traffic = kernel.work, kernel.traffic
     found: dict[str, Any] = {
-        "name": kernel.name,
-        "pattern": kernel.pattern,
-        "label": kernel.label,
+        **picked(kernel, "name", "pattern", "label"),
         "operators": [partition.operators[o].name for o in kernel.operators],
         "macs": work.macs,
         "flops": work.flops_matmul,

@@ -30,15 +30,9 @@ def page_data(partition: Partition, mapped: Mapped | None) -> dict[str, Any]:
         "figures": found,
         "graph": drawing_of(_network(partition)),
         "title": mapped.target.title if mapped is not None else "",
-        "capacity": _capacity(mapped),
+        "capacity": mapped
+        and {"name": mapped.target.capacity.name, "bytes": mapped.target.capacity.capacity},
     }
-
-
-def _capacity(mapped: Mapped | None) -> dict[str, Any] | None:
-    if mapped is None:
-        return None
-    level = mapped.target.capacity
-    return {"name": level.name, "bytes": level.capacity}
 
 
 def _network(partition: Partition) -> Drawing:
@@ -63,10 +57,6 @@ def _network(partition: Partition) -> Drawing:
         if name in source:
             boxes.append(DrawnBox(name, "output", -1, BoxRole.OUTPUT))
             pairs[source[name], len(boxes) - 1, name] = None
-    edges = tuple(
-        DrawnEdge(
-            a, b, name, graph.types[name].bytes if name in graph.types else None, EdgeWay.MAIN
-        )
-        for a, b, name in pairs
-    )
-    return Drawing(tuple(boxes), edges)
+    sizes = {name: kind.bytes for name, kind in graph.types.items()}
+    edges = (DrawnEdge(a, b, name, sizes.get(name), EdgeWay.MAIN) for a, b, name in pairs)
+    return Drawing(tuple(boxes), tuple(edges))

@@ -5,16 +5,9 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from tilewright.partition.mapping import Mapped
-from tilewright.partition.partition import SINGLE, FusedKernel, Partition
+from tilewright.partition.partition import SINGLE, Partition
 from tilewright.report.partition.figures import flops_share, intermediates, top_savings
-from tilewright.units import format_bytes, format_time, noun
-
-
-def _operators(partition: Partition, kernel: FusedKernel) -> str:
-    names = [partition.operators[o].name for o in kernel.operators]
-    if len(names) <= 3:
-        return ", ".join(names)
-    return f"{names[0]} ... {names[-1]} ({len(names)})"
+from tilewright.units import format_bytes, format_time, noun, several
 
 
 def kernels_table(partition: Partition, mapped: Mapped | None) -> Table:
@@ -34,10 +27,11 @@ def kernels_table(partition: Partition, mapped: Mapped | None) -> Table:
         table.add_column("time", justify="right", no_wrap=True)
         table.add_column("bound by", no_wrap=True)
     for index, kernel in enumerate(partition.kernels):
-        traffic = kernel.traffic
+        traffic, names = kernel.traffic, [partition.operators[o].name for o in kernel.operators]
+        many = f"{names[0]} ... {names[-1]} ({len(names)})"
         cells = [
             kernel.label,
-            _operators(partition, kernel),
+            many if len(names) > 3 else ", ".join(names),
             f"{kernel.work.flops_matmul / flop:.3f}",
             f"{flops_share(partition, kernel):.1%}",
             f"{traffic.external / byte:.2f} {unit}",
@@ -69,7 +63,7 @@ def summary_lines(partition: Partition, mapped: Mapped | None) -> list[str]:
     prefix, flop = _flop_prefix(work.flops_total)
     unit, byte = _byte_unit(traffic.op_by_op)
     lines = [
-        f"{partition.name}: {operators} {noun(operators, 'operator')} -> {kernels} "
+        f"{partition.name}: {several(operators, 'operator')} -> {kernels} "
         f"{noun(kernels, 'kernel')} ({partition.level.value} level), {partition.launches_before} "
         f"-> {partition.launches_after} launches; longest chain {len(partition.critical_path)}, "
         f"width {partition.width}",
@@ -130,10 +124,6 @@ def _patterns(partition: Partition) -> str:
     return ", ".join(told)
 
 
-def _teraflops(rate: float) -> str:
-    return f"{rate / 1e12:,.0f}" if rate >= 1e14 else f"{rate / 1e12:.3g}"
-
-
 def mapped_lines(partition: Partition, mapped: Mapped) -> list[str]:
     """Before and after on the machine."""
     before, after = mapped.totals["before"], mapped.totals["after"]
@@ -141,9 +131,10 @@ def mapped_lines(partition: Partition, mapped: Mapped) -> list[str]:
     def bound(side: dict[str, dict[str, int]]) -> str:
         return ", ".join(f"{name} {count}" for name, count in side["bound_by"].items())
 
-    target = mapped.target
+    target, rate = mapped.target, mapped.target.matrix_rate / 1e12
+    teraflops = f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
     lines = [
-        f"on {target.name} in {target.dtype} ({_teraflops(target.matrix_rate)} TFLOP/s, "
+        f"on {target.name} in {target.dtype} ({teraflops} TFLOP/s, "
         f"{target.main.name} {format_bytes(target.main.bandwidth)}/s): "
         f"{format_time(before['seconds'])} op by op -> {format_time(after['seconds'])} fused "
         f"({mapped.totals['speedup']:.2f}x); {before['launches']} -> {after['launches']} launches, "

@@ -6,26 +6,13 @@ import io
 from tilewright.partition.mapping import Mapped
 from tilewright.partition.partition import Partition
 from tilewright.report.partition.figures import kernel_json
-from tilewright.units import format_bytes, noun
+from tilewright.units import format_bytes, several
 
 _COLOURS = ("#7aa6d8", "#f2a65a", "#7fc08a", "#d98aa6", "#b39ddb", "#e3c94b", "#6fc3c9", "#c49a7a")
 _COLUMNS = (
-    "name",
-    "pattern",
-    "label",
-    "operators",
-    "macs",
-    "flops",
-    "flops_total",
-    "flops_share",
-    "bytes_external",
-    "bytes_internal",
-    "bytes_op_by_op",
-    "saved_ratio",
-    "intensity",
-    "launches",
-    "reason",
-)
+    "name pattern label operators macs flops flops_total flops_share bytes_external bytes_internal "
+    "bytes_op_by_op saved_ratio intensity launches reason"
+).split()
 
 
 def _plain(text: str) -> str:
@@ -36,7 +23,7 @@ def _plain(text: str) -> str:
 def _title(partition: Partition, index: int) -> tuple[str, str]:
     kernel = partition.kernels[index]
     count = len(kernel.operators)
-    detail = f"{count} {noun(count, 'operator')}, {format_bytes(kernel.traffic.external)}"
+    detail = f"{several(count, 'operator')}, {format_bytes(kernel.traffic.external)}"
     return _plain(f"{kernel.label}: {kernel.name}"), detail
 
 
