@@ -4,8 +4,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from tilewright.cost.array import ArrayModel
-from tilewright.cost.base import Copy, Cost, CostError, CostModel, WorkKind, Workload
-from tilewright.cost.dma import path_cost
+from tilewright.cost.base import Cost, CostError, CostModel, WorkKind, Workload
 from tilewright.cost.energy import EnergyFigures
 from tilewright.cost.limits import broken_limit
 from tilewright.cost.table import TableModel
@@ -65,14 +64,11 @@ class CostModels:
             known = bool(arrays) and all(engine.kind == "matrix" for engine in arrays)
             known = known and any(
                 engine.kind == "vector"
-                and self._least(engine, whole) < self._least_of(arrays, whole)
+                and self._least(engine, whole) < min(self._least(a, whole) for a in arrays)
                 for engine in self.able(core, whole, either=True)
             )
             self._either[core.name, whole] = known
         return known
-
-    def _least_of(self, engines: list[Engine], work: Workload) -> int:
-        return min(self._least(engine, work) for engine in engines)
 
     def _least(self, engine: Engine, work: Workload) -> int:
         """What work takes in the shape of its positions that suits an engine best."""
@@ -86,11 +82,9 @@ class CostModels:
         classes: list[tuple[object, list[Core]]] = []
         for core in self.machine.cores:
             facts = self._facts(core)
-            same = next((members for known, members in classes if known == facts), None)
-            if same is None:
-                classes.append((facts, [core]))
-            else:
-                same.append(core)
+            if not any(known == facts for known, _ in classes):
+                classes.append((facts, []))
+            next(members for known, members in classes if known == facts).append(core)
         return tuple(tuple(members) for _, members in classes)
 
     def _facts(self, core: Core) -> object:
@@ -154,26 +148,12 @@ def _needed(work: Workload) -> str:
     return f"it takes `{name}` or `default` under the rates of a vector engine"
 
 
-def _alike(machine: Machine, one: Engine, other: Engine) -> bool:
-    same = (one.kind, one.model, one.clock_hz) == (other.kind, other.model, other.clock_hz)
-    if not same or one.parameters != other.parameters:
-        return False
-    figures = [EnergyFigures.of(machine.energy, machine.core(e.core)) for e in (one, other)]
-    return figures[0] == figures[1]
-
-
-def best_engine(machine: Machine, core: Core, work: Workload) -> tuple[Engine, Cost]:
-    """The engine of a core that runs the work in the fewest cycles, without keeping the models."""
-    return CostModels(machine).best(core, work)
-
-
-def copy_cost(machine: Machine, source: str, destination: str, copy: Copy) -> Cost:
-    """The cost of a copy over the cheapest link, or over several hops where no link does it at
-    once, when nothing shares a bandwidth."""
-    direct = [path_cost(machine, [hop], copy) for hop in machine.routes(source, destination)]
-    if direct:
-        return min(direct, key=lambda cost: cost.cycles)
-    hops = machine.path(source, destination)
-    if not hops:
-        raise CostError(f"machine {machine.name} has no link within {source}")
-    return path_cost(machine, hops, copy)
+def _alike(machine: Machine, *engines: Engine) -> bool:
+    one, other = (
+        (
+            *(engine.kind, engine.model, engine.clock_hz, engine.parameters),
+            EnergyFigures.of(machine.energy, machine.core(engine.core)),
+        )
+        for engine in engines
+    )
+    return one == other
