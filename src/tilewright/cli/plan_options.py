@@ -41,8 +41,7 @@ class Asked:
         typer.Option("--plan", metavar="plan.yaml", help="Groups and tiles from a file instead."),
     ] = None
     folder: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="Where to write the run's files."),
+        Path | None, typer.Option("--out", metavar="DIR", help="Where to write the run's files.")
     ] = None
     dtype: Annotated[
         str | None,
@@ -75,8 +74,7 @@ class Asked:
     patterns: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE.yaml",
-            help="Operators to fuse or to keep apart (see examples/patterns).",
+            metavar="FILE.yaml", help="Operators to fuse or to keep apart (see examples/patterns)."
         ),
     ] = None
     ablation: Annotated[
@@ -148,7 +146,6 @@ class Asked:
     csv: Annotated[
         Path | None,
         typer.Option(
-            "--csv",
             metavar="FILE.csv",
             help="Write MACs, bytes, cycles, engine and share by layer to FILE.csv, and by group "
             "to FILE.groups.csv (with --mapping, cores, tiles, cycles and energy by layer).",

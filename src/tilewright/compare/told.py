@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.table import Table
 
-from tilewright.compare.differ import TOP, Change, PlanDifference, PlanRegion
+from tilewright.compare.differ import CAUSES, TOP, Change, PlanDifference, PlanRegion
 from tilewright.units import noun
 
 
@@ -21,16 +21,8 @@ def difference_json(found: PlanDifference) -> dict[str, Any]:
         "engines_busy_cycles": {c.name: _pair(c) for c in found.engines},
         "peak_bytes": {c.name: _pair(c) for c in found.peaks},
         "causes": [
-            {
-                "nodes": list(region.nodes),
-                "groups_before": len(region.before),
-                "groups_after": len(region.after),
-                "cycles": region.cycles if found.told else None,
-                "bytes": region.bytes if found.told else None,
-                "energy_pj": region.energy_pj if found.told else None,
-                "what": list(region.what),
-            }
-            for region in found.regions
+            dict(zip(CAUSES, (list(region.nodes), *cells, list(region.what)), strict=True))
+            for region, cells in found.causes()
         ],
         "same_regions": found.same_regions,
         "resident_added": list(found.resident),
@@ -49,11 +41,6 @@ def _pair(change: Change) -> dict[str, float | None]:
 
 def _plain(number: float | None) -> float | None:
     return int(number) if number is not None and number == int(number) else number
-
-
-def headline(found: PlanDifference) -> str:
-    """The comparison in a line."""
-    return found.headline()[0]
 
 
 def notes(found: PlanDifference) -> Iterator[str]:
@@ -91,9 +78,13 @@ def figures_table(found: PlanDifference) -> Table:
     return table
 
 
-def figure_rows(found: PlanDifference) -> list[tuple[str, str, str, str]]:
+def figure_rows(found: PlanDifference) -> Iterator[tuple[str, str, str, str]]:
     """Name, before, after and ratio of every figure, and of engines and peaks that differ."""
-    return [(change.name, *_cells(change)) for change in (*found.figures, *_named(found))]
+    sets = (("", found.figures), ("busy cycles of ", found.engines[:TOP]))
+    for prefix, changes in (*sets, ("peak bytes of ", found.peaks[:TOP])):
+        for change in changes:
+            ratio = "" if change.ratio is None else f"{change.ratio:.3f}x"
+            yield f"{prefix}{change.name}", _text(change.before), _text(change.after), ratio
 
 
 def causes_table(found: PlanDifference, top: int = TOP) -> Table:
@@ -110,18 +101,6 @@ def causes_table(found: PlanDifference, top: int = TOP) -> Table:
     if len(found.regions) > top:
         table.caption = f"and {len(found.regions) - top} more"
     return table
-
-
-def _named(found: PlanDifference) -> Iterator[Change]:
-    for change in found.engines[:TOP]:
-        yield Change(f"busy cycles of {change.name}", change.before, change.after)
-    for change in found.peaks[:TOP]:
-        yield Change(f"peak bytes of {change.name}", change.before, change.after)
-
-
-def _cells(change: Change) -> tuple[str, str, str]:
-    ratio = change.ratio
-    return _text(change.before), _text(change.after), "" if ratio is None else f"{ratio:.3f}x"
 
 
 def _text(number: float | None) -> str:

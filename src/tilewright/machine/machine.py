@@ -20,10 +20,10 @@ from tilewright.machine.paths import shortest_path
 from tilewright.units import (
     format_bandwidth,
     format_binary,
-    noun,
     number_of,
     parse_bandwidth,
     parse_bytes,
+    several,
 )
 
 LinkKind = Literal["dma", "link", "bus", "broadcast"]
@@ -128,10 +128,8 @@ class Link:
 
     def route(self, source: str, destination: str) -> Route | None:
         """The way from one memory to another, if the link has it."""
-        for route in self.routes:
-            if (route.source, route.destination) == (source, destination):
-                return route
-        return None
+        ends = source, destination
+        return next((r for r in self.routes if (r.source, r.destination) == ends), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +179,7 @@ class Machine:
     keys: tuple[tuple[str, str], ...] = field(default=(), compare=False)
 
     def __repr__(self) -> str:
-        count = len(self.cores)
-        return f"Machine({self.name!r}: {self.title}, {count} {noun(count, 'core')})"
+        return f"Machine({self.name!r}: {self.title}, {several(len(self.cores), 'core')})"
 
     def __str__(self) -> str:
         from tilewright.machine.text import machine_text  # which needs this class
@@ -344,7 +341,8 @@ class Machine:
 
         def resized(old: Memory, tiles: bool) -> Memory:
             nonlocal hit
-            if not (tiles if memory is None else memory in (old.name, _last(old.name))):
+            last = old.name.rpartition(".")[2]
+            if not (tiles if memory is None else memory in (old.name, last)):
                 return old
             hit = True
             return replace(old, capacity=usable + old.capacity - old.usable, usable=usable)
@@ -393,14 +391,12 @@ class Machine:
             raise TilewrightError(f"machine {self.name}: {text}")
         cores = tuple(core for core in self.cores if core.name in names)
         gone = {m.name for core in self.cores if core not in cores for m in core.memories}
-        links = (
-            replace(
-                link,
-                routes=tuple(r for r in link.routes if not gone & {r.source, r.destination}),
-            )
+        kept = [
+            tuple(r for r in link.routes if not gone & {r.source, r.destination})
             for link in self.links
-        )
-        return replace(self, cores=cores, links=tuple(link for link in links if link.routes))
+        ]
+        links = (replace(link, routes=r) for link, r in zip(self.links, kept, strict=True) if r)
+        return replace(self, cores=cores, links=tuple(links))
 
     def with_bandwidth(self, group: str, rate: float | str) -> "Machine":
         """The same machine with another shared bandwidth, in bytes per second or as "12 GB/s" (a
@@ -430,10 +426,6 @@ def _check_positive(
         kind = "a whole number" if whole else "a number"
         text = f"has to be {kind} of {unit} above 0"
         raise TilewrightError(f"machine {machine}: {what} {given!r}: {text}")
-
-
-def _last(name: str) -> str:
-    return name.rpartition(".")[2]
 
 
 def _named(items: tuple[_T, ...], name: str, complaint: str) -> _T:

@@ -45,8 +45,7 @@ def _dtype(value: object) -> object:
 
 def _operator_class(value: str) -> str:
     if value not in OPERATOR_CLASSES:
-        known = ", ".join(OPERATOR_CLASSES)
-        raise ValueError(f"no such operator class: known are {known}")
+        raise ValueError(f"no such operator class: known are {', '.join(OPERATOR_CLASSES)}")
     return value
 
 

@@ -27,16 +27,13 @@ def _lines(machine: Machine, sources: bool) -> Iterator[str]:
     yield "  limits " + ", ".join(f"{k} {v}" for k, v in given.items() if v is not None)
     energies = ", ".join(f"{dtype} {pj:g} pJ" for dtype, pj in machine.energy.mac_pj)
     if energies:
-        yield f"  energy per multiply-accumulate {energies}{_estimate(machine)}"
+        estimate = " (estimate)" if machine.energy.estimate else ""
+        yield f"  energy per multiply-accumulate {energies}{estimate}"
     elif not machine.counts_energy:
         yield "  energy not counted: the file has no figures for it (key energy)"
     if sources:
         yield "  sources"
         yield from (f"    {place}: {text}" for place, text in machine.sources)
-
-
-def _estimate(machine: Machine) -> str:
-    return " (estimate)" if machine.energy.estimate else ""
 
 
 def _memory(memory: Memory, machine: Machine) -> str:

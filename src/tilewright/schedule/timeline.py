@@ -62,12 +62,9 @@ class Timeline:
 def timeline(problem: Problem, schedule: Schedule) -> Timeline:
     """Where the time of a schedule went."""
     slowed: list[int] = slowed_cycles(problem, schedule).tolist()
-    waits = Waits(problem, schedule)
-    uses = [
-        _engine_use(problem, schedule, engine, slowed, waits)
-        for engine in range(len(problem.resources.engines))
-    ]
-    return Timeline(schedule.makespan, critical_path(problem, schedule), tuple(uses))
+    waits, engines = Waits(problem, schedule), range(len(problem.resources.engines))
+    uses = tuple(_engine_use(problem, schedule, engine, slowed, waits) for engine in engines)
+    return Timeline(schedule.makespan, critical_path(problem, schedule), uses)
 
 
 def slowed_cycles(problem: Problem, schedule: Schedule) -> Quantities:
