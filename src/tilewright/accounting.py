@@ -190,23 +190,13 @@ class Ledger:
 
     def traffic_of(self, group: Sequence[int]) -> Traffic:
         """Bytes of a group of operators that runs as one kernel, value by value."""
-        inside = set(group)
-        entering, leaving = self.entering(group), self.leaving(group)
+        entering, leaving = self.entering(group), sum(self.leaving(group).values())
         parameters = sum(n for name, n in entering.items() if name in self.parameters)
-        written = again = 0
-        for index in group:
-            for name, count in self.writes[index].items():
-                written += count if name not in leaving else 0
-            for name, count in self.reads[index].items():
-                again += count if self.maker.get(name, -1) in inside else 0
-        repeated: dict[str, int] = {}
-        for index in group:
-            for name, count in self.reads[index].items():
-                if name in entering:
-                    repeated[name] = repeated.get(name, 0) + count
-        again += sum(count - entering[name] for name, count in repeated.items())
-        reads = sum(entering.values()) - parameters
-        return Traffic(reads, sum(leaving.values()), parameters, again, written)
+        entered = sum(entering.values())
+        # What its operators read and write one by one, and it does not.
+        again = sum(sum(self.reads[index].values()) for index in group) - entered
+        written = sum(sum(self.writes[index].values()) for index in group) - leaving
+        return Traffic(entered - parameters, leaving, parameters, again, written)
 
     @property
     def op_by_op(self) -> int:

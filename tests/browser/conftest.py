@@ -11,9 +11,8 @@ from tilewright import api
 from tilewright.frontend.normalize import normalize
 from tilewright.machine.load import load_machine
 from tilewright.planning import Planned
-from tilewright.report.html import write_report
 from tilewright.report.html.data import report_data
-from tilewright.report.html.page import page_text
+from tilewright.report.html.page import page_text, write_report
 
 PLAN = """
 model: four_convs

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -103,7 +103,7 @@ def _check(path: Path, fits: Callable[[Path], None] | None) -> Checked:
             return replace(_check(copy, fits), file=path)
     kind = kind_of(path)
     try:
-        told, unchecked = _READERS[kind](path), ""
+        told, unchecked = _content(kind, path), ""
         if kind == "plan" and fits is None:
             unchecked = "nodes, tensors, cuts and room, which take its network (--model)"
         elif kind == "plan" and fits is not None:
@@ -160,25 +160,56 @@ def _line_of(text: str, path: Path) -> int | None:
         return None
 
 
-def _machine(path: Path) -> str:
-    from tilewright.machine.load import load_machine
+def _content(kind: str, path: Path) -> str:
+    """What is in a file of a kind."""
+    match kind:
+        case "machine":
+            from tilewright.machine.load import load_machine
 
-    machine = load_machine(path)
-    links = several(len(machine.links), "link")
-    return f"{machine.title}: {several(len(machine.cores), 'core')}, {links}"
+            machine = load_machine(path)
+            links = several(len(machine.links), "link")
+            return f"{machine.title}: {several(len(machine.cores), 'core')}, {links}"
+        case "processor":
+            from tilewright.processor import load_processor
 
+            processor = load_processor(str(path))
+            return f"{processor.title}: a {processor.kind}"
+        case "plan":
+            from tilewright.plan.read import read_plan
 
-def _plan(path: Path) -> str:
-    from tilewright.plan.read import read_plan
+            plan = read_plan(path)
+            return f"{several(len(plan.groups), 'group')} of {plan.model} for {plan.machine}"
+        case "patterns":
+            from tilewright.search.grouping.patterns import read_patterns
 
-    plan = read_plan(path)
-    return f"{several(len(plan.groups), 'group')} of {plan.model} for {plan.machine}"
+            return several(len(read_patterns(path)), "pattern")
+        case "space":
+            return _space(path)
+        case "nest":
+            from tilewright.kernel.nest_file import read_nest
 
+            nest = read_nest(path)
+            return f"{nest.name}: {' > '.join(nest.order)}"
+        case "accelerator of Stream":
+            from tilewright.manycore.read_hardware import read_accelerator
 
-def _patterns(path: Path) -> str:
-    from tilewright.search.grouping.patterns import read_patterns
+            read = read_accelerator(path)
+            wires = several(len(read.wires), "wire")
+            return f"{read.name}: {several(len(read.cores), 'core')}, {wires}"
+        case "core of Stream":
+            from tilewright.manycore.read_hardware import read_core
 
-    return several(len(read_patterns(path)), "pattern")
+            core, _ = read_core(path)
+            memories = several(len(core.levels), "memory", "memories")
+            return f"{core.name}: {core.units} units, {memories}"
+        case "mapping of Stream":
+            from tilewright.manycore.mapping import read_mapping
+
+            given = read_mapping(path, range(MOST_CORES))  # which there are, the accelerator says
+            fused = f", {several(len(given.groups), 'fused group')}" if given.groups else ""
+            return several(len(given.entries), "entry", "entries") + fused
+        case _:
+            raise TilewrightError(unknown_kind(path))
 
 
 def _space(path: Path) -> str:
@@ -195,61 +226,6 @@ def _space(path: Path) -> str:
     axes = several(len(space.axes), "axis", "axes")
     kept = " before 'require'" if space.requires else ""
     return f"{space.name}: {axes}, {space.size:,} {noun(space.size, 'point')}{kept}"
-
-
-def _nest(path: Path) -> str:
-    from tilewright.kernel.nest_file import read_nest
-
-    nest = read_nest(path)
-    return f"{nest.name}: {' > '.join(nest.order)}"
-
-
-def _processor(path: Path) -> str:
-    from tilewright.processor import load_processor
-
-    processor = load_processor(str(path))
-    return f"{processor.title}: a {processor.kind}"
-
-
-def _accelerator(path: Path) -> str:
-    from tilewright.manycore.read_hardware import read_accelerator
-
-    read = read_accelerator(path)
-    return f"{read.name}: {several(len(read.cores), 'core')}, {several(len(read.wires), 'wire')}"
-
-
-def _core(path: Path) -> str:
-    from tilewright.manycore.read_hardware import read_core
-
-    core, _ = read_core(path)
-    memories = several(len(core.levels), "memory", "memories")
-    return f"{core.name}: {core.units} units, {memories}"
-
-
-def _mapping(path: Path) -> str:
-    from tilewright.manycore.mapping import read_mapping
-
-    read = read_mapping(path, range(MOST_CORES))  # which there are, the accelerator says
-    fused = f", {several(len(read.groups), 'fused group')}" if read.groups else ""
-    return several(len(read.entries), "entry", "entries") + fused
-
-
-def _unknown(path: Path) -> str:
-    raise TilewrightError(unknown_kind(path))
-
-
-_READERS: Mapping[str, Callable[[Path], str]] = {
-    "machine": _machine,
-    "processor": _processor,
-    "plan": _plan,
-    "patterns": _patterns,
-    "space": _space,
-    "nest": _nest,
-    "accelerator of Stream": _accelerator,
-    "core of Stream": _core,
-    "mapping of Stream": _mapping,
-    UNKNOWN: _unknown,
-}
 
 
 def _lines(result: Checked) -> list[str]:

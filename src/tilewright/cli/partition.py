@@ -77,7 +77,7 @@ def partition(
     from tilewright.files import check_place, check_writable
     from tilewright.model import is_torch_name
     from tilewright.report.partition.figures import partition_json
-    from tilewright.report.partition.files import write_partition
+    from tilewright.report.partition.page import write_partition
     from tilewright.report.partition.tables import kernels_table, summary_lines
 
     if folder is not None:

@@ -17,12 +17,7 @@ from tilewright.program.pipeline import PASSES
 from tilewright.program.program import Program
 from tilewright.program.text import program_text
 from tilewright.report import ablated
-from tilewright.report.plan_summary import (
-    engines_table,
-    memory_table,
-    summary_json,
-    summary_lines,
-)
+from tilewright.report.plan_summary import engines_table, memory_table, summary_json, summary_lines
 from tilewright.report.verified import failure_json, verified_line
 from tilewright.tables import picked
 

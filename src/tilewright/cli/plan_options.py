@@ -166,12 +166,9 @@ class Asked:
         """Raise where an option of these is given that does not go with the others."""
         for field in fields(self):
             if field.name in names and getattr(self, field.name) != field.default:
-                raise TilewrightError(f"{option_of(field.name)} {why}")
-
-
-def option_of(name: str) -> str:
-    """How a field is written on the command line."""
-    return {"plan_file": "--plan", "folder": "--out"}.get(name, f"--{name.replace('_', '-')}")
+                others = {"plan_file": "plan", "folder": "out"}
+                option = others.get(field.name, field.name.replace("_", "-"))
+                raise TilewrightError(f"--{option} {why}")
 
 
 def with_options(command: Callable[[Asked], None]) -> Callable[..., None]:

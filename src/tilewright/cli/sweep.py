@@ -138,30 +138,24 @@ def _show(row: "StoredPoint", as_json: bool) -> None:
 
 
 def _tell(swept: "Swept", seconds: float, under: float | None, as_json: bool) -> None:
-    from tilewright.sweep.told import (
-        answers_json,
-        cheapest_line,
-        failure_lines,
-        front_table,
-        progress_line,
-        sensitivity_table,
-    )
+    from tilewright.sweep import told
 
     table, found = swept.table, swept.answers
     if as_json:
-        print_json(answers_json(swept.space, table, found))
+        print_json(told.answers_json(swept.space, table, found))
         return
     if swept.progress is not None:
-        out.print(f"{swept.space.name}: {progress_line(swept.progress, seconds)}", soft_wrap=True)
-    print_lines(failure_lines(table))
+        line = told.progress_line(swept.progress, seconds)
+        out.print(f"{swept.space.name}: {line}", soft_wrap=True)
+    print_lines(told.failure_lines(table))
     for front in found.fronts if found.together is None else [found.together]:
-        out.print(front_table(table, front, front is found.together))
+        out.print(told.front_table(table, front, front is found.together))
     if not table.ok.any():
         raise TilewrightError("no point has a plan: there is nothing to answer")
     if any(each.elasticity is not None for each in found.sensitivity):
-        out.print(sensitivity_table(found))
+        out.print(told.sensitivity_table(found))
     if under is not None or swept.space.under_ms is not None:
-        out.print(cheapest_line(table, found), soft_wrap=True)
+        out.print(told.cheapest_line(table, found), soft_wrap=True)
     out.print(f"written: {swept.folder}   (open {swept.folder / 'sweep.html'} in a browser)")
 
 

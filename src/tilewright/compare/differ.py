@@ -60,11 +60,10 @@ class PlanRegion:
     @property
     def energy_pj(self) -> float | None:
         """Energy it takes more; None where one of the machines has no figures for it."""
-        sides = [[p.energy_pj for p in parts] for parts in (self.before, self.after)]
-        before, after = ([e for e in side if e is not None] for side in sides)
-        if [len(before), len(after)] != [len(side) for side in sides]:
+        before, after = ([p.energy_pj for p in parts] for parts in (self.before, self.after))
+        if None in (*before, *after):
             return None
-        return round(sum(after) - sum(before), 3)
+        return round(sum(filter(None, after)) - sum(filter(None, before)), 3)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -6,7 +6,8 @@ from typing import Any
 from rich.table import Table
 
 from tilewright.compare.differ import CAUSES, TOP, Change, PlanDifference, PlanRegion
-from tilewright.units import noun
+from tilewright.report import right
+from tilewright.units import noun, some
 
 
 def difference_json(found: PlanDifference) -> dict[str, Any]:
@@ -57,8 +58,7 @@ def notes(found: PlanDifference) -> Iterator[str]:
         yield f"rewrites: {one} against {other}; each lower bound is of its network as rewritten"
     for label, names in (("now resident", found.resident), ("resident no more", found.evicted)):
         if names:
-            more = f" and {len(names) - TOP} more" if len(names) > TOP else ""
-            yield f"{label}: {', '.join(names[:TOP])}{more}"
+            yield f"{label}: {some(names, TOP)}"
     if found.same_regions:
         are = noun(found.same_regions, "part of the network is", "parts of the network are")
         yield f"{found.same_regions} {are} the same in both"
@@ -70,9 +70,7 @@ def notes(found: PlanDifference) -> Iterator[str]:
 
 def figures_table(found: PlanDifference) -> Table:
     """Figures, then engines and peaks that differ."""
-    table = Table("figure")
-    for name in ("before", "after", "ratio"):
-        table.add_column(name, justify="right")
+    table = Table("figure", *right("before", "after", "ratio"))
     for row in figure_rows(found):
         table.add_row(*row)
     return table
@@ -90,11 +88,9 @@ def figure_rows(found: PlanDifference) -> Iterator[tuple[str, str, str, str]]:
 def causes_table(found: PlanDifference, top: int = TOP) -> Table:
     """Parts of the network by what they change."""
     title = "Causes, the largest first" if found.told else "What differs"
-    table = Table(title=title, title_justify="left")
-    table.add_column("part of the network")
-    for name in ("cycles", "bytes") if found.told else ():
-        table.add_column(name, justify="right")
-    table.add_column("what is different")
+    heads = right("cycles", "bytes") if found.told else ()
+    columns = "part of the network", *heads, "what is different"
+    table = Table(*columns, title=title, title_justify="left")
     for region in found.regions[:top]:
         figures = (f"{region.cycles:+,}", f"{region.bytes:+,}") if found.told else ()
         table.add_row(label(region), *figures, "; ".join(region.what) or "the same decisions")

@@ -1,5 +1,6 @@
 """The cost model an engine's file names, and the engine that runs a piece of work best."""
 
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 
@@ -23,6 +24,22 @@ def model_for(machine: Machine, engine: Engine) -> CostModel:
     if isinstance(parameters, VectorParameters):
         return VectorModel(engine, parameters, figures)
     return TableModel(engine, parameters, figures)
+
+
+def peak_macs(machine: Machine, dtype: str) -> float | None:
+    """Multiply-accumulates per reference cycle of all matrix engines together; of all engines where
+    there is no matrix engine; None where no model tells."""
+    arrays = [engine for engine in machine.engines if engine.kind == "matrix"]
+    work = Workload(WorkKind.CONV, dtype, 1024, 1024, out_height=64, out_width=64)
+    known: list[float] = []
+    for engine in arrays or machine.engines:
+        model = model_for(machine, engine)
+        if isinstance(model, ArrayModel):
+            known.append(model.peak_macs(dtype))
+            continue
+        with suppress(CostError, ZeroDivisionError):  # a table says nothing about other work
+            known += [work.macs / model.floor(work)] if model.supports(work) else []
+    return sum(known) if known else None
 
 
 class CostModels:

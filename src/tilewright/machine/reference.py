@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from tilewright.machine.classes import OPERATOR_CLASSES
+from tilewright.machine.ranges import OPERATOR_CLASSES
 from tilewright.machine.schema import MachineFile
 
 Schema = dict[str, Any]

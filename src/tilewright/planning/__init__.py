@@ -13,17 +13,8 @@ from tilewright.model import Model
 from tilewright.planning.check import PlanFaultsError, check_plan
 from tilewright.planning.decide import Options, decide, told
 from tilewright.planning.prepare import prepared, warnings
-from tilewright.planning.proof import (
-    TOLERANCE,
-    UNPROVEN,
-    agreed,
-    check_runs,
-    prove,
-    run_tasks,
-    validate,
-    weights_of,
-)
-from tilewright.planning.result import Arrays, Failure, Numbers, Planned, Verified
+from tilewright.planning.proof import UNPROVEN, check_runs, prove, validate
+from tilewright.planning.result import Failure, Planned, Verified
 from tilewright.planning.variants import best_variant
 from tilewright.program.account import account_of
 from tilewright.program.lower import Watch, lowered
@@ -32,23 +23,16 @@ from tilewright.search.bounds.bounds import Bounds, bounds_of
 from tilewright.search.progress import Tell, silent
 
 __all__ = [
-    "TOLERANCE",
     "UNPROVEN",
-    "Arrays",
     "Failure",
-    "Numbers",
     "Options",
     "Planned",
     "Verified",
-    "agreed",
     "check_plan",
     "plan",
     "plan_model",
     "prepared",
-    "prove",
-    "run_tasks",
     "validate",
-    "weights_of",
 ]
 
 

@@ -155,17 +155,11 @@ def _decided(
         progress("choosing tiles")
         return Decision(plan_layers(graph, machine, dtype, name, without, progress), graph, without)
     if options.ablation:
-        compared, found = ablate(
-            graph,
-            machine,
-            dtype,
-            name,
-            options.objective,
-            effort=options.effort,
-            without=without,
-            patterns=options.patterns,
-            progress=progress,
-        )
+
+        def searching(passes: frozenset[str], tell: Tell) -> Fusion:
+            return search_of(graph, machine, dtype, replace(options, without=passes), tell)
+
+        compared, found = ablate(searching, options.effort, without, progress)
         last = compared.steps[-1]
         return Decision(last.plan, graph, last.without, found, compared)
     search = search or search_of(graph, machine, dtype, options, progress)

@@ -10,10 +10,9 @@ from tilewright.frontend.save import serialize
 from tilewright.frontend.single import operator_model
 from tilewright.graph.graph import Array, Graph, Node
 from tilewright.graph.types import TensorType
+from tilewright.planning.result import Arrays, Numbers
 from tilewright.program.materialise import whole_of
 from tilewright.program.program import Whole
-
-Arrays = Mapping[str, Array]
 
 
 def run_whole(
@@ -36,14 +35,14 @@ def run_whole(
     return list(run(model, dict(zip(names, operands, strict=True)), optimise=False).values())
 
 
+def weights_of(graph: Graph) -> dict[str, Array]:
+    """The numbers of a network's constants."""
+    constants = graph.constants.items()
+    return {name: constant.data for name, constant in constants if constant.data is not None}
+
+
 def proven(
-    original: Graph,
-    planned: Graph,
-    expected: Arrays,
-    outputs: Arrays,
-    inputs: Arrays,
-    weights: Arrays,
-    tolerance: float,
+    original: Graph, planned: Graph, numbers: Numbers, outputs: Arrays, tolerance: float
 ) -> Comparison:
     """Compare the outputs of a planned network with the original's. Quantised networks that differ
     are looked at operator by operator; onnxruntime then also gives the values between them."""
@@ -52,7 +51,7 @@ def proven(
         made = {name for node in original.nodes for name in node.writes}
         wanted = [name for name in names if name in made and name not in original.outputs]
         model = serialize(replace(original, outputs=(*original.outputs, *wanted)))
-        return run(model, inputs, precise=True)
+        return run(model, numbers.inputs, precise=True)
 
     def run_node(node: Node, read: Arrays) -> list[Array]:
         operands = [read[name] for name in node.reads]
@@ -62,11 +61,11 @@ def proven(
 
     return judged(
         planned,
-        expected,
+        numbers.expected,
         outputs,
         tolerance,
-        inputs=inputs,
-        weights=weights,
+        inputs=numbers.inputs,
+        weights=weights_of(planned),
         reference=reference,
         run_node=run_node,
     )

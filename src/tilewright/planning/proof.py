@@ -17,7 +17,7 @@ from tilewright.frontend.weights import seeded_inputs
 from tilewright.graph.graph import Array, Graph
 from tilewright.machine.machine import Machine
 from tilewright.model import Model
-from tilewright.planning.judge import proven, run_whole
+from tilewright.planning.judge import proven, run_whole, weights_of
 from tilewright.planning.prepare import PLANNED, plannable
 from tilewright.planning.result import Arrays, Failure, Numbers, Planned, Verified
 from tilewright.program.account import Account
@@ -36,7 +36,9 @@ def prove(
     network with every weight there, from which the plan was made."""
     placed, machine, graph = planned.placed, planned.machine, planned.graph
     progress("running the original in onnxruntime")
-    numbers = _numbers(model, numbered, graph, seed)
+    inputs, zoo = seeded_inputs(numbered, seed), model.name if model.zoo else None
+    expected, seeded = reference(model, numbered, inputs), numbered is not model.graph
+    numbers = Numbers(seed, zoo, seeded, inputs, weights_of(graph), expected)
     try:
         done = run_tasks(placed, machine, graph.opsets, planned.account, numbers, progress)
     except VerificationError as error:
@@ -47,8 +49,7 @@ def prove(
     if planned.plan.images > 1:
         plan = planned.plan
         whole = plannable(numbered, machine, plan.dtype, plan.rewrites).graph
-    inputs, expected = numbers.inputs, numbers.expected
-    outcome = proven(numbered, whole, expected, done.outputs, inputs, weights_of(whole), TOLERANCE)
+    outcome = proven(numbered, whole, numbers, done.outputs, TOLERANCE)
     if outcome.same and outcome.rounded:
         # A saved run is verified later without the original: against what was judged here.
         numbers = replace(numbers, expected=done.outputs, steps=outcome.difference)
@@ -107,22 +108,6 @@ def executing(placed: Placed, progress: Tell) -> Callable[[float], None]:
     """Tells how far the execution of a program is."""
     what = f"executing {len(placed.program.tasks)} tasks on the virtual machine"
     return lambda share: progress(what, share)
-
-
-def _numbers(model: Model, numbered: Graph, graph: Graph, seed: int) -> Numbers:
-    """Seeded inputs, the weights of the program, and what onnxruntime makes of them with the
-    untouched model."""
-    seeded = numbered is not model.graph
-    inputs = seeded_inputs(numbered, seed)
-    expected = reference(model, numbered, inputs)
-    zoo = model.name if model.zoo else None
-    return Numbers(seed, zoo, seeded, inputs, weights_of(graph), expected)
-
-
-def weights_of(graph: Graph) -> dict[str, Array]:
-    """The numbers of a network's constants."""
-    constants = graph.constants.items()
-    return {name: constant.data for name, constant in constants if constant.data is not None}
 
 
 def reference(

@@ -10,7 +10,7 @@ from typing import TypeVar
 from tilewright.machine.machine import Machine
 from tilewright.program.place import Placed
 from tilewright.program.program import Compute, Program, Task, Transfer
-from tilewright.schedule.timeline import EngineUse, timeline
+from tilewright.schedule.timeline import EngineUse, engine_uses
 
 K = TypeVar("K")
 
@@ -31,7 +31,7 @@ def account_of(placed: Placed, machine: Machine) -> Account:
     """Add up a program's tasks and its schedule."""
     program = placed.program
     main = machine.main_memory.name
-    uses = timeline(placed.problem, placed.schedule).engines
+    uses = engine_uses(placed.problem, placed.schedule)
     names = engine_names(machine)
     reads, writes = traffic(program, main)
     return Account(

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import accumulate
 
-from tilewright.errors import VerificationError
 from tilewright.graph.graph import Graph
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Plan
@@ -24,7 +23,6 @@ from tilewright.program.pipeline import (
 from tilewright.program.place import DoesNotFitError, Placed, Spill, does_not_fit, place, placed_of
 from tilewright.program.program import Program
 from tilewright.program.timed import Short, Timed
-from tilewright.program.verify import verify_program
 from tilewright.units import several
 
 BUILD = "build"  # the name of the step before the first pass
@@ -83,15 +81,6 @@ def stages(lowering: Lowering, plan: Plan) -> list[tuple[str, Program]]:
             issued = timed.issued if step != PREFETCH.name else None
         found.append((step, program_of(partial, linked, timed.needs, timed.order, issued)))
     return found
-
-
-def verify_stages(lowering: Lowering, plan: Plan) -> None:
-    """Raise `VerificationError` for the first pass behind which a program is not sound."""
-    for step, program in stages(lowering, plan):
-        try:
-            verify_program(program, lowering.machine)
-        except VerificationError as error:
-            raise VerificationError(f"after pass '{step}': {error}") from None
 
 
 def _placed(lowering: Lowering, linked: Linked, timed: Timed) -> Placed:

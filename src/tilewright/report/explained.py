@@ -6,6 +6,7 @@ from rich.table import Table
 
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Place, Plan
+from tilewright.report import right
 from tilewright.report.plan_summary import folded_lines
 from tilewright.search.explanation.explain import (
     RULE_OF_THUMB,
@@ -122,12 +123,8 @@ def explanation_lines(plan: Plan, machine: Machine, explanation: Explanation) ->
 
 def groups_table(explanation: Explanation) -> Table:
     """Every group on its own."""
-    table = Table("group", "operators", "tiles")
-    table.add_column("halo", justify="right")
-    table.add_column("bound by")
-    table.add_column("adds cycles", justify="right")
-    table.add_column("read", justify="right")
-    table.add_column("written", justify="right")
+    figures = right("adds cycles", "read", "written")
+    table = Table("group", "operators", "tiles", *right("halo"), "bound by", *figures)
     for facts in explanation.groups:
         if facts.place is Place.VIEW:
             continue
@@ -163,9 +160,7 @@ def _ends(plan: Plan, boundary: Boundary) -> str:
 
 def boundaries_table(plan: Plan, explanation: Explanation) -> Table:
     """Every boundary with its reason."""
-    table = Table("tensors")
-    table.add_column("bytes", justify="right")
-    table.add_column("goes through")
+    table = Table("tensors", *right("bytes"), "goes through")
     table.add_column("from | to", overflow="fold")
     table.add_column("kind")
     table.add_column("joined, cycles", justify="right")

@@ -17,7 +17,8 @@ from tilewright.report.kernel_facts import (
     proof_text,
     search_json,
 )
-from tilewright.report.perfetto import named_track, trace_text
+from tilewright.report.perfetto import event, named_track, trace_text
+from tilewright.tables import picked
 
 SHOWN_BLOCKS = 3  # of the timeline, and no more than so many tasks
 SHOWN_TASKS = 4000
@@ -111,16 +112,8 @@ def kernel_trace(simulated: Simulated | None, machine: str) -> str:
     ends: list[int] = [] if simulated is None else simulated.schedule.end.tolist()
     for number, task in enumerate(tasks):
         if task.track < len(TRACKS):
-            events.append(
-                {
-                    "ph": "X",
-                    "name": task.name,
-                    "cat": task.what,
-                    "pid": 0,
-                    "tid": task.track,
-                    "ts": starts[number] / TICKS * 1e6,
-                    "dur": (ends[number] - starts[number]) / TICKS * 1e6,
-                    "args": {"block": task.block, "bytes": task.bytes},
-                }
-            )
+            ticks = starts[number], ends[number] - starts[number]
+            times = (count / TICKS * 1e6 for count in ticks)
+            args = picked(task, "block", "bytes")
+            events.append(event(task.name, task.what, task.track, *times, **args))
     return trace_text(events)

@@ -6,6 +6,7 @@ from typing import Any
 from rich.table import Table
 
 from tilewright.planning import Planned
+from tilewright.report import right
 from tilewright.report.ablated import ablation_json
 from tilewright.report.html.groups import group_parts
 from tilewright.report.objective import objective_lines
@@ -75,10 +76,7 @@ def engines_table(planned: Planned) -> Table:
     """How busy every engine and link is, and what it mostly waits for."""
     names = [name for name, _ in planned.account.engines]
     pools = [name for name, _ in planned.machine.groups]
-    table = Table("engine")
-    table.add_column("busy cycles", justify="right")
-    table.add_column("busy", justify="right")
-    table.add_column("idle mostly because of")
+    table = Table("engine", *right("busy cycles", "busy"), "idle mostly because of")
     for name, use in planned.account.engines:
         table.add_row(name, f"{use.busy:,}", f"{use.utilisation:.1%}", _idle(use, names, pools))
     return table
@@ -99,10 +97,7 @@ def _idle(use: EngineUse, names: list[str], pools: list[str]) -> str:
 def memory_table(planned: Planned) -> Table:
     """The peak of every memory, and how far up buffers lie in it."""
     highest = dict(planned.placed.highest)
-    table = Table("memory")
-    table.add_column("peak", justify="right")
-    table.add_column("highest address", justify="right")
-    table.add_column("usable", justify="right")
+    table = Table("memory", *right("peak", "highest address", "usable"))
     for name, peak in planned.placed.most_live:
         usable = planned.machine.memory(name).usable
         table.add_row(name, *(format_bytes(amount) for amount in (peak, highest[name], usable)))
@@ -119,6 +114,10 @@ def summary_lines(planned: Planned) -> list[str]:
     tasks, groups = len(planned.placed.program.tasks), len(planned.plan.groups)
     moved = account.dram_read_bytes + account.dram_write_bytes
     times = f" ({moved / least:.1f}x)" if least else ""
+    energy = "not counted: the machine has no figures for it"
+    if account.energy_pj is not None:
+        estimate = " (estimate)" if machine.energy.estimate else ""
+        energy = f"{account.energy_pj / 1e6:.4g} uJ{estimate}"
     return [
         f"{planned.plan.model} on {machine.name}, {planned.plan.dtype}: "
         f"{several(groups, 'group')}, {several(tasks, 'task')}"
@@ -133,7 +132,7 @@ def summary_lines(planned: Planned) -> list[str]:
         f"traffic      {machine.main_memory.name} read {format_bytes(account.dram_read_bytes)}, "
         f"written {format_bytes(account.dram_write_bytes)}; "
         f"at least {format_bytes(least)} have to move{times}",
-        f"energy       {_energy(account.energy_pj, machine.energy.estimate)}",
+        f"energy       {energy}",
         *_spilled(planned),
         *folded_lines(planned.placed.program.folded(), "      "),
         *_legalised(planned),
@@ -144,12 +143,6 @@ def _spill_reasons(planned: Planned) -> dict[str, int]:
     """How many spills there are for each reason."""
     reasons = sorted(spill.reason for spill in planned.placed.spills)
     return {reason: reasons.count(reason) for reason in dict.fromkeys(reasons)}
-
-
-def _energy(picojoules: float | None, estimate: bool) -> str:
-    if picojoules is None:
-        return "not counted: the machine has no figures for it"
-    return f"{picojoules / 1e6:.4g} uJ{' (estimate)' if estimate else ''}"
 
 
 def _spilled(planned: Planned) -> Iterator[str]:

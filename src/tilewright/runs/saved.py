@@ -25,18 +25,10 @@ from tilewright.machine.machine import Machine
 from tilewright.model import load_model
 from tilewright.plan.plan import Plan, plan_text
 from tilewright.plan.read import read_plan
-from tilewright.planning import (
-    Arrays,
-    Failure,
-    Numbers,
-    Planned,
-    Verified,
-    agreed,
-    prepared,
-    run_tasks,
-    validate,
-    weights_of,
-)
+from tilewright.planning.judge import weights_of
+from tilewright.planning.prepare import prepared
+from tilewright.planning.proof import agreed, run_tasks, validate
+from tilewright.planning.result import Arrays, Failure, Numbers, Planned, Verified
 from tilewright.program import store
 from tilewright.program.account import Account, account_of
 from tilewright.program.lower import lowered
@@ -120,12 +112,12 @@ def recheck(planned: Planned, tell: Tell = silent) -> Rechecked:
     """Validate and execute a planned network again."""
     validate(planned.placed, planned.machine)
     account = account_of(planned.placed, planned.machine)
-    name, machine = planned.plan.model, planned.machine
-    if planned.numbers is None or planned.failure is not None:
-        return Rechecked(name, machine.name, account, None, planned.failure)
-    opsets, numbers = planned.graph.opsets, planned.numbers
-    done = run_tasks(planned.placed, machine, opsets, account, numbers, tell)
-    return Rechecked(name, machine.name, account, agreed(done, numbers))
+    machine, numbers, verified = planned.machine, planned.numbers, None
+    if numbers is not None and planned.failure is None:
+        opsets = planned.graph.opsets
+        done = run_tasks(planned.placed, machine, opsets, account, numbers, tell)
+        verified = agreed(done, numbers)
+    return Rechecked(planned.plan.model, machine.name, account, verified, planned.failure)
 
 
 def save_run(planned: Planned, folder: Path) -> None:
@@ -177,7 +169,16 @@ def check_run(folder: Path, tell: Tell = silent) -> Rechecked:
     """Validate and execute a saved run; raise where anything is not as it was."""
     about, notes = _unchanged(folder)
     with sense(folder):
-        return _checked(folder, about, notes, tell)
+        tell("validating")
+        placed, machine, account = _validated(folder)
+        _compare_summary(folder, account, placed)
+        notes += _replayed(folder, about, machine, account)
+        failure, verified = failure_of(about.get("failure")), None
+        if about["executed"] and failure is None:
+            numbers = _numbers(folder / FOLDER, about, machine)
+            done = run_tasks(placed, machine, about["opsets"], account, numbers, tell)
+            verified = agreed(done, numbers)
+        return Rechecked(about["model"], machine.name, account, verified, failure, notes)
 
 
 @contextmanager
@@ -189,19 +190,6 @@ def sense(folder: Path) -> Generator[None]:
     except _DAMAGE as error:
         detail = " ".join(f"{type(error).__name__}: {error}".split())
         raise RunError(f"'{folder}' makes no sense: {detail}") from None
-
-
-def _checked(folder: Path, about: dict[str, Any], notes: tuple[str, ...], tell: Tell) -> Rechecked:
-    tell("validating")
-    placed, machine, account = _validated(folder)
-    _compare_summary(folder, account, placed)
-    notes += _replayed(folder, about, machine, account)
-    failure = failure_of(about.get("failure"))
-    if not about["executed"] or failure is not None:
-        return Rechecked(about["model"], machine.name, account, None, failure, notes)
-    numbers = _numbers(folder / FOLDER, about, machine)
-    done = run_tasks(placed, machine, about["opsets"], account, numbers, tell)
-    return Rechecked(about["model"], machine.name, account, agreed(done, numbers), None, notes)
 
 
 def _replayed(

@@ -26,18 +26,6 @@ class Accesses:
     stop: Quantities
     write: Flags
 
-    @classmethod
-    def of(cls, rows: Sequence[tuple[int, int, int, int, bool]]) -> "Accesses":
-        """From rows of task, memory, start, stop, write."""
-        columns = list(zip(*rows, strict=True)) if rows else [()] * 5
-        return cls(
-            task=np.array(columns[0], dtype=np.int32),
-            memory=np.array(columns[1], dtype=np.int32),
-            start=np.array(columns[2], dtype=np.int64),
-            stop=np.array(columns[3], dtype=np.int64),
-            write=np.array(columns[4], dtype=np.bool_),
-        )
-
 
 class Conflict(Enum):
     """What the two accesses of a race do, in program order."""

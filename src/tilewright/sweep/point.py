@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
-from tilewright.cost.peak import peak_macs
+from tilewright.cost.models import peak_macs
 from tilewright.errors import ModelError, TilewrightError
 from tilewright.frontend import zoo
 from tilewright.frontend.network_file import network_text

@@ -18,9 +18,8 @@ from tilewright.frontend.weights import seeded
 from tilewright.graph.graph import Graph
 from tilewright.machine.load import load_machine
 from tilewright.planning import Planned
-from tilewright.report.html import write_report
 from tilewright.report.html.data import report_data
-from tilewright.report.html.page import page_text
+from tilewright.report.html.page import page_text, write_report
 from tilewright.search.effort import Effort
 from tilewright.search.explanation.explain import explain
 

@@ -1,5 +1,6 @@
 """The fusion search as its caller sees it: rivals, interrupts, progress, ablation."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from tilewright import api
 from tilewright.frontend.builder import Builder
 from tilewright.frontend.normalize import normalize
 from tilewright.frontend.weights import seeded
+from tilewright.graph.graph import Graph
 from tilewright.machine.load import load_machine
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Place
@@ -29,6 +31,7 @@ from tilewright.search.explanation.ablation import PIPELINING, RESHAPE, ablate
 from tilewright.search.fusion import Fusion
 from tilewright.search.grouping import patterns as grouping
 from tilewright.search.improvement import improve
+from tilewright.search.progress import Tell
 from tilewright.tiling.grid import Split, tiles_of
 
 
@@ -210,11 +213,17 @@ def test_where_fusion_does_not_help_the_text_says_so() -> None:
     assert summary_json(alone)["search"]["fusion_helps"] is False
 
 
+def searching(graph: Graph, machine: Machine) -> Callable[[frozenset[str], Tell], Fusion]:
+    """Begins searches of a network without some passes."""
+    return lambda passes, tell: Fusion(
+        graph, machine, machine.dtype, "net", without=passes, progress=tell
+    )
+
+
 @pytest.mark.parametrize("machine", ["npu-2.7", "mcu"])
 def test_no_step_of_an_ablation_is_slower_than_the_one_before(machine: str) -> None:
     target = load_machine(machine)
-    graph = normalize(attention())
-    ablation, found = ablate(graph, target, target.dtype, "net", effort=Effort.LOW)
+    ablation, found = ablate(searching(normalize(attention()), target), Effort.LOW)
     cycles = [step.cycles for step in ablation.steps]
     assert [step.name.split()[-1] for step in ablation.steps] == [
         "none",
@@ -231,7 +240,7 @@ def test_no_step_of_an_ablation_is_slower_than_the_one_before(machine: str) -> N
 def test_an_interrupted_ablation_ends_with_what_it_has() -> None:
     machine = load_machine("mcu")
     stops = Stops("+ implicit reshape: looking")
-    ablation, found = ablate(attention(), machine, machine.dtype, "net", progress=stops)
+    ablation, found = ablate(searching(attention(), machine), progress=stops)
     assert [step.name for step in ablation.steps] == [
         "none",
         "+ vertical fusion",

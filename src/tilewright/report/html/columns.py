@@ -1,12 +1,13 @@
 """Tasks, the views they read and write, and buffers: one list of numbers per field."""
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tilewright.machine.machine import Machine
 from tilewright.planning import Planned
 from tilewright.program.account import engine_names
 from tilewright.program.place import Placed
-from tilewright.program.program import Task, Transfer, View
+from tilewright.program.program import Transfer, View
 
 # What a task does, for colours: the page names them alike, in this order.
 KINDS = (
@@ -41,7 +42,6 @@ def columns_of(planned: Planned, strings: Strings) -> dict[str, Any]:
     """The columns `tasks`, `views`, `layouts` and `buffers`."""
     placed, machine = planned.placed, planned.machine
     numbers = {name: i for i, name in enumerate(engine_names(machine))}
-    kinds = TaskKinds(placed, machine)
     views = _Views()
     tasks = placed.program.tasks
     names = [strings.split(task.name) for task in tasks]
@@ -53,7 +53,7 @@ def columns_of(planned: Planned, strings: Strings) -> dict[str, Any]:
             "engine": [numbers[task.engine] for task in tasks],
             "start": placed.schedule.start.tolist(),
             "end": placed.schedule.end.tolist(),
-            "kind": [kinds.of(task) for task in tasks],
+            "kind": list(_kinds(placed, machine)),
             "node": [strings.number(task.node) for task in tasks],
             **{key: [getattr(task, key) for task in tasks] for key in ("group", "tile", "moved")},
             "reads": [[views.number(view) for view in task.reads] for task in tasks],
@@ -68,24 +68,20 @@ def columns_of(planned: Planned, strings: Strings) -> dict[str, Any]:
     }
 
 
-class TaskKinds:
-    """Which of `KINDS` a task is."""
-
-    def __init__(self, placed: Placed, machine: Machine) -> None:
-        self._engine = {engine.name: engine.kind for engine in machine.engines}
-        self._main = machine.main_memory.name
-        self._buffers = placed.program.buffers
-        self._constant = {view.buffer for _, view in placed.program.constants}
-
-    def of(self, task: Task) -> int:
-        """The kind by engine, direction and what is carried."""
+def _kinds(placed: Placed, machine: Machine) -> Iterator[int]:
+    """Which of `KINDS` each task is, by engine, direction and what is carried."""
+    engines = {engine.name: engine.kind for engine in machine.engines}
+    constant = {view.buffer for _, view in placed.program.constants}
+    for task in placed.program.tasks:
         if not isinstance(task.work, Transfer):
-            engine = self._engine.get(task.engine)
-            return MAIN if engine is None else MATRIX if engine == "matrix" else VECTOR
-        source, target = (memory == self._main for memory in task.work.route)
+            engine = engines.get(task.engine)
+            yield MAIN if engine is None else MATRIX if engine == "matrix" else VECTOR
+            continue
+        source, target = (memory == machine.main_memory.name for memory in task.work.route)
         if source and not target:
-            return WEIGHTS if task.reads[0].buffer in self._constant else ACTIVATIONS
-        return MAIN if source else STORE if target else BETWEEN
+            yield WEIGHTS if task.reads[0].buffer in constant else ACTIVATIONS
+        else:
+            yield MAIN if source else STORE if target else BETWEEN
 
 
 class _Views:

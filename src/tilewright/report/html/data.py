@@ -3,7 +3,7 @@ buffers are columns, since a run may have tens of thousands."""
 
 from typing import Any
 
-from tilewright.cost.peak import peak_macs
+from tilewright.cost.models import peak_macs
 from tilewright.machine.rates import main_bytes_per_cycle
 from tilewright.planning import Planned
 from tilewright.report.html.columns import Strings, columns_of

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 from tilewright.graph.graph import Graph
@@ -125,8 +126,6 @@ def _peaks(planned: Planned) -> list[int]:
         rows += [(first, buffer.size), (last, -buffer.size)]
     peaks = [0] * len(planned.plan.groups)
     for (group, _), rows in changes.items():
-        level = 0
-        for _, change in sorted(rows):
-            level += change
-            peaks[group] = max(peaks[group], level)
+        levels = accumulate(change for _, change in sorted(rows))
+        peaks[group] = max(peaks[group], *levels)
     return peaks

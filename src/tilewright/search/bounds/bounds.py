@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from math import inf
 
 import numpy as np
-import numpy.typing as npt
 
 from tilewright.geometry.access import Shifted
 from tilewright.graph.graph import Graph
@@ -22,12 +21,9 @@ from tilewright.program.constants import immediate
 from tilewright.program.layout import Layouts
 from tilewright.search.bounds.floors import Floors
 from tilewright.search.bounds.flow import Flow
-from tilewright.search.bounds.needs import ElementNeeds, NeedEdge, count_of
-from tilewright.search.bounds.prices import class_times, price_rows
+from tilewright.search.bounds.needs import ElementNeeds, Mask, NeedEdge, count_of
+from tilewright.search.bounds.prices import Floats, class_times, price_rows
 from tilewright.tables import picked
-
-Mask = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float64]
 
 _CHAIN_PRICES = 5  # of these, for the bound that looks at all pairs of operators
 _LOADED = {"activations", "weights"}  # roles of memories that what is loaded lies in

@@ -3,14 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping
 from math import prod
 
-import numpy as np
-import numpy.typing as npt
-
 from tilewright.graph.graph import Graph
 from tilewright.graph.ops import SPECS
 from tilewright.search.bounds.needs import ElementNeeds, NeedEdge, counts_of, stays
-
-Mask = npt.NDArray[np.bool_]
 
 _MOST_AXES = 6  # states are sets of axes; a value of more counts as unknown
 

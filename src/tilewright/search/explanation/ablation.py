@@ -1,16 +1,12 @@
 """What each technique buys: the same network planned with one more of them at a time."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from tilewright.graph.graph import Graph
-from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Plan
-from tilewright.program.metrics import Objective
 from tilewright.search.effort import Effort
 from tilewright.search.found import Found
 from tilewright.search.fusion import Fusion
-from tilewright.search.grouping.patterns import Pattern
 from tilewright.search.progress import Tell, silent
 
 RESHAPE, PIPELINING = "implicit-reshape", "pipelining"
@@ -54,18 +50,13 @@ class Ablation:
 
 
 def ablate(
-    graph: Graph,
-    machine: Machine,
-    dtype: str,
-    model: str,
-    objective: Objective = Objective.LATENCY,
-    *,
+    searching: Callable[[frozenset[str], Tell], Fusion],
     effort: Effort = Effort.NORMAL,
     without: frozenset[str] = frozenset(),
-    patterns: Sequence[Pattern] = (),
     progress: Tell = silent,
 ) -> tuple[Ablation, Found]:
-    """Every step, and what the last search found. `without` are passes that no step has.
+    """Every step, and what the last search found. `searching` begins a search without some passes;
+    `without` are passes that no step has.
 
     A step is never slower than the one before: it may keep that one's plan and passes.
     """
@@ -78,13 +69,12 @@ def ablate(
             progress(f"{name}: {text}", share)
 
         passes = without | left_out
-        given = graph, machine, dtype, model
-        search = Fusion(*given, objective, without=passes, patterns=patterns, progress=tell)
+        search = searching(passes, tell)
         found = search.run(effort)
         if not steps:
             apart = next((r for r in found.rivals if r.name == "layer by layer"), found.best)
             steps.append(AblationStep("none", apart.plan, passes, apart.cycles, apart.dram_bytes))
-            piped = Fusion(*given, without=passes - {PIPELINING}).evaluate(apart.plan)
+            piped = searching(passes - {PIPELINING}, silent).evaluate(apart.plan)
             layers = (apart.cycles, 0 if piped is None else piped.cycles)
         best = found.best
         fresh = AblationStep(name, best.plan, passes, best.cycles, best.dram_bytes)

@@ -260,8 +260,7 @@ class Trials:
 
     def _made_to_fit(self, plan: Plan, placed: Placed) -> Shortage | None:
         """What was short, where the trial fits only with spills or with passes left out."""
-        spilled = sum(spill.moved for spill in placed.spills)
-        before = sum(spill.moved for spill in self.base.spills)
+        spilled, before = (sum(s.moved for s in each.spills) for each in (placed, self.base))
         remedy = f"{spilled - before:,} bytes spilled" if spilled > before else "less overlap"
         return self._short(plan, remedy)
 
