@@ -210,19 +210,8 @@ class _Builder:
         rate = None
         if file.bandwidth is not None:
             rate = self._rate(file.bandwidth, self.clock, (*keys, "bandwidth"))
-        return Memory(
-            name,
-            core,
-            file.capacity,
-            usable,
-            file.alignment,
-            file.banks,
-            file.partitions,
-            rate,
-            file.read_pj_per_byte,
-            file.write_pj_per_byte,
-            roles,
-        )
+        given = file.model_dump(exclude={"source", "usable", "bandwidth", "roles"})
+        return Memory(name, core, usable=usable, bytes_per_cycle=rate, roles=roles, **given)
 
     def _links(self, memories: tuple[Memory, ...], groups: dict[str, float]) -> Iterator[Link]:
         total = 0
