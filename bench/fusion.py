@@ -23,7 +23,7 @@ from tilewright.machine.load import load_machine
 from tilewright.machine.machine import Machine
 from tilewright.model import Model
 from tilewright.plan.plan import Place, Plan, plan_text
-from tilewright.planning import plan_model, prepared
+from tilewright.planning import prepared
 from tilewright.program.lower import lowered
 from tilewright.search.bounds.bounds import bounds_of
 from tilewright.search.candidates.layers import layer_by_layer
@@ -99,7 +99,7 @@ def executed(model: str, machine: Machine, plan: Plan) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "plan.yaml"
         path.write_text(plan_text(plan))
-        planned = plan_model(api.load(model), machine, plan=path)
+        planned = api.plan(api.load(model), machine, plan=path).planned
     assert planned.verified is not None
     difference = planned.verified.difference.max_rel_error
     return {"reported_cycles": planned.account.latency_cycles, "max_rel_error": difference}
@@ -172,7 +172,7 @@ def _clusters() -> Iterator[dict[str, Any]]:
 def plan_of(network: Model, machine: Machine) -> dict[str, Any]:
     """What `tilewright plan --effort low --no-verify` finds, batches cut into images included."""
     begin = time.process_time()
-    account = plan_model(network, machine, effort=Effort.LOW, verify=False).account
+    account = api.plan(network, machine, effort=Effort.LOW, verify=False).planned.account
     seconds = round(time.process_time() - begin, 1)
     return {"cycles": account.latency_cycles, "cpu_seconds": seconds}
 

@@ -93,13 +93,8 @@ class Traffic:
         return 1.0 - self.external / self.op_by_op if self.op_by_op else 0.0
 
     def __add__(self, other: "Traffic") -> "Traffic":
-        return Traffic(
-            self.reads + other.reads,
-            self.writes + other.writes,
-            self.parameters + other.parameters,
-            self.internal_reads + other.internal_reads,
-            self.internal_writes + other.internal_writes,
-        )
+        names = self.__slots__
+        return Traffic(*(getattr(self, name) + getattr(other, name) for name in names))
 
 
 def halved(count: int) -> int | float:
@@ -159,20 +154,13 @@ class Ledger:
         }
 
     def _worked(self, operator: Operator) -> Work:
-        macs = flops = 0
-        for index in operator.nodes:
-            products, others = node_work(self.graph, self.graph.nodes[index])
-            macs += products
-            flops += others
-        return Work(macs, 2 * macs + flops)
+        found = [node_work(self.graph, self.graph.nodes[index]) for index in operator.nodes]
+        macs, others = (sum(counts) for counts in zip(*found, strict=True)) if found else (0, 0)
+        return Work(macs, 2 * macs + others)
 
     def work_of(self, group: Iterable[int]) -> Work:
         """Work of several operators."""
-        macs = flops = 0
-        for index in group:
-            macs += self.work[index].macs
-            flops += self.work[index].flops_total
-        return Work(macs, flops)
+        return sum((self.work[index] for index in group), Work())
 
     def leaving(self, group: Sequence[int]) -> dict[str, int]:
         """Results of a group that are read outside it, or are the network's."""
@@ -202,40 +190,26 @@ class Ledger:
 
     def traffic_of(self, group: Sequence[int]) -> Traffic:
         """Bytes of a group of operators that runs as one kernel, value by value."""
-        inside = set(group)
-        entering, leaving = self.entering(group), self.leaving(group)
+        entering, leaving = self.entering(group), sum(self.leaving(group).values())
         parameters = sum(n for name, n in entering.items() if name in self.parameters)
-        written = again = 0
-        for index in group:
-            for name, count in self.writes[index].items():
-                written += count if name not in leaving else 0
-            for name, count in self.reads[index].items():
-                again += count if self.maker.get(name, -1) in inside else 0
-        repeated: dict[str, int] = {}
-        for index in group:
-            for name, count in self.reads[index].items():
-                if name in entering:
-                    repeated[name] = repeated.get(name, 0) + count
-        again += sum(count - entering[name] for name, count in repeated.items())
-        reads = sum(entering.values()) - parameters
-        return Traffic(reads, sum(leaving.values()), parameters, again, written)
+        entered = sum(entering.values())
+        # What its operators read and write one by one, and it does not.
+        again = sum(sum(self.reads[index].values()) for index in group) - entered
+        written = sum(sum(self.writes[index].values()) for index in group) - leaving
+        return Traffic(entered - parameters, leaving, parameters, again, written)
 
     @property
     def op_by_op(self) -> int:
         """Bytes of all operators, each by itself."""
-        return sum(sum(r.values()) + sum(w.values()) for r, w in self._pairs())
-
-    def _pairs(self) -> Iterable[tuple[dict[str, int], dict[str, int]]]:
-        return zip(self.reads, self.writes, strict=True)
+        return sum(sum(row.values()) for row in (*self.reads, *self.writes))
 
     def check(self, groups: Sequence[Sequence[int]], traffic: Traffic) -> None:
         """Raise where groups and their traffic do not add up to the operators: each operator
         once, no FLOP and no byte lost."""
         if sorted(index for group in groups for index in group) != list(range(len(self.operators))):
             raise AccountingError("a kernel list does not hold every operator exactly once")
-        kernels, single = Work(), self.work_of(range(len(self.operators)))
-        for group in groups:
-            kernels += self.work_of(group)
+        single = self.work_of(range(len(self.operators)))
+        kernels = sum(map(self.work_of, groups), Work())
         if kernels != single:
             raise AccountingError(f"FLOPs of kernels {kernels} are not those of operators {single}")
         if traffic.external + 2 * traffic.internal != self.op_by_op:

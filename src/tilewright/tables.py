@@ -97,6 +97,11 @@ class Table:
         )
 
 
+def picked(thing: object, *names: str) -> dict[str, Any]:
+    """Some fields of a thing by their names, as JSON has them."""
+    return {name: getattr(thing, name) for name in names}
+
+
 class Shown:
     """A result that says in a few lines what it is, and has a table to look at and to export."""
 

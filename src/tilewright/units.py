@@ -1,7 +1,7 @@
 """Quantities as people write them: bytes, bandwidths, frequencies and times, in and out."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import isfinite
 from numbers import Integral, Real
 
@@ -112,6 +112,17 @@ def number_of(value: object) -> int | float | None:
 def noun(count: int, one: str, many: str = "") -> str:
     """The word for so many: `group` for 1, else `groups` (or `many`)."""
     return one if count == 1 else many or f"{one}s"
+
+
+def some(names: Sequence[str], most: int = 3) -> str:
+    """The first of some names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def several(count: int, one: str, many: str = "") -> str:
+    """So many of something: `1 group`, `3 groups` (or `many`)."""
+    return f"{count} {noun(count, one, many)}"
 
 
 def format_count(count: float) -> str:

@@ -10,10 +10,9 @@ from support.builder import GraphBuilder
 from tilewright import api
 from tilewright.frontend.normalize import normalize
 from tilewright.machine.load import load_machine
-from tilewright.planning import Planned, plan_model
-from tilewright.report.html import write_report
+from tilewright.planning import Planned
 from tilewright.report.html.data import report_data
-from tilewright.report.html.page import page_text
+from tilewright.report.html.page import page_text, write_report
 
 PLAN = """
 model: four_convs
@@ -48,7 +47,7 @@ def planned(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Planned:
     names = [node.name for node in normalize(model.graph).nodes]
     path = tmp_path_factory.mktemp("plan") / "plan.yaml"
     path.write_text(PLAN.format(*names))
-    return plan_model(model, load_machine("npu-2.7"), plan=path)
+    return api.plan(model, load_machine("npu-2.7"), plan=path).planned
 
 
 @pytest.fixture(scope="session")

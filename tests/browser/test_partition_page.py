@@ -8,7 +8,7 @@ from access import faults_light_and_dark
 from devtools import Browser
 
 from tilewright import api
-from tilewright.report.partition.files import write_partition
+from tilewright.report.partition.page import write_partition
 
 pytestmark = pytest.mark.browser
 

@@ -20,7 +20,6 @@ from tilewright.graph.graph import Graph
 from tilewright.machine.load import load_machine
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import GroupPlan, Place, Plan, PlanError
-from tilewright.planning import plan_model
 from tilewright.program.faults import LoweringError
 from tilewright.program.lower import lowered
 from tilewright.program.metrics import metrics_of_placed
@@ -116,7 +115,7 @@ def test_a_core_that_is_not_there_is_named() -> None:
 @pytest.mark.parametrize("name", ["eight-core-l2", "mixed-cores", "three-core-bus"])
 def test_machines_with_levels_and_unlike_cores_are_searched_and_executed(name: str) -> None:
     machine = load_machine(name)
-    planned = plan_model(api.load("four_convs@32x32"), machine, fast=True)
+    planned = api.plan(api.load("four_convs@32x32"), machine, fast=True).planned
     assert planned.verified is not None and planned.verified.tasks > 0
     assert planned.account.latency_cycles >= planned.bounds.cycles
 

@@ -13,7 +13,6 @@ from tilewright import api
 from tilewright.frontend.save import save_onnx
 from tilewright.frontend.weights import seeded
 from tilewright.machine.load import load_machine
-from tilewright.planning import plan_model
 from tilewright.runs.folder import write_run
 
 SMALL = "extends: mcu\ncores: {core: {memories: {sram: {capacity: 8KiB, usable: 8KiB}}}}\n"
@@ -24,7 +23,7 @@ def planned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of a small network on an MCU core with little memory."""
     folder = tmp_path_factory.mktemp("explained") / "run"
     machine = load_machine("mcu").with_memory(8 * 1024)
-    write_run(plan_model(api.load("four_convs@32x32"), machine, layer_by_layer=True), folder)
+    write_run(api.plan(api.load("four_convs@32x32"), machine, layer_by_layer=True).planned, folder)
     return folder
 
 

@@ -202,18 +202,18 @@ def test_work_beyond_the_limits_has_no_engine_without_a_vector_engine() -> None:
     from dataclasses import replace
 
     from tilewright.cost.base import CostError, WorkKind, Workload
-    from tilewright.cost.models import best_engine
+    from tilewright.cost.models import CostModels
 
     machine = load_machine("npu-2.7")
     long = Workload(WorkKind.CONV, "fp16", 16, 16, 20, 20, 32, 32, 13, 13)
-    assert best_engine(machine, machine.cores[0], long)[0].kind == "vector"
+    assert CostModels(machine).best(machine.cores[0], long)[0].kind == "vector"
     cores = tuple(
         replace(core, engines=tuple(e for e in core.engines if e.kind == "matrix"))
         for core in machine.cores
     )
     bare = replace(machine, cores=cores)
     with pytest.raises(CostError, match="kernel 13 is beyond 11"):
-        best_engine(bare, bare.cores[0], long)
+        CostModels(bare).best(bare.cores[0], long)
 
 
 def test_a_shape_that_contradicts_the_file(refused: Any, succeeds: Any, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from support.mutated_models import mutate_run, mutated_model
 from support.mutation import misspelt, mutated, mutated_machine
 from support.networks import attention, residual
 from support.soak import SOAK
+from tilewright import api
 from tilewright.api import load
 from tilewright.errors import TilewrightError
 from tilewright.frontend import zoo
@@ -25,7 +26,6 @@ from tilewright.frontend.weights import seeded
 from tilewright.machine import load_machine
 from tilewright.manycore.plan import CorePlan, plan_cores
 from tilewright.manycore.workload import LOOPS
-from tilewright.planning import plan_model
 from tilewright.runs.folder import write_run
 from tilewright.runs.saved import reseal
 
@@ -226,7 +226,9 @@ def test_mutated_files_of_many_cores(command: Command, tmp_path: Path, number: i
 def test_a_mutated_run(command: Command, tmp_path: Path, number: int) -> None:
     """Noticed as a change; and by `verify`, where the seal was renewed over it, as what it is."""
     sound = tmp_path / "sound"
-    write_run(plan_model(load("four_convs@12x12"), load_machine("mcu"), layer_by_layer=True), sound)
+    write_run(
+        api.plan(load("four_convs@12x12"), load_machine("mcu"), layer_by_layer=True).planned, sound
+    )
     counts = Counter[str]()
     for seed in seeds():
         random = Random(seed)

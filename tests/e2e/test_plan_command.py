@@ -16,7 +16,6 @@ from tilewright import api
 from tilewright.frontend.save import save_onnx
 from tilewright.machine.load import load_machine
 from tilewright.machine.machine import Machine
-from tilewright.planning import plan_model
 from tilewright.program import store
 from tilewright.runs.folder import write_run
 from tilewright.runs.saved import FOLDER, MANIFEST, reseal
@@ -42,7 +41,9 @@ def contents(folder: Path) -> dict[str, bytes]:
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of a small network on the MCU core."""
     folder = tmp_path_factory.mktemp("planned") / "run"
-    planned = plan_model(api.load("four_convs@16x16"), load_machine("mcu"), layer_by_layer=True)
+    planned = api.plan(
+        api.load("four_convs@16x16"), load_machine("mcu"), layer_by_layer=True
+    ).planned
     write_run(planned, folder)
     return folder
 

@@ -17,7 +17,6 @@ from tilewright import api
 from tilewright.frontend.save import save_onnx
 from tilewright.graph.ops import costed_by_bytes
 from tilewright.machine.load import load_machine
-from tilewright.planning import plan_model
 
 
 class Net(GraphBuilder):
@@ -127,7 +126,7 @@ def test_signed_activations_as_onnxruntime_quantises_by_default(
     nothing of its own is printed."""
     path = quantised(detector, form, True, QuantType.QInt8, tmp_path)
     capfd.readouterr()
-    planned = plan_model(api.load(str(path)), load_machine("mcu"), layer_by_layer=True)
+    planned = api.plan(api.load(str(path)), load_machine("mcu"), layer_by_layer=True).planned
     assert planned.verified is not None
     assert capfd.readouterr().err == ""
 
@@ -140,7 +139,7 @@ def test_a_network_quantised_by_onnxruntime(
 ) -> None:
     path = quantised(build, form, per_channel, QuantType.QUInt8, tmp_path)
     for machine in MACHINES:
-        planned = plan_model(api.load(str(path)), load_machine(machine), layer_by_layer=True)
+        planned = api.plan(api.load(str(path)), load_machine(machine), layer_by_layer=True).planned
         assert planned.verified is not None, machine
         assert not any(costed_by_bytes(planned.graph, node) for node in planned.graph.nodes)
         left = [n.kind for n in planned.graph.nodes if n.kind == "DequantizeLinear"]

@@ -8,18 +8,16 @@ import pytest
 
 from tilewright import api
 from tilewright.machine.load import load_machine
-from tilewright.planning import plan_model
 from tilewright.program.lower import lowered
 
 PLAN = """
 from tilewright import api
 from tilewright.machine.load import load_machine
 from tilewright.plan.plan import plan_text
-from tilewright.planning import plan_model
 from tilewright.program.text import program_text
 from tilewright.report.plan_summary import summary_json
 
-planned = plan_model(api.load({model!r}), load_machine({machine!r}), fast=True, verify=False)
+planned = api.plan(api.load({model!r}), load_machine({machine!r}), fast=True, verify=False).planned
 print(plan_text(planned.plan))
 print(program_text(planned.placed.program, planned.placed))
 print(summary_json(planned))
@@ -32,7 +30,7 @@ def test_a_plan_needs_little_more_than_what_is_live(model: str, machine: str) ->
     """Loads use all of a scratchpad to come early; with hardly more than what was live at once the
     same plan still runs, without spills."""
     target = load_machine(machine)
-    planned = plan_model(api.load(model), target, fast=True)
+    planned = api.plan(api.load(model), target, fast=True).planned
     assert planned.verified is not None
     assert planned.account.latency_cycles >= planned.bounds.cycles
     main = target.main_memory.name

@@ -227,9 +227,8 @@ def test_a_torch_module_is_planned_tiled_and_shrunk(tmp_path: Path) -> None:
     result = api.shrink(model, 0.8, small)
     assert result.difference.max_rel_error <= 1e-5 and small.exists()
     from tilewright.machine.load import load_machine
-    from tilewright.planning import plan_model
 
-    planned = plan_model(model, load_machine("npu-2.7"), layer_by_layer=True)
+    planned = api.plan(model, load_machine("npu-2.7"), layer_by_layer=True).planned
     assert planned.numbers is not None
 
 

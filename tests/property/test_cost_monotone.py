@@ -6,8 +6,8 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilewright.cost import CostModel, CostModels, WorkKind, Workload
-from tilewright.cost.base import CostError
+from tilewright.cost.base import CostError, CostModel, WorkKind, Workload
+from tilewright.cost.models import CostModels
 from tilewright.geometry.interval import even_split
 from tilewright.machine import Engine, load_machine
 

@@ -20,7 +20,7 @@ from support.random_plans import (
     squeeze,
 )
 from support.strategies import LAYOUT, concat, conv3, matmul, networks, pool, residual, softmax
-from tilewright.errors import TilewrightError
+from tilewright.errors import TilewrightError, VerificationError
 from tilewright.graph.graph import Graph
 from tilewright.machine.load import load_machine
 from tilewright.machine.machine import Machine
@@ -28,13 +28,14 @@ from tilewright.plan.plan import Plan
 from tilewright.planning import prepared
 from tilewright.program import build
 from tilewright.program.linking import Linked
-from tilewright.program.lower import lowered, verify_stages
+from tilewright.program.lower import lowered, stages
 from tilewright.program.lowering import Lowering
 from tilewright.program.materialise import program_of
 from tilewright.program.metrics import Metrics, metrics_of, metrics_of_placed
 from tilewright.program.place import DoesNotFitError, Placed
 from tilewright.program.text import program_text
 from tilewright.program.timed import Refused, Short, Timed
+from tilewright.program.verify import verify_program
 from tilewright.search.candidates.candidate import NoTileFitsError
 from tilewright.search.fusion import Fusion
 
@@ -205,7 +206,11 @@ def test_what_is_evaluated_is_what_is_placed(data: st.DataObject) -> None:
     on_columns = metrics_of(timed)
     on_tasks = metrics_of_placed(placed, machine.main_memory.name)
     assert rounded(on_columns) == rounded(on_tasks)
-    verify_stages(lowering, plan)
+    for step, program in stages(lowering, plan):
+        try:
+            verify_program(program, lowering.machine)
+        except VerificationError as error:
+            raise VerificationError(f"after pass '{step}': {error}") from None
 
 
 @settings(max_examples=8)

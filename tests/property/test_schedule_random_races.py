@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.races_twin import find_races_plainly, order_plainly
+from support.races_twin import accesses_of, find_races_plainly, order_plainly
 from tilewright.schedule.order import ordered
 from tilewright.schedule.problem import Engine, Problem, Resources
 from tilewright.schedule.races import Accesses, find_races, strided_intervals
@@ -38,7 +38,7 @@ def touching(seed: int, count: int, touches: int) -> tuple[Problem, Accesses]:
         stop = start + random.randint(0, 9)
         memory, write = random.randint(0, 1), random.random() < 0.4
         rows.append((random.randrange(count), memory, start, stop, write))
-    return problem, Accesses.of(rows)
+    return problem, accesses_of(rows)
 
 
 SEEDS = st.integers(0, 2**32 - 1)

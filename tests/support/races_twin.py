@@ -1,12 +1,27 @@
 """Races found by comparing every access with every other: slow, obvious, for tests."""
 
+from collections.abc import Sequence
 from itertools import combinations
+
+import numpy as np
 
 from tilewright.schedule.problem import Problem
 from tilewright.schedule.races import Accesses
 
 Conflicting = tuple[int, int, int, int, int]
 """First task, second task, memory, and the bytes [start, stop) they both touch."""
+
+
+def accesses_of(rows: Sequence[tuple[int, int, int, int, bool]]) -> Accesses:
+    """Accesses from rows of task, memory, start, stop, write."""
+    columns = list(zip(*rows, strict=True)) if rows else [()] * 5
+    return Accesses(
+        task=np.array(columns[0], dtype=np.int32),
+        memory=np.array(columns[1], dtype=np.int32),
+        start=np.array(columns[2], dtype=np.int64),
+        stop=np.array(columns[3], dtype=np.int64),
+        write=np.array(columns[4], dtype=np.bool_),
+    )
 
 
 def order_plainly(problem: Problem) -> list[set[int]]:

@@ -17,7 +17,9 @@ from tilewright.graph.graph import Array, Graph, Node
 from tilewright.graph.ops import runs_whole
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import GroupPlan, Place, Plan
-from tilewright.planning import Numbers, prepared, run_tasks, validate
+from tilewright.planning import prepared, validate
+from tilewright.planning.proof import run_tasks
+from tilewright.planning.result import Numbers
 from tilewright.program.account import account_of
 from tilewright.program.lower import lowered
 from tilewright.program.place import Placed

@@ -11,8 +11,8 @@ from tilewright.machine.load import load_machine, machine_of
 from tilewright.machine.machine import Machine
 from tilewright.model import ShapesLike, load_model
 from tilewright.plan.plan import Plan
-from tilewright.plan.read import plan_of
-from tilewright.planning import plan_model
+from tilewright.plan.read import plan_of, read_plan
+from tilewright.planning import Options, Planned, plan_model
 from tilewright.program.lower import Watch
 from tilewright.program.metrics import Objective
 from tilewright.program.pipeline import PASSES
@@ -33,7 +33,7 @@ from tilewright.search.effort import Effort, effort_of
 from tilewright.search.explanation.applied import apply as apply_trials
 from tilewright.search.explanation.explain import MOST_BOUNDARIES, Explanation
 from tilewright.search.explanation.explain import explain as explain_plan
-from tilewright.search.grouping.patterns import Pattern, apart_edges
+from tilewright.search.grouping.patterns import Pattern, apart_edges, read_patterns
 from tilewright.search.progress import Tell, interrupted_between, silent
 from tilewright.units import parse_bytes
 
@@ -108,34 +108,27 @@ def plan(
     if patterns is not None:
         of_type(patterns, (str, Path, Sequence), "patterns", "a file of patterns, or patterns")
     wanted = Path(patterns) if isinstance(patterns, str | Path) else tuple(patterns or ())
+    limit = parse_bytes(memory_limit) if isinstance(memory_limit, str) else memory_limit
     with interrupted_between(progress) as tell:
-        found = plan_model(
-            load_model(model, shapes),
-            machine(on),
-            layer_by_layer=layer_by_layer,
-            plan=None if plan is None else _plan_given(plan),
+        loaded, target = load_model(model, shapes), machine(on)
+        given = None if plan is None else _plan_given(plan)
+        options = Options(
             dtype=dtype,
             objective=chosen(Objective, objective, "objective"),
             effort=effort_of(None if searched is Effort.NORMAL else searched, fast),
+            layer_by_layer=layer_by_layer,
             without=_passes(without),
-            verify=verify,
-            seed=seed_of(seed),
-            patterns=wanted,
             ablation=ablation,
-            memory_limit=_limit(memory_limit),
-            watch=watch,
-            progress=tell,
+            memory_limit=limit,
+            patterns=read_patterns(wanted) if isinstance(wanted, Path) else wanted,
+            plan=read_plan(given) if isinstance(given, Path) else given,
+            plan_file=given if isinstance(given, Path) else None,
+        )
+        seed = seed_of(seed)
+        found = plan_model(
+            loaded, target, options, verify=verify, seed=seed, watch=watch, progress=tell
         )
     return PlanResult(found)
-
-
-def _limit(given: int | str | None) -> int | None:
-    found = parse_bytes(given) if isinstance(given, str) else given
-    if found is not None and found < 1:
-        raise TilewrightError(
-            f"a memory limit of {found} bytes leaves nothing: give one byte or more"
-        )
-    return found
 
 
 def allocate(
@@ -267,16 +260,18 @@ def explain(
     """
     with interrupted_between(progress) as tell:
         if isinstance(run, PlanResult):
-            return _explained(_saved(run), everything, apply, tell)
+            return _explained(run.planned, (), everything, apply, tell)
         folder = _folder(run)
         saved = load_run(folder)
         with sense(folder):
-            return _explained(saved, everything, apply, tell)
+            return _explained(saved, saved.notes, everything, apply, tell)
 
 
-def _explained(saved: SavedRun, everything: bool, apply: bool, progress: Tell) -> Explained:
-    graph, target, without = saved.graph, saved.machine, saved.without
-    apart = apart_edges(graph, saved.patterns)
+def _explained(
+    run: SavedRun | Planned, notes: tuple[str, ...], everything: bool, apply: bool, progress: Tell
+) -> Explained:
+    graph, target, without = run.graph, run.machine, run.without
+    apart = apart_edges(graph, run.patterns)
     limit = None if everything else MOST_BOUNDARIES
 
     def explaining(plan: Plan, placed: Placed, tell: Tell) -> Explanation:
@@ -284,11 +279,11 @@ def _explained(saved: SavedRun, everything: bool, apply: bool, progress: Tell) -
             graph, target, plan, placed, without=without, apart=apart, limit=limit, tell=tell
         )
 
-    explanation, applied = explaining(saved.plan, saved.placed, progress), None
+    explanation, applied = explaining(run.plan, run.placed, progress), None
     if apply:
-        given = (graph, target, saved.plan, explanation, explaining)
+        given = (graph, target, run.plan, explanation, explaining)
         applied = apply_trials(*given, without=without, tell=progress)
-    return Explained(saved.plan, target, explanation, saved.notes, applied)
+    return Explained(run.plan, target, explanation, notes, applied)
 
 
 def _folder(run: object) -> Path:
@@ -308,18 +303,6 @@ def _folder(run: object) -> Path:
     if not is_run(path.parent):
         raise TilewrightError(f"'{path}' is no file of a run: give the folder that `plan` wrote")
     return path.parent
-
-
-def _saved(result: PlanResult) -> SavedRun:
-    planned = result.planned
-    return SavedRun(
-        planned.graph,
-        planned.machine,
-        planned.plan,
-        planned.placed,
-        planned.without,
-        planned.patterns,
-    )
 
 
 def verify(run: str | Path | PlanResult, *, progress: Tell = silent) -> Rechecked:

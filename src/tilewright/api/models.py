@@ -69,7 +69,7 @@ def tile(
     texts = [split] if isinstance(split, str) else split
     if isinstance(split, Mapping):
         texts = [f"{axis}={parts}" for axis, parts in split.items()]
-    parts = [part for text in texts for part in text.split(",") if part.strip()]
+    parts = [part for part in ",".join(texts).split(",") if part.strip()]
     if node is not None:
         members = (find_node(graph, node),)
     elif first is not None and last is not None:

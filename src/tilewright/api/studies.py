@@ -61,13 +61,9 @@ def load_for_partition(
     model: Any, inputs: Any = None, shapes: ShapesLike | None = None, graph: str = "auto"
 ) -> Model:
     """A model whose operators are counted: a torch one by its own graph."""
-    text = isinstance(model, str)
-    if text and is_torch_name(model) and not os.path.exists(model):
-        return load_torch(model, inputs, shapes=shapes, graph=graph)
-    in_memory = isinstance(model, Model | Graph | Path | bytes) or hasattr(
-        model, "SerializeToString"
-    )
-    if text or in_memory:
+    torch = isinstance(model, str) and is_torch_name(model) and not os.path.exists(model)
+    known = isinstance(model, str | Model | Graph | Path | bytes)
+    if not torch and (known or hasattr(model, "SerializeToString")):
         return load_model(model, shapes)
     return load_torch(model, inputs, shapes=shapes, graph=graph)
 

@@ -177,17 +177,14 @@ def _run() -> None:
             raise KeyboardInterrupt
         sys.exit(code)
     except _UsageError as error:
-        _stop(*_usage(cast(typer.BadParameter, error)))
+        usage = cast(typer.BadParameter, error)
+        command = usage.ctx.command_path if usage.ctx is not None else "tilewright"
+        text = usage.format_message().replace("Value error, ", "")  # a word of a library's
+        _stop(text, f" (see {command} --help)")
     except TilewrightError as error:
         _stop(str(error))
     except MemoryError:
         _stop("there is not enough memory for this model's numbers")
-
-
-def _usage(error: typer.BadParameter) -> tuple[str, str]:
-    command = error.ctx.command_path if error.ctx is not None else "tilewright"
-    text = error.format_message().replace("Value error, ", "")  # a word of a library's
-    return text, f" (see {command} --help)"
 
 
 def _stop(text: str, hint: str = "") -> NoReturn:

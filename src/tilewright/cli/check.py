@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -15,7 +15,8 @@ from tilewright.cli.arguments import JsonOption, ShapeOption, parse_shapes
 from tilewright.cli.common import print_json, print_lines
 from tilewright.cli.kinds import UNKNOWN, kind_of, unknown_kind
 from tilewright.errors import TilewrightError
-from tilewright.units import noun
+from tilewright.tables import picked
+from tilewright.units import noun, several
 
 if TYPE_CHECKING:
     from tilewright.machine.machine import Machine
@@ -76,8 +77,15 @@ def check(
     """
     if model is None and (machine is not None or shape):
         raise TilewrightError(f"{'--on' if machine is not None else '--shape'} needs --model")
-    given = None if model is None else Given(model, machine, parse_shapes(shape))
-    results = [_check(path, given) for path in files]
+
+    def fits(path: Path) -> None:
+        """Raise unless a plan is one of the network and finds room on the machine."""
+        from tilewright import api
+
+        loaded = api.load(model, parse_shapes(shape))
+        api.plan(loaded, machine or _machine_of(path), plan=path, verify=False)
+
+    results = [_check(path, None if model is None else fits) for path in files]
     if as_json:
         print_json({"files": [_row(result) for result in results]})
     else:
@@ -86,45 +94,23 @@ def check(
         raise typer.Exit(2)
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
-    """The network that plans are checked for, and the machine (None: what the plan says)."""
-
-    model: str
-    machine: str | None
-    shapes: Mapping[str, tuple[int, ...]]
-
-
-def _check(path: Path, given: Given | None) -> Checked:
-    """A file, or what comes through a pipe, which can be read only once."""
-    if str(path) not in ("-", "/dev/stdin") and not path.is_fifo():
-        return check_file(path, given)
-    with TemporaryDirectory(prefix="tilewright-") as folder:
-        copy = Path(folder) / "stdin.yaml"
-        copy.write_bytes(path.read_bytes() if path.is_fifo() else sys.stdin.buffer.read())
-        return replace(check_file(copy, given), file=path)
-
-
-def check_file(path: Path, given: Given | None = None) -> Checked:
-    """One file, checked as what it looks like."""
+def _check(path: Path, fits: Callable[[Path], None] | None) -> Checked:
+    """A file as what it looks like; what comes through a pipe can be read only once."""
+    if str(path) in ("-", "/dev/stdin") or path.is_fifo():
+        with TemporaryDirectory(prefix="tilewright-") as folder:
+            copy = Path(folder) / "stdin.yaml"
+            copy.write_bytes(path.read_bytes() if path.is_fifo() else sys.stdin.buffer.read())
+            return replace(_check(copy, fits), file=path)
     kind = kind_of(path)
     try:
-        told, unchecked = _READERS[kind](path), ""
-        if kind == "plan" and given is None:
+        told, unchecked = _content(kind, path), ""
+        if kind == "plan" and fits is None:
             unchecked = "nodes, tensors, cuts and room, which take its network (--model)"
-        elif kind == "plan" and given is not None:
-            _fits(path, given)
+        elif kind == "plan" and fits is not None:
+            fits(path)
         return Checked(path, kind, told, unchecked)
     except TilewrightError as error:
         return Checked(path, kind, "", "", _faults(error, path))
-
-
-def _fits(path: Path, given: Given) -> None:
-    """Raise unless a plan is one of the network and finds room on the machine."""
-    from tilewright import api
-
-    model = api.load(given.model, given.shapes)
-    api.plan(model, given.machine or _machine_of(path), plan=path, verify=False)
 
 
 def _machine_of(path: Path) -> "str | Path | Machine":
@@ -166,40 +152,64 @@ def _line_of(text: str, path: Path) -> int | None:
     from tilewright.machine.document import Document
 
     match = re.match(r"([\w.\[\]-]+)?:?(?: has)? ?(?:no key '([^']+)')?", text)
-    named = [part for part in match.groups() if part] if match is not None else []
-    keys = [
-        int(key) if key.isdecimal() else key
-        for part in named
-        for key in re.split(r"[.\[\]]+", part.strip("."))
-        if key
-    ]
+    named = ".".join(filter(None, match.groups())) if match is not None else ""
+    keys = [int(k) if k.isdecimal() else k for k in re.split(r"[.\[\]]+", named) if k]
     try:
         return Document(path).find(tuple(keys))[1]
     except TilewrightError:
         return None
 
 
-def _machine(path: Path) -> str:
-    from tilewright.machine.load import load_machine
+def _content(kind: str, path: Path) -> str:
+    """What is in a file of a kind."""
+    match kind:
+        case "machine":
+            from tilewright.machine.load import load_machine
 
-    machine = load_machine(path)
-    count, links = len(machine.cores), len(machine.links)
-    return f"{machine.title}: {count} {noun(count, 'core')}, {links} {noun(links, 'link')}"
+            machine = load_machine(path)
+            links = several(len(machine.links), "link")
+            return f"{machine.title}: {several(len(machine.cores), 'core')}, {links}"
+        case "processor":
+            from tilewright.processor import load_processor
 
+            processor = load_processor(str(path))
+            return f"{processor.title}: a {processor.kind}"
+        case "plan":
+            from tilewright.plan.read import read_plan
 
-def _plan(path: Path) -> str:
-    from tilewright.plan.read import read_plan
+            plan = read_plan(path)
+            return f"{several(len(plan.groups), 'group')} of {plan.model} for {plan.machine}"
+        case "patterns":
+            from tilewright.search.grouping.patterns import read_patterns
 
-    plan = read_plan(path)
-    count = len(plan.groups)
-    return f"{count} {noun(count, 'group')} of {plan.model} for {plan.machine}"
+            return several(len(read_patterns(path)), "pattern")
+        case "space":
+            return _space(path)
+        case "nest":
+            from tilewright.kernel.nest_file import read_nest
 
+            nest = read_nest(path)
+            return f"{nest.name}: {' > '.join(nest.order)}"
+        case "accelerator of Stream":
+            from tilewright.manycore.read_hardware import read_accelerator
 
-def _patterns(path: Path) -> str:
-    from tilewright.search.grouping.patterns import read_patterns
+            read = read_accelerator(path)
+            wires = several(len(read.wires), "wire")
+            return f"{read.name}: {several(len(read.cores), 'core')}, {wires}"
+        case "core of Stream":
+            from tilewright.manycore.read_hardware import read_core
 
-    count = len(read_patterns(path))
-    return f"{count} {noun(count, 'pattern')}"
+            core, _ = read_core(path)
+            memories = several(len(core.levels), "memory", "memories")
+            return f"{core.name}: {core.units} units, {memories}"
+        case "mapping of Stream":
+            from tilewright.manycore.mapping import read_mapping
+
+            given = read_mapping(path, range(MOST_CORES))  # which there are, the accelerator says
+            fused = f", {several(len(given.groups), 'fused group')}" if given.groups else ""
+            return several(len(given.entries), "entry", "entries") + fused
+        case _:
+            raise TilewrightError(unknown_kind(path))
 
 
 def _space(path: Path) -> str:
@@ -213,72 +223,9 @@ def _space(path: Path) -> str:
         met += 1
     if not met:
         raise TilewrightError("require: no point meets all of it")
-    axes = f"{len(space.axes)} {noun(len(space.axes), 'axis', 'axes')}"
+    axes = several(len(space.axes), "axis", "axes")
     kept = " before 'require'" if space.requires else ""
     return f"{space.name}: {axes}, {space.size:,} {noun(space.size, 'point')}{kept}"
-
-
-def _nest(path: Path) -> str:
-    from tilewright.kernel.nest_file import read_nest
-
-    nest = read_nest(path)
-    return f"{nest.name}: {' > '.join(nest.order)}"
-
-
-def _processor(path: Path) -> str:
-    from tilewright.processor import load_processor
-
-    processor = load_processor(str(path))
-    return f"{processor.title}: a {processor.kind}"
-
-
-def _accelerator(path: Path) -> str:
-    from tilewright.manycore.read_hardware import read_accelerator
-
-    read = read_accelerator(path)
-    count, wires = len(read.cores), len(read.wires)
-    return f"{read.name}: {count} {noun(count, 'core')}, {wires} {noun(wires, 'wire')}"
-
-
-def _core(path: Path) -> str:
-    from tilewright.manycore.read_hardware import read_core
-
-    core, _ = read_core(path)
-    count = len(core.levels)
-    return f"{core.name}: {core.units} units, {count} {noun(count, 'memory', 'memories')}"
-
-
-def _mapping(path: Path) -> str:
-    from tilewright.manycore.mapping import read_mapping
-
-    read = read_mapping(path, range(MOST_CORES))  # which there are, the accelerator says
-    entries, groups = len(read.entries), len(read.groups)
-    fused = f", {groups} fused {noun(groups, 'group')}" if groups else ""
-    return f"{entries} {noun(entries, 'entry', 'entries')}{fused}"
-
-
-def _unknown(path: Path) -> str:
-    if not path.exists():
-        raise TilewrightError("there is no such file")
-    try:
-        fault = unknown_kind(path)
-    except OSError as error:
-        fault = f"cannot be read: {error.strerror or error}"
-    raise TilewrightError(fault)
-
-
-_READERS: Mapping[str, Callable[[Path], str]] = {
-    "machine": _machine,
-    "processor": _processor,
-    "plan": _plan,
-    "patterns": _patterns,
-    "space": _space,
-    "nest": _nest,
-    "accelerator of Stream": _accelerator,
-    "core of Stream": _core,
-    "mapping of Stream": _mapping,
-    UNKNOWN: _unknown,
-}
 
 
 def _lines(result: Checked) -> list[str]:
@@ -289,9 +236,8 @@ def _lines(result: Checked) -> list[str]:
     for line, key, text in result.faults:
         place = f"{result.file}:{line}" if line is not None else str(result.file)
         lines.append(f"{place}: {key}: {text}" if key else f"{place}: {text}")
-    count = len(result.faults)
     kind = f"{result.kind}, " if result.kind != UNKNOWN else ""
-    return [*lines, f"{result.file}: {kind}{count} {noun(count, 'fault')}"]
+    return [*lines, f"{result.file}: {kind}{several(len(result.faults), 'fault')}"]
 
 
 def _row(result: Checked) -> dict[str, object]:
@@ -299,7 +245,6 @@ def _row(result: Checked) -> dict[str, object]:
         "file": str(result.file),
         "kind": result.kind,
         "ok": not result.faults,
-        "content": result.content,
-        "unchecked": result.unchecked,
+        **picked(result, "content", "unchecked"),
         "faults": [{"line": line, "key": key, "text": text} for line, key, text in result.faults],
     }

@@ -49,7 +49,7 @@ def compare(
         print_json(found.json)
         return
     for each in found:
-        out.print(told.headline(each), soft_wrap=True)
+        out.print(each.headline()[0], soft_wrap=True)
         for line in told.notes(each):
             out.print(f"  {line}", soft_wrap=True)
         if each.regions:

@@ -45,13 +45,7 @@ def explain(
     """
     from tilewright import api
     from tilewright.files import check_writable, write_text
-    from tilewright.report.explained import (
-        boundaries_table,
-        boundary_lines,
-        explanation_json,
-        explanation_lines,
-        groups_table,
-    )
+    from tilewright.report import explained
 
     check_writable(csv, apply)
     with progress_line("reading the run") as tell:
@@ -68,12 +62,12 @@ def explain(
         write_text(apply, plan_text(run.applied.plan))
         note(f"{applied_line(run.applied)}; written: {apply}")
     if as_json:
-        print_json(explanation_json(run.plan, run.machine, explanation))
+        print_json(run.json)
         return
-    print_lines(explanation_lines(run.plan, run.machine, explanation))
-    out.print(groups_table(explanation))
+    print_lines(explained.explanation_lines(run.plan, run.machine, explanation))
+    out.print(explained.groups_table(explanation))
     if out.is_terminal and out.width >= WIDE:
-        out.print(boundaries_table(run.plan, explanation))
+        out.print(explained.boundaries_table(run.plan, explanation))
         return
-    for line in boundary_lines(run.plan, explanation):
+    for line in explained.boundary_lines(run.plan, explanation):
         out.print(line, soft_wrap=not out.is_terminal)

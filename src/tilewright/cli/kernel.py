@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -11,9 +11,6 @@ from tilewright.cli.common import note, out, print_json, print_lines
 from tilewright.cli.options import own_options, taking
 from tilewright.cli.progress import shown_line
 from tilewright.errors import TilewrightError
-
-if TYPE_CHECKING:
-    from tilewright.kernel.plan import KernelPlan
 
 app = typer.Typer(
     help="Plan, cost and check a fused kernel on a Trainium-like core, before anything is compiled."
@@ -29,15 +26,13 @@ class _Kernel:
     """The options that all kernels take."""
 
     dtype: Annotated[
-        str, typer.Option("--dtype", metavar="fp32|fp16|bf16", help="Element type of all tensors.")
+        str, typer.Option(metavar="fp32|fp16|bf16", help="Element type of all tensors.")
     ] = "fp16"
     on: Annotated[
-        str,
-        typer.Option("--on", metavar="MACHINE", help="trn1, trn2, or a machine file with a PSUM."),
+        str, typer.Option(metavar="MACHINE", help="trn1, trn2, or a machine file with a PSUM.")
     ] = "trn2"
     nest: Annotated[
-        Path | None,
-        typer.Option("--nest", metavar="FILE", help="A nest to plan: YAML as `--out` writes it."),
+        Path | None, typer.Option(metavar="FILE", help="A nest to plan: YAML as `--out` writes it.")
     ] = None
     ladder: Annotated[
         bool,
@@ -54,7 +49,6 @@ class _Kernel:
     claim_us: Annotated[
         float | None,
         typer.Option(
-            "--claim-us",
             metavar="US",
             help="A time somebody claims for these operands: an error where it is below the "
             "tensor engine's floor.",
@@ -91,25 +85,15 @@ class _Convolution(_Kernel):
     ] = None
     out_channels: Annotated[
         int | None,
-        typer.Option(
-            "--out-channels",
-            metavar="N",
-            help="Output channels; as many as the input's if not given.",
-        ),
+        typer.Option(metavar="N", help="Output channels; as many as the input's if not given."),
     ] = None
     kernel: Annotated[
-        str, typer.Option("--kernel", metavar="3|3x5", help="Height and width of the filter.")
+        str, typer.Option(metavar="3|3x5", help="Height and width of the filter.")
     ] = "3"
-    pool: Annotated[
-        int, typer.Option("--pool", metavar="N", help="Max-pool NxN behind it; 1 for none.")
-    ] = 1
-    batch: Annotated[int, typer.Option("--batch", metavar="N", help="Images.")] = 1
-    stride: Annotated[
-        str, typer.Option("--stride", metavar="1|2x1", help="Steps down and across.")
-    ] = "1"
-    pad: Annotated[
-        int, typer.Option("--pad", metavar="N", help="Zero rows and columns on every side.")
-    ] = 0
+    pool: Annotated[int, typer.Option(metavar="N", help="Max-pool NxN behind it; 1 for none.")] = 1
+    batch: Annotated[int, typer.Option(metavar="N", help="Images.")] = 1
+    stride: Annotated[str, typer.Option(metavar="1|2x1", help="Steps down and across.")] = "1"
+    pad: Annotated[int, typer.Option(metavar="N", help="Zero rows and columns on every side.")] = 0
     relu: Annotated[bool, typer.Option("--relu", help="A ReLU behind it.")] = False
     bias: Annotated[bool, typer.Option("--bias/--no-bias", help="With a bias.")] = True
     model: Annotated[
@@ -121,9 +105,7 @@ class _Convolution(_Kernel):
     node: Annotated[
         str | None,
         typer.Option(
-            "--node",
-            metavar="NAME",
-            help="The convolution; ReLU and max-pool behind it go with it.",
+            metavar="NAME", help="The convolution; ReLU and max-pool behind it go with it."
         ),
     ] = None
     shape: ShapeOption = None
@@ -134,8 +116,7 @@ class _Product(_Kernel):
     """What else a product is given by."""
 
     size: Annotated[
-        str | None,
-        typer.Option("--size", metavar="MxKxN", help="A product of (M x K) and (K x N)."),
+        str | None, typer.Option(metavar="MxKxN", help="A product of (M x K) and (K x N).")
     ] = None
 
 
@@ -180,6 +161,8 @@ def _plan(kind: str, asked: _Kernel) -> None:
     """Plan a kernel of a kind, and tell it."""
     from tilewright import api
     from tilewright.files import check_place, check_writable
+    from tilewright.report.kernel_facts import kernel_json, ladder_json
+    from tilewright.report.kernel_text import kernel_lines, ladder_table, parameter_lines
 
     problem: dict[str, Any] = {name: getattr(asked, name) for name in own_options(type(asked))}
     if "shape" in problem:
@@ -202,33 +185,24 @@ def _plan(kind: str, asked: _Kernel) -> None:
         )
     if asked.csv is not None:
         plan.to_csv(asked.csv)
-    _report(plan, asked.ladder, asked.folder, asked.as_json)
-    if asked.claim_us is not None:
-        note(f"claimed {asked.claim_us:g} us: not below the tensor engine's floor")
-
-
-def _report(plan: "KernelPlan", ladder: bool, folder: Path | None, as_json: bool) -> None:
-    from tilewright.report.kernel_facts import kernel_json, ladder_json
-    from tilewright.report.kernel_text import kernel_lines, ladder_table, parameter_lines
-
     broken = plan.assessment.violations
-    if broken and not ladder:
-        if as_json:
+    if broken and not asked.ladder:
+        if asked.as_json:
             print_json(kernel_json(plan))
         rules = "; ".join(f"rule {each.rule}: {each.text}" for each in broken)
         raise TilewrightError(f"nest '{plan.assessment.nest.name}' is illegal: {rules}")
-    if folder is not None:
+    if asked.folder is not None:
         from tilewright.report.kernel_files import write_kernel
 
-        write_kernel(plan, folder, ladder=ladder)
-    if ladder and as_json:
-        print_json(ladder_json(plan.ladder, plan.target))
-    elif ladder:
+        write_kernel(plan, asked.folder, ladder=asked.ladder)
+    if asked.as_json:
+        print_json(ladder_json(plan.ladder, plan.target) if asked.ladder else kernel_json(plan))
+    elif asked.ladder:
         out.print(ladder_table(plan.ladder))
         print_lines(parameter_lines(plan.target))
-    elif as_json:
-        print_json(kernel_json(plan))
     else:
         print_lines(kernel_lines(plan))
-    if folder is not None:
-        note(f"written: {folder / 'kernel.html'}")
+    if asked.folder is not None:
+        note(f"written: {asked.folder / 'kernel.html'}")
+    if asked.claim_us is not None:
+        note(f"claimed {asked.claim_us:g} us: not below the tensor engine's floor")

@@ -21,7 +21,7 @@ KNOWN = {
 UNKNOWN = "unknown"
 _MACHINE = {"extends", "cores", "memories", "links", "clock", "limits", "energy"}
 _PATTERN = {"operators", "action"}
-_BINARY = bytes({*range(9), *range(14, 27), *range(28, 32)})  # what no text holds
+_BINARY = frozenset({*range(9), *range(14, 27), *range(28, 32)})  # what no text holds
 _OTHERS = {
     ".onnx": "an ONNX model (tilewright show model FILE)",
     ".pt": "a PyTorch file (give a function that makes the module: file.py:build)",
@@ -94,32 +94,30 @@ def looks_like(path: Path) -> str:
         return _OTHERS[path.suffix.lower()]
     if data[:4] == b"PK\3\4":
         return "an archive"
-    if data.translate(None, _BINARY) != data or not _decodes(data):
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = "\0"
+    if not _BINARY.isdisjoint(text.encode()):
         return "binary, maybe an ONNX model (these end in .onnx)"
-    return _of_text(data.decode())
+    try:
+        return f"JSON{_keys(json.loads(text))}"
+    except (ValueError, RecursionError):
+        return _of_text(text)
 
 
 def _of_text(text: str) -> str:
     import yaml
 
     try:
-        content: object = json.loads(text)
-    except (ValueError, RecursionError):
-        pass
-    else:
-        return f"JSON{_keys(content)}"
-    try:
-        content = yaml.safe_load(text)
+        content: object = yaml.safe_load(text)
     except (ValueError, RecursionError, yaml.YAMLError) as error:
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or "it cannot be read"
         line = f" (line {mark.line + 1}: {problem})" if mark is not None else ""
         return f"text, and no YAML{line}"
-    return f"YAML{_keys(content)}" if _has_parts(content) else "text without keys"
-
-
-def _has_parts(content: object) -> bool:
-    return isinstance(content, dict | list)
+    told = _keys(content)
+    return f"YAML{told}" if isinstance(content, dict | list) else "text without keys"
 
 
 def _keys(content: object) -> str:
@@ -130,15 +128,12 @@ def _keys(content: object) -> str:
     return " that is a list" if isinstance(content, list) else " without keys"
 
 
-def _decodes(data: bytes) -> bool:
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
 def unknown_kind(path: Path) -> str:
     """The fault of a file of no known kind."""
+    if not path.exists():
+        return "there is no such file"
     known = "; ".join(f"{kind} ({keys})" for kind, keys in KNOWN.items())
-    return f"is {looks_like(path)}: no kind of file that can be checked; known are {known}"
+    try:
+        return f"is {looks_like(path)}: no kind of file that can be checked; known are {known}"
+    except OSError as error:
+        return f"cannot be read: {error.strerror or error}"

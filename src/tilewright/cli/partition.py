@@ -12,55 +12,49 @@ from tilewright.cli.progress import shown_line
 from tilewright.errors import TilewrightError
 from tilewright.partition.partition import FusionLevel
 
-OnOption = Annotated[
-    str | None,
-    typer.Option(
-        "--on",
-        metavar="MACHINE",
-        help="Map every kernel on a machine: h100-sxm, a100, rtx-3060-laptop, tpu-v4, kpu-t64, "
-        "kpu-t256, a machine of `tilewright show machines`, or a .yaml file.",
-    ),
-]
-LevelOption = Annotated[
-    FusionLevel,
-    typer.Option(
-        help="pattern: convolution or linear with norm and activation, element-wise chains, "
-        "attention. block: whole residual, attention and MLP blocks. capacity: the largest "
-        "groups whose tiles fit the machine's cache or scratchpad (needs --on).",
-    ),
-]
-FolderOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--out",
-        metavar="DIR",
-        help="Write partition.html, .json, .csv, .mmd (Mermaid) and .dot there.",
-    ),
-]
-GraphOption = Annotated[
-    str,
-    typer.Option(
-        metavar="auto|module|aten",
-        help="Which graph of a torch module is counted: the module graph of FX, the ATen graph "
-        "of torch.export, or the first that can be had.",
-    ),
-]
-DtypeOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="fp32|bf16|...",
-        help="Element type on the machine; the network's own if it has a rate for it.",
-    ),
-]
-
 
 def partition(
     model: ModelArgument,
-    on: OnOption = None,
-    level: LevelOption = FusionLevel.PATTERN,
-    folder: FolderOption = None,
-    graph: GraphOption = "auto",
-    dtype: DtypeOption = None,
+    on: Annotated[
+        str | None,
+        typer.Option(
+            "--on",
+            metavar="MACHINE",
+            help="Map every kernel on a machine: h100-sxm, a100, rtx-3060-laptop, tpu-v4, kpu-t64, "
+            "kpu-t256, a machine of `tilewright show machines`, or a .yaml file.",
+        ),
+    ] = None,
+    level: Annotated[
+        FusionLevel,
+        typer.Option(
+            help="pattern: convolution or linear with norm and activation, element-wise chains, "
+            "attention. block: whole residual, attention and MLP blocks. capacity: the largest "
+            "groups whose tiles fit the machine's cache or scratchpad (needs --on)."
+        ),
+    ] = FusionLevel.PATTERN,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="Write partition.html, .json, .csv, .mmd (Mermaid) and .dot there.",
+        ),
+    ] = None,
+    graph: Annotated[
+        str,
+        typer.Option(
+            metavar="auto|module|aten",
+            help="Which graph of a torch module is counted: the module graph of FX, the ATen graph "
+            "of torch.export, or the first that can be had.",
+        ),
+    ] = "auto",
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            metavar="fp32|bf16|...",
+            help="Element type on the machine; the network's own if it has a rate for it.",
+        ),
+    ] = None,
     shape: ShapeOption = None,
     csv: CsvOption = None,
     as_json: JsonOption = False,
@@ -83,7 +77,7 @@ def partition(
     from tilewright.files import check_place, check_writable
     from tilewright.model import is_torch_name
     from tilewright.report.partition.figures import partition_json
-    from tilewright.report.partition.files import write_partition
+    from tilewright.report.partition.page import write_partition
     from tilewright.report.partition.tables import kernels_table, summary_lines
 
     if folder is not None:

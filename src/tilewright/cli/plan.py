@@ -1,7 +1,7 @@
 """`tilewright plan`: a network on a machine, executed. `tilewright verify`: the same, again."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,13 +12,14 @@ from tilewright.cli.plan_options import Asked, with_options
 from tilewright.cli.progress import progress_line
 from tilewright.errors import TilewrightError
 from tilewright.files import check_writable
-from tilewright.machine.machine import Machine
+from tilewright.planning import Planned
 from tilewright.program.pipeline import PASSES
 from tilewright.program.program import Program
-from tilewright.report.verified import failure_json
-
-if TYPE_CHECKING:
-    from tilewright.planning import Planned
+from tilewright.program.text import program_text
+from tilewright.report import ablated
+from tilewright.report.plan_summary import engines_table, memory_table, summary_json, summary_lines
+from tilewright.report.verified import failure_json, verified_line
+from tilewright.tables import picked
 
 
 @with_options
@@ -51,8 +52,18 @@ def plan(asked: Asked) -> None:
     asked.refuse("needs --mapping", "mode", "core_costs", "no_final_write", "open_tiles")
     if asked.folder is None:
         asked.refuse("is for the report: say where with --out DIR", "explain")
-    printed = _Printed(asked.print_after, asked.without)
-    machine = _machine(asked.machine)
+    from tilewright.manycore.read_hardware import is_accelerator_file
+
+    _check_pass(asked)
+    if is_accelerator_file(Path(asked.machine)):
+        text = f"'{asked.machine}' is an accelerator file of Stream: give --mapping too"
+        raise TilewrightError(text)
+    machine, printed = api.machine(asked.machine), list[str]()
+
+    def watch(step: str, program: Program) -> None:
+        if step == asked.print_after:
+            printed.append(program_text(program))
+
     if asked.folder is not None:
         from tilewright.runs.folder import check_folder
 
@@ -76,7 +87,7 @@ def plan(asked: Asked) -> None:
             patterns=asked.patterns,
             ablation=asked.ablation,
             memory_limit=asked.memory_limit,
-            watch=None if asked.print_after is None else printed.watch,
+            watch=None if asked.print_after is None else watch,
             progress=tell,
         )
         if asked.folder is not None:
@@ -84,49 +95,20 @@ def plan(asked: Asked) -> None:
     if csv is not None:
         result.layers.to_csv(csv)
         result.groups.to_csv(by_group)
-    _tell(result.planned, printed.texts, asked)
+    _tell(result.planned, printed, asked)
 
 
-def _machine(name: str) -> Machine:
-    """The machine to plan on."""
-    from tilewright.manycore.read_hardware import is_accelerator_file
-
-    if is_accelerator_file(Path(name)):
-        raise TilewrightError(f"'{name}' is an accelerator file of Stream: give --mapping too")
-    return api.machine(name)
-
-
-class _Printed:
-    """Programs after the pass that was asked for, as texts."""
-
-    def __init__(self, name: str | None, without: frozenset[str]) -> None:
-        known = ["build", *(step.name for step in PASSES)]
-        if name is not None and name not in known:
-            raise TilewrightError(f"there is no pass '{name}': give one of {', '.join(known)}")
-        if name in without:
-            raise TilewrightError(f"nothing to print after '{name}': --no-{name} leaves it out")
-        self.name, self.texts = name, list[str]()
-
-    def watch(self, step: str, program: Program) -> None:
-        """Keep a program that was asked for."""
-        from tilewright.program.text import program_text
-
-        if step == self.name:
-            self.texts.append(program_text(program))
+def _check_pass(asked: Asked) -> None:
+    """Raise where there is nothing to print after the pass that was asked for."""
+    name, known = asked.print_after, ["build", *(step.name for step in PASSES)]
+    if name is not None and name not in known:
+        raise TilewrightError(f"there is no pass '{name}': give one of {', '.join(known)}")
+    if name in asked.without:
+        raise TilewrightError(f"nothing to print after '{name}': --no-{name} leaves it out")
 
 
-def _tell(planned: "Planned", texts: list[str], asked: Asked) -> None:
+def _tell(planned: Planned, texts: list[str], asked: Asked) -> None:
     """What came out, for a person or a program."""
-    from tilewright.report.ablated import ablation_table
-    from tilewright.report.ablated import notes as ablation_notes
-    from tilewright.report.plan_summary import (
-        engines_table,
-        memory_table,
-        summary_json,
-        summary_lines,
-    )
-    from tilewright.report.verified import verified_line
-
     for text in planned.notes:
         note(text)
     numbers = planned.numbers
@@ -144,8 +126,8 @@ def _tell(planned: "Planned", texts: list[str], asked: Asked) -> None:
     out.print(engines_table(planned))
     out.print(memory_table(planned))
     if planned.ablation is not None:
-        out.print(ablation_table(planned))
-        print_lines(ablation_notes(planned))
+        out.print(ablated.ablation_table(planned))
+        print_lines(ablated.notes(planned))
     out.print(verified_line(planned), soft_wrap=True)
     if asked.folder is not None:
         out.print(f"written: {asked.folder}   (check it with: tilewright verify {asked.folder})")
@@ -165,18 +147,16 @@ def verify(
         note(text)
     verified = checked.verified
     if as_json:
+        proof = verified and {
+            "max_rel_error": verified.difference.max_rel_error,
+            "tasks_executed": verified.tasks,
+        }
         print_json(
             {
-                "model": checked.model,
-                "machine": checked.machine,
+                **picked(checked, "model", "machine"),
                 "latency_cycles": checked.account.latency_cycles,
                 "failure": failure_json(checked.failure),
-                "verified": None
-                if verified is None
-                else {
-                    "max_rel_error": verified.difference.max_rel_error,
-                    "tasks_executed": verified.tasks,
-                },
+                "verified": proof,
             }
         )
     else:

@@ -41,8 +41,7 @@ class Asked:
         typer.Option("--plan", metavar="plan.yaml", help="Groups and tiles from a file instead."),
     ] = None
     folder: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="Where to write the run's files."),
+        Path | None, typer.Option("--out", metavar="DIR", help="Where to write the run's files.")
     ] = None
     dtype: Annotated[
         str | None,
@@ -75,8 +74,7 @@ class Asked:
     patterns: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE.yaml",
-            help="Operators to fuse or to keep apart (see examples/patterns).",
+            metavar="FILE.yaml", help="Operators to fuse or to keep apart (see examples/patterns)."
         ),
     ] = None
     ablation: Annotated[
@@ -148,7 +146,6 @@ class Asked:
     csv: Annotated[
         Path | None,
         typer.Option(
-            "--csv",
             metavar="FILE.csv",
             help="Write MACs, bytes, cycles, engine and share by layer to FILE.csv, and by group "
             "to FILE.groups.csv (with --mapping, cores, tiles, cycles and energy by layer).",
@@ -169,12 +166,9 @@ class Asked:
         """Raise where an option of these is given that does not go with the others."""
         for field in fields(self):
             if field.name in names and getattr(self, field.name) != field.default:
-                raise TilewrightError(f"{option_of(field.name)} {why}")
-
-
-def option_of(name: str) -> str:
-    """How a field is written on the command line."""
-    return {"plan_file": "--plan", "folder": "--out"}.get(name, f"--{name.replace('_', '-')}")
+                others = {"plan_file": "plan", "folder": "out"}
+                option = others.get(field.name, field.name.replace("_", "-"))
+                raise TilewrightError(f"--{option} {why}")
 
 
 def with_options(command: Callable[[Asked], None]) -> Callable[..., None]:

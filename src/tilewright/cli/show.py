@@ -2,7 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -11,7 +11,8 @@ from tilewright import api
 from tilewright.cli.arguments import CsvOption, JsonOption, ModelArgument, ShapeOption, parse_shapes
 from tilewright.cli.common import out, print_json
 from tilewright.report.machines import machine_json
-from tilewright.units import format_bytes, format_count, format_frequency, noun
+from tilewright.tables import picked
+from tilewright.units import format_bytes, format_count, format_frequency, several
 
 app = typer.Typer(
     help="Show operators, zoo models, machines, the keys of machine files, passes, or a model.",
@@ -24,19 +25,24 @@ def show_ops(as_json: JsonOption = False) -> None:
     """The operators Tilewright can cut, and along which axes; any other one runs whole."""
     from tilewright.graph.ops import SPECS
 
-    specs = sorted(SPECS.values(), key=lambda spec: (spec.family, spec.kind))
-    if as_json:
-        rows = [
-            {"op": s.kind, "family": s.family, "engine": s.engine.value, "axes": s.axes}
-            for s in specs
-        ]
-        print_json({"operators": rows})
-        return
+    rows = [
+        {"op": s.kind, "family": s.family, "engine": s.engine.value, "axes": s.axes}
+        for s in sorted(SPECS.values(), key=lambda spec: (spec.family, spec.kind))
+    ]
+    told = f"{len(rows)} operators. Any other operator runs whole, at the border of a group."
     table = Table("operator", "family", "engine", "axes that can be cut")
-    for spec in specs:
-        table.add_row(spec.kind, spec.family, spec.engine.value, spec.axes)
+    _list("operators", rows, as_json, table, told)
+
+
+def _list(what: str, rows: list[dict[str, Any]], as_json: bool, table: Table, told: str) -> None:
+    """Rows as JSON, or as the rows of a table, with a remark below."""
+    if as_json:
+        print_json({what: rows})
+        return
+    for row in rows:
+        table.add_row(*row.values())
     out.print(table)
-    out.print(f"{len(specs)} operators. Any other operator runs whole, at the border of a group.")
+    out.print(told)
 
 
 @app.command("models")
@@ -44,15 +50,9 @@ def show_models(as_json: JsonOption = False) -> None:
     """The networks of the zoo."""
     from tilewright.frontend import zoo
 
-    if as_json:
-        rows = [{"name": n, "description": m.description} for n, m in zoo.MODELS.items()]
-        print_json({"models": rows})
-        return
-    table = Table("name", "what it is")
-    for name, entry in zoo.MODELS.items():
-        table.add_row(name, entry.description)
-    out.print(table)
-    out.print("Another input size is part of the name: fsrcnn@1080x1920, bert_base@384.")
+    rows = [{"name": n, "description": m.description} for n, m in zoo.MODELS.items()]
+    told = "Another input size is part of the name: fsrcnn@1080x1920, bert_base@384."
+    _list("models", rows, as_json, Table("name", "what it is"), told)
 
 
 @app.command("machines")
@@ -69,18 +69,6 @@ def show_machines(
     from tilewright.manycore.read_hardware import is_accelerator_file, read_accelerator
     from tilewright.processor.load import is_processor, list_processors, load_processor
 
-    if name is not None and is_accelerator_file(Path(name)):
-        from tilewright.manycore.shown import accelerator_json, accelerator_text
-
-        accelerator = read_accelerator(Path(name))
-        if as_json:
-            print_json(accelerator_json(accelerator))
-        else:
-            out.print(accelerator_text(accelerator), end="", soft_wrap=True)
-        return
-    if name is not None and is_processor(name):
-        print_json(load_processor(name).model_dump(exclude_none=True))
-        return
     if name is None:
         machines = [load_machine(known) for known in list_machines()]
         processors = [load_processor(known) for known in list_processors()]
@@ -103,11 +91,20 @@ def show_machines(
             others.add_row(p.name, p.title, str(p.units), clock, types)
         out.print(others)
         return
-    machine = load_machine(name)
-    if as_json:
-        print_json(machine_json(machine))
-        return
-    out.print(machine_text(machine, sources=True), end="", soft_wrap=True)
+    if is_accelerator_file(Path(name)):
+        from tilewright.manycore.shown import accelerator_json, accelerator_text
+
+        accelerator = read_accelerator(Path(name))
+        found, text = accelerator_json(accelerator), accelerator_text(accelerator)
+    elif is_processor(name):
+        found, text = load_processor(name).model_dump(exclude_none=True), ""
+    else:
+        machine = load_machine(name)
+        found, text = machine_json(machine), machine_text(machine, sources=True)
+    if as_json or not text:  # a processor is shown as its file
+        print_json(found)
+    else:
+        out.print(text, end="", soft_wrap=True)
 
 
 @app.command("keys")
@@ -139,22 +136,21 @@ def show_passes(as_json: JsonOption = False) -> None:
     """The passes of `tilewright plan`, in order; `--no-PASS` leaves one out."""
     from tilewright.program.pipeline import PASSES, STEPS, description
 
+    rows: list[dict[str, Any]] = [
+        {
+            "name": step.name,
+            "description": description(step),
+            **picked(step, "requires", "ensures"),
+            "optional": step in PASSES,
+        }
+        for step in STEPS
+    ]
     if as_json:
-        rows = [
-            {
-                "name": step.name,
-                "description": description(step),
-                "requires": step.requires,
-                "ensures": step.ensures,
-                "optional": step in PASSES,
-            }
-            for step in STEPS
-        ]
         print_json({"passes": rows})
         return
     table = Table("pass", "what it does", "ensures")
-    for step in STEPS:
-        table.add_row(step.name, description(step), step.ensures)
+    for row in rows:
+        table.add_row(row["name"], row["description"], row["ensures"])
     out.print(table)
 
 
@@ -183,10 +179,7 @@ def show_model(
                 "model": loaded.name,
                 "inputs": {n: list(graph.types[n].shape) for n in graph.inputs},
                 "outputs": list(graph.outputs),
-                "nodes": covered.nodes,
-                "tileable_nodes": covered.tileable_nodes,
-                "macs": covered.macs,
-                "tileable_macs": covered.tileable_macs,
+                **picked(covered, "nodes", "tileable_nodes", "macs", "tileable_macs"),
                 "tileable_macs_share": covered.tileable_share,
                 "whole_operators": list(covered.whole_kinds),
                 "costed_by_bytes": list(covered.costed_by_bytes),
@@ -205,7 +198,7 @@ def show_model(
     out.print(table)
     share = "0 of 0" if covered.tileable_share is None else f"{covered.tileable_share:.1%}"
     out.print(
-        f"{covered.nodes} {noun(covered.nodes, 'node')}, {format_count(covered.macs)} MACs, "
+        f"{several(covered.nodes, 'node')}, {format_count(covered.macs)} MACs, "
         f"{share} of them in operators that can be cut; "
         f"weights {format_bytes(graph.weight_bytes)}"
         + (" (numbers not in the file)" if graph.weightless else "")

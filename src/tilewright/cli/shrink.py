@@ -13,35 +13,32 @@ from tilewright.errors import OutputError
 from tilewright.files import check_arrays_file, check_writable
 from tilewright.shrinking import ShrinkResult, parse_budget
 
-MemoryOption = Annotated[
-    str,
-    typer.Option(
-        "--memory",
-        metavar="64MB|60%|smallest",
-        help="Budget for activations and scratch during a run (weights come on top): bytes, a "
-        "share of what the model needs today, or as little as can be found.",
-    ),
-]
-OutputOption = Annotated[
-    Path, typer.Option("-o", "--output", metavar="FILE", help="The ONNX file to write.")
-]
-MeasureOption = Annotated[
-    bool,
-    typer.Option("--measure", help="Run both models in fresh processes: peak memory, CPU time."),
-]
-PlotOption = Annotated[
-    Path | None,
-    typer.Option("--plot", metavar="FILE.png", help="Draw memory over time, before and after."),
-]
 SeedOption = Annotated[int, typer.Option(help="Seed of missing weights and of test inputs.")]
 
 
 def shrink(
     model: ModelArgument,
-    memory: MemoryOption,
-    output: OutputOption,
-    measure: MeasureOption = False,
-    plot: PlotOption = None,
+    memory: Annotated[
+        str,
+        typer.Option(
+            metavar="64MB|60%|smallest",
+            help="Budget for activations and scratch during a run (weights come on top): bytes, a "
+            "share of what the model needs today, or as little as can be found.",
+        ),
+    ],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="The ONNX file to write.")
+    ],
+    measure: Annotated[
+        bool,
+        typer.Option(
+            "--measure", help="Run both models in fresh processes: peak memory, CPU time."
+        ),
+    ] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.png", help="Draw memory over time, before and after."),
+    ] = None,
     shape: ShapeOption = None,
     seed: SeedOption = 0,
     csv: CsvOption = None,
@@ -109,9 +106,7 @@ def run(
     inputs: Annotated[
         Path | None,
         typer.Option(
-            "--inputs",
-            metavar="FILE.npz",
-            help="Arrays by input name; seeded random ones if not given.",
+            metavar="FILE.npz", help="Arrays by input name; seeded random ones if not given."
         ),
     ] = None,
     output: Annotated[

@@ -7,17 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tilewright.cli.arguments import JsonOption
 from tilewright.cli.common import err, note, out, print_json, print_lines
 from tilewright.errors import TilewrightError
+from tilewright.tables import picked
 
 if TYPE_CHECKING:
     from tilewright.sweep.api import Swept
@@ -28,73 +23,55 @@ if TYPE_CHECKING:
 EVERY = 10.0  # seconds between lines where nobody sees a bar
 
 
-SpaceArgument = Annotated[
-    Path | None,
-    typer.Argument(metavar="[SPACE.yaml]", help="The space; with --resume, the last one."),
-]
-FolderOption = Annotated[
-    Path | None,
-    typer.Option("--out", metavar="DIR", help="Where the store and the answers are kept."),
-]
-EngineOption = Annotated[
-    str, typer.Option(metavar="local|dask", help="Who plans: this computer, or a cluster.")
-]
-SchedulerOption = Annotated[
-    str | None, typer.Option(metavar="tcp://HOST:PORT", help="The Dask scheduler.")
-]
-WorkersOption = Annotated[
-    int | None, typer.Option(min=1, help="Local processes; one per core if not given.")
-]
-ResumeOption = Annotated[
-    bool,
-    typer.Option("--resume", help="Go on with the sweep in DIR; there has to be one."),
-]
-BudgetOption = Annotated[
-    int | None,
-    typer.Option(
-        min=1, metavar="N", help="At most N points: the first of a grid, or of a guided search."
-    ),
-]
-TimeoutOption = Annotated[
-    float | None,
-    typer.Option(min=0.001, metavar="SECONDS", help="Give a point up after so long."),
-]
-RetriesOption = Annotated[
-    int, typer.Option(min=0, help="Further attempts for a point whose worker dies.")
-]
-UnderOption = Annotated[
-    float | None,
-    typer.Option(
-        "--under", min=0, metavar="MS", help="Cheapest machine that runs all networks in time."
-    ),
-]
-ExportOption = Annotated[
-    list[Path] | None,
-    typer.Option(metavar="FILE", help="Write the table as .csv or .parquet. May be repeated."),
-]
-ShowOption = Annotated[
-    str | None,
-    typer.Option(metavar="POINT", help="Print a point's plan by number or key; sweep nothing."),
-]
-AnswersOption = Annotated[
-    bool, typer.Option("--answers", help="Answer from what is there; sweep nothing.")
-]
-
-
 def sweep(
-    space: SpaceArgument = None,
-    folder: FolderOption = None,
-    engine: EngineOption = "local",
-    scheduler: SchedulerOption = None,
-    workers: WorkersOption = None,
-    resume: ResumeOption = False,
-    budget: BudgetOption = None,
-    timeout: TimeoutOption = None,
-    retries: RetriesOption = 2,
-    under: UnderOption = None,
-    export: ExportOption = None,
-    show: ShowOption = None,
-    answers: AnswersOption = False,
+    space: Annotated[
+        Path | None,
+        typer.Argument(metavar="[SPACE.yaml]", help="The space; with --resume, the last one."),
+    ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Where the store and the answers are kept."),
+    ] = None,
+    engine: Annotated[
+        str, typer.Option(metavar="local|dask", help="Who plans: this computer, or a cluster.")
+    ] = "local",
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="tcp://HOST:PORT", help="The Dask scheduler.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Local processes; one per core if not given.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the sweep in DIR; there has to be one.")
+    ] = False,
+    budget: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="At most N points: the first of a grid, or of a guided search."
+        ),
+    ] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(min=0.001, metavar="SECONDS", help="Give a point up after so long."),
+    ] = None,
+    retries: Annotated[
+        int, typer.Option(min=0, help="Further attempts for a point whose worker dies.")
+    ] = 2,
+    under: Annotated[
+        float | None,
+        typer.Option(min=0, metavar="MS", help="Cheapest machine that runs all networks in time."),
+    ] = None,
+    export: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Write the table as .csv or .parquet. May be repeated."),
+    ] = None,
+    show: Annotated[
+        str | None,
+        typer.Option(metavar="POINT", help="Print a point's plan by number or key; sweep nothing."),
+    ] = None,
+    answers: Annotated[
+        bool, typer.Option("--answers", help="Answer from what is there; sweep nothing.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Plan a whole space: machines x networks x objectives, on every core or on a cluster.
@@ -152,16 +129,8 @@ def sweep(
 
 def _show(row: "StoredPoint", as_json: bool) -> None:
     if as_json:
-        print_json(
-            {
-                "key": row.key,
-                "status": row.status.value,
-                "reason": row.reason,
-                "point": dict(row.point),
-                "summary": row.summary,
-                "plan": row.plan,
-            }
-        )
+        point = {"point": dict(row.point), "summary": row.summary, "plan": row.plan}
+        print_json({**picked(row, "key", "status", "reason"), **point})
     elif row.plan is None:
         raise TilewrightError(f"point {row.key[:12]} has no plan: {row.reason}")
     else:
@@ -169,30 +138,24 @@ def _show(row: "StoredPoint", as_json: bool) -> None:
 
 
 def _tell(swept: "Swept", seconds: float, under: float | None, as_json: bool) -> None:
-    from tilewright.sweep.told import (
-        answers_json,
-        cheapest_line,
-        failure_lines,
-        front_table,
-        progress_line,
-        sensitivity_table,
-    )
+    from tilewright.sweep import told
 
     table, found = swept.table, swept.answers
     if as_json:
-        print_json(answers_json(swept.space, table, found))
+        print_json(told.answers_json(swept.space, table, found))
         return
     if swept.progress is not None:
-        out.print(f"{swept.space.name}: {progress_line(swept.progress, seconds)}", soft_wrap=True)
-    print_lines(failure_lines(table))
+        line = told.progress_line(swept.progress, seconds)
+        out.print(f"{swept.space.name}: {line}", soft_wrap=True)
+    print_lines(told.failure_lines(table))
     for front in found.fronts if found.together is None else [found.together]:
-        out.print(front_table(table, front, front is found.together))
+        out.print(told.front_table(table, front, front is found.together))
     if not table.ok.any():
         raise TilewrightError("no point has a plan: there is nothing to answer")
     if any(each.elasticity is not None for each in found.sensitivity):
-        out.print(sensitivity_table(found))
+        out.print(told.sensitivity_table(found))
     if under is not None or swept.space.under_ms is not None:
-        out.print(cheapest_line(table, found), soft_wrap=True)
+        out.print(told.cheapest_line(table, found), soft_wrap=True)
     out.print(f"written: {swept.folder}   (open {swept.folder / 'sweep.html'} in a browser)")
 
 

@@ -15,61 +15,46 @@ if TYPE_CHECKING:
     from tilewright.tiling.group import GroupTiles
 
 
-SplitOption = Annotated[
-    list[str],
-    typer.Option(
-        "--split",
-        metavar="H=4[,W=2]",
-        help="Axes of the output and in how many parts to cut them: N, C, H, W, L (a signal), S "
-        "(rows of a sequence), or the axis number.",
-    ),
-]
-NodeOption = Annotated[
-    str | None, typer.Option("--node", metavar="NAME", help="Cut this one operator.")
-]
-FirstOption = Annotated[
-    str | None,
-    typer.Option("--from", metavar="NAME", help="First operator of a fused run (with --to)."),
-]
-LastOption = Annotated[
-    str | None, typer.Option("--to", metavar="NAME", help="Last operator of the fused run.")
-]
-HaloOption = Annotated[
-    str,
-    typer.Option(
-        "--halo",
-        metavar="recompute|cache|H=cache",
-        help="What neighbouring tiles share: computed again, or kept in line buffers; for all "
-        "axes or per axis.",
-    ),
-]
-OnOption = Annotated[
-    str | None,
-    typer.Option(
-        "--on",
-        metavar="MACHINE",
-        help="Check every tile against a machine: its limits, and its scratchpad.",
-    ),
-]
-DtypeOption = Annotated[
-    str | None,
-    typer.Option(
-        "--dtype",
-        metavar="fp16|int8|...",
-        help="Element type on the machine; by default the one its file names.",
-    ),
-]
-
-
 def tile(
     model: ModelArgument,
-    split: SplitOption,
-    node: NodeOption = None,
-    first: FirstOption = None,
-    last: LastOption = None,
-    halo: HaloOption = "recompute",
-    on: OnOption = None,
-    dtype: DtypeOption = None,
+    split: Annotated[
+        list[str],
+        typer.Option(
+            metavar="H=4[,W=2]",
+            help="Axes of the output and in how many parts to cut them: N, C, H, W, L (a signal), "
+            "S (rows of a sequence), or the axis number.",
+        ),
+    ],
+    node: Annotated[str | None, typer.Option(metavar="NAME", help="Cut this one operator.")] = None,
+    first: Annotated[
+        str | None,
+        typer.Option("--from", metavar="NAME", help="First operator of a fused run (with --to)."),
+    ] = None,
+    last: Annotated[
+        str | None, typer.Option("--to", metavar="NAME", help="Last operator of the fused run.")
+    ] = None,
+    halo: Annotated[
+        str,
+        typer.Option(
+            metavar="recompute|cache|H=cache",
+            help="What neighbouring tiles share: computed again, or kept in line buffers; for all "
+            "axes or per axis.",
+        ),
+    ] = "recompute",
+    on: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MACHINE",
+            help="Check every tile against a machine: its limits, and its scratchpad.",
+        ),
+    ] = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            metavar="fp16|int8|...",
+            help="Element type on the machine; by default the one its file names.",
+        ),
+    ] = None,
     shape: ShapeOption = None,
     csv: CsvOption = None,
     as_json: JsonOption = False,

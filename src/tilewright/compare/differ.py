@@ -1,27 +1,21 @@
 """Where two plans differ, and what each difference costs: the largest causes first."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.compare.side import Part, PlanSide
 from tilewright.plan.plan import Place
-from tilewright.tables import Cell, Shown, Table
+from tilewright.tables import Shown, Table
 from tilewright.tiling.grid import Halo
-from tilewright.units import noun, number_of
+from tilewright.units import noun, number_of, several
 
 FIGURES = (
-    "latency_cycles",
-    "latency_ms",
-    "lower_bound_cycles",
-    "energy_pj",
-    "dram_read_bytes",
-    "dram_write_bytes",
-    "groups",
-    "tasks",
-    "spilled_bytes",
-)
+    "latency_cycles latency_ms lower_bound_cycles energy_pj dram_read_bytes dram_write_bytes "
+    "groups tasks spilled_bytes"
+).split()
 
 
+CAUSES = "nodes groups_before groups_after cycles bytes energy_pj what".split()
 TOP = 12  # causes, engines and keys told
 _FILE, _LEFT_OUT = "as in the file", "left out"
 
@@ -66,11 +60,10 @@ class PlanRegion:
     @property
     def energy_pj(self) -> float | None:
         """Energy it takes more; None where one of the machines has no figures for it."""
-        sides = [[p.energy_pj for p in parts] for parts in (self.before, self.after)]
-        before, after = ([e for e in side if e is not None] for side in sides)
-        if [len(before), len(after)] != [len(side) for side in sides]:
+        before, after = ([p.energy_pj for p in parts] for parts in (self.before, self.after))
+        if None in (*before, *after):
             return None
-        return round(sum(after) - sum(before), 3)
+        return round(sum(filter(None, after)) - sum(filter(None, before)), 3)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -101,12 +94,7 @@ class PlanDifference(Shown):
             text = f"{names[0]} cannot be compared in cycles with {names[1]}"
         else:
             text = f"{names[0]} takes {ratio:.3f}x the cycles of {names[1]}"
-        strange = [self.strangers] if self.strangers else []
-        return [
-            text,
-            *strange,
-            *self.asked_lines(),
-        ]
+        return [text, *filter(None, [self.strangers]), *self.asked_lines()]
 
     def asked_lines(self) -> list[str]:
         """What was asked for differently, and the first keys that the machines' files differ in."""
@@ -133,15 +121,16 @@ class PlanDifference(Shown):
             f"{both or 'none'} of them by the same name: most of what differs is the network"
         )
 
-    def as_table(self) -> Table:
-        """One row per part of the network that differs, the largest cause first."""
-        rows: list[tuple[Cell, ...]] = []
+    def causes(self) -> Iterable[tuple[PlanRegion, tuple[float | None, ...]]]:
+        """Every part of the network that differs, with those of `CAUSES` that are numbers."""
         for region in self.regions:
             figures = (region.cycles, region.bytes, region.energy_pj) if self.told else (None,) * 3
-            names, what = " ".join(region.nodes), "; ".join(region.what)
-            rows.append((names, len(region.before), len(region.after), *figures, what))
-        columns = "nodes groups_before groups_after cycles bytes energy_pj what".split()
-        return Table("causes", tuple(columns), tuple(rows))
+            yield region, (len(region.before), len(region.after), *figures)
+
+    def as_table(self) -> Table:
+        """One row per part of the network that differs, the largest cause first."""
+        rows = tuple((" ".join(r.nodes), *cells, "; ".join(r.what)) for r, cells in self.causes())
+        return Table("causes", tuple(CAUSES), rows)
 
 
 def difference(before: PlanSide, after: PlanSide) -> PlanDifference:
@@ -151,12 +140,13 @@ def difference(before: PlanSide, after: PlanSide) -> PlanDifference:
     differ = [r for r in regions if r.what or r.cycles or r.bytes]
     ranked = sorted(differ, key=lambda r: (-abs(r.cycles), -abs(r.bytes), not r.what))
     kept, there = frozenset(before.plan.resident), frozenset(after.plan.resident)
+    pairs = ((name, before.summary.get(name), after.summary.get(name)) for name in FIGURES)
     return PlanDifference(
         before,
         after,
         tuple(_setting(before, after)),
         tuple(_keys(before, after)),
-        tuple(_figures(before, after)),
+        tuple(_change(*pair) for pair in pairs if pair[1:] != (None, None)),
         _changes(before.busy, after.busy),
         _changes(before.peaks, after.peaks),
         tuple(ranked),
@@ -165,14 +155,6 @@ def difference(before: PlanSide, after: PlanSide) -> PlanDifference:
         tuple(name for name in before.plan.resident if name not in there),
         told,
     )
-
-
-def _figures(before: PlanSide, after: PlanSide) -> Iterable[Change]:
-    """What one of both has a figure for."""
-    for name in FIGURES:
-        old, new = before.summary.get(name), after.summary.get(name)
-        if old is not None or new is not None:
-            yield _change(name, old, new)
 
 
 def _setting(before: PlanSide, after: PlanSide) -> Iterable[tuple[str, str, str]]:
@@ -235,15 +217,14 @@ def _what(before: Sequence[Part], after: Sequence[Part]) -> Iterable[str]:
         yield "only in the second" if after else "only in the first"
         return
     old, new = [p.plan.nodes for p in before], [p.plan.nodes for p in after]
+    groups = several(len(old), "group")
     if len(old) != len(new):
         how, verb = "fused" if len(new) < len(old) else "split", noun(len(old), "becomes", "become")
-        yield f"{how}: {_groups(old)} {verb} {_groups(new)}"
+        yield f"{how}: {groups} {verb} {several(len(new), 'group')}"
     elif old != new:
-        yield f"grouped otherwise: {_groups(old)}"
-    ways: tuple[tuple[str, Callable[[Part], str]], ...]
-    ways = (("cut", _cut), ("cores", _cores), ("place", _place))
-    for name, describe in ways:
-        one, other = _texts(before, describe), _texts(after, describe)
+        yield f"grouped otherwise: {groups}"
+    for name, describe in (("cut", _cut), ("cores", _cores), ("place", _place)):
+        one, other = (", ".join(dict.fromkeys(map(describe, parts))) for parts in (before, after))
         if one != other:
             yield f"{name}: {one} becomes {other}"
     kept = [name for part in before for name in part.resident]
@@ -274,14 +255,6 @@ def group_text(part: Part) -> str:
     """How a group runs, in a line."""
     kept = f"; stays resident: {', '.join(part.resident)}" if part.resident else ""
     return f"{_cut(part)}; {_cores(part)}; {_place(part)}{kept}"
-
-
-def _groups(groups: Sequence[tuple[str, ...]]) -> str:
-    return f"{len(groups)} {noun(len(groups), 'group')}"
-
-
-def _texts(parts: Sequence[Part], describe: Callable[[Part], str]) -> str:
-    return ", ".join(dict.fromkeys(describe(part) for part in parts))
 
 
 def _axis(part: Part, split: int) -> str:
@@ -316,21 +289,14 @@ def _place(part: Part) -> str:
     ]
 
 
-def _change(name: str, before: object, after: object) -> Change:
-    return Change(name, _number(before), _number(after))
-
-
-def _number(value: object) -> float | None:
-    number = number_of(value)
-    return None if number is None else float(number)
+def _change(name: str, *sides: object) -> Change:
+    numbers = map(number_of, sides)
+    return Change(name, *(None if number is None else float(number) for number in numbers))
 
 
 def _changes(before: Mapping[str, int], after: Mapping[str, int]) -> tuple[Change, ...]:
+    """The figures that differ, the largest difference first."""
     names = dict.fromkeys((*before, *after))
-    return _ranked([_change(name, before.get(name), after.get(name)) for name in names])
-
-
-def _ranked(changes: list[Change]) -> tuple[Change, ...]:
-    """Those that differ, the largest difference first."""
+    changes = (_change(name, before.get(name), after.get(name)) for name in names)
     differ = [c for c in changes if c.before != c.after]
     return tuple(sorted(differ, key=lambda c: (-abs((c.after or 0) - (c.before or 0)), c.name)))

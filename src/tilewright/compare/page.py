@@ -7,9 +7,10 @@ from typing import Any
 
 from tilewright.compare.differ import PlanDifference, PlanRegion, group_text
 from tilewright.compare.side import PlanSide
-from tilewright.compare.told import figure_rows, headline, label, notes
+from tilewright.compare.told import figure_rows, label, notes
 from tilewright.report.html.page import package_page
 from tilewright.report.html.terms import TERMS
+from tilewright.tables import picked
 
 WORDS = ("group", "grid", "halo", "resident", "reloaded", "view", "main memory", "scratchpad",
          "layer by layer", "lower bound")  # fmt: skip
@@ -65,33 +66,27 @@ def _link(side: PlanSide, folder: Path | None) -> str | None:
 
 
 def _pair(found: PlanDifference, number: int) -> dict[str, Any]:
-    order = {name: place for place, name in enumerate(_nodes(found.before))}
+    names = (name for group in found.before.plan.groups for name in group.nodes)
+    order = {name: place for place, name in enumerate(names)}
     ranked = sorted(found.regions, key=lambda r: order.get(r.nodes[0], len(order)))
     places = {region.nodes: place for place, region in enumerate(ranked)}
     return {
         "after": number,
-        "headline": headline(found),
+        "headline": found.headline()[0],
         "notes": list(notes(found)),
-        "figures": figure_rows(found),
-        "regions": [_region(found, region, places[region.nodes]) for region in found.regions],
-    }
-
-
-def _nodes(side: PlanSide) -> list[str]:
-    return [name for group in side.plan.groups for name in group.nodes]
-
-
-def _region(found: PlanDifference, region: PlanRegion, place: int) -> dict[str, Any]:
-    return {
-        "label": label(region),
-        "nodes": list(region.nodes),
-        "place": place,
-        "before": _numbers(found.before, region),
-        "after": _numbers(found.after, region),
-        "cycles": region.cycles,
-        "bytes": region.bytes,
-        "energy_pj": region.energy_pj,
-        "what": list(region.what),
+        "figures": list(figure_rows(found)),
+        "regions": [
+            {
+                "label": label(region),
+                "nodes": list(region.nodes),
+                "place": places[region.nodes],
+                "before": _numbers(found.before, region),
+                "after": _numbers(found.after, region),
+                **picked(region, "cycles", "bytes", "energy_pj"),
+                "what": list(region.what),
+            }
+            for region in found.regions
+        ],
     }
 
 

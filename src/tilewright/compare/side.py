@@ -11,6 +11,7 @@ from typing import Any, cast
 from tilewright.errors import TilewrightError
 from tilewright.plan.plan import GroupPlan, Plan
 from tilewright.plan.read import read_plan
+from tilewright.tiling.grid import Split
 from tilewright.units import number_of
 
 _SUMMARY, _PLAN = "summary.json", "plan.yaml"
@@ -90,23 +91,53 @@ def _point(name: str, folder: str, point: str) -> PlanSide:
         path = Path(place) / _PLAN
         path.write_text(row.plan, encoding="utf-8")
         plan = read_plan(path)
-    return replace(side_of(name, row.summary, plan), asked=_asked(row.point))
-
-
-def _asked(point: Mapping[str, Any]) -> dict[str, str]:
-    """What a point asks for beside its network, machine and element type: those are in every
-    summary."""
-    options = {k: v for k, v in point.items() if k not in ("model", "machine", "dtype", "fields")}
-    options |= {f"machine.{path}": value for path, value in point["fields"].items()}
-    return {k: str(v) for k, v in options.items() if v is not None}
+    # Its network, machine and element type are in every summary.
+    told = ("model", "machine", "dtype", "fields")
+    asked = {key: value for key, value in row.point.items() if key not in told}
+    asked |= {f"machine.{path}": value for path, value in row.point["fields"].items()}
+    given = {key: str(value) for key, value in asked.items() if value is not None}
+    return replace(side_of(name, row.summary, plan), asked=given)
 
 
 def side_of_mapped(name: str, summary: object) -> PlanSide:
-    """What a plan with a mapping says of itself, under a name."""
-    from tilewright.compare.mapped import mapped_side
-
+    """What a plan with a mapping, on the cores of an accelerator, says of itself: its layers, their
+    cores and cuts. Layers run beside each other, so none of them has cycles of its own that add up
+    to the latency."""
     with _sense(name):
-        return _numbered(mapped_side(name, cast(dict[str, Any], summary)))
+        told = cast(dict[str, Any], summary)
+        layers = cast(dict[str, list[int]], told["allocation"])
+        groups = tuple(_layer(layer, cores, told["cut"][layer]) for layer, cores in layers.items())
+        traffic: dict[str, int] = told["traffic_bytes"]
+        figures = {
+            "model": told["model"],
+            "machine": told["accelerator"],
+            "objective": told["objective"],
+            "latency_cycles": told["latency_cycles"],
+            "lower_bound_cycles": told["bound_cycles"],
+            "energy_pj": told["energy_pj"],
+            "dram_read_bytes": traffic["read outside"],
+            "dram_write_bytes": traffic["written outside"],
+            "groups": len(groups),
+            "tasks": told["tiles"] + told["transfers"],
+        }
+        side = PlanSide(
+            name,
+            figures,
+            Plan(str(told["model"]), str(told["accelerator"]), "", groups),
+            (),
+            {str(core["name"]): int(core["busy_cycles"]) for core in told["cores"]},
+            {str(memory["name"]): int(memory["peak_bytes"]) for memory in told["memories"]},
+            {key: str(told[key]) for key in ("mode", "final_write", "core_costs")},
+            mapped=True,
+        )
+        return _numbered(side)
+
+
+def _layer(name: str, cores: list[int], cut: dict[str, Sequence[Sequence[int]]]) -> GroupPlan:
+    """A layer with its cut; parts of the first dimensions go to the cores."""
+    parts = [Split(int(axis), int(count)) for axis, count in (*cut["inter"], *cut["intra"])]
+    names = tuple(f"core{number}" for number in dict.fromkeys(cores))
+    return GroupPlan((name,), tuple(parts), 0 if cut["inter"] else None, cores=names)
 
 
 def side_of(

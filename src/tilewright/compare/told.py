@@ -5,8 +5,9 @@ from typing import Any
 
 from rich.table import Table
 
-from tilewright.compare.differ import TOP, Change, PlanDifference, PlanRegion
-from tilewright.units import noun
+from tilewright.compare.differ import CAUSES, TOP, Change, PlanDifference, PlanRegion
+from tilewright.report import right
+from tilewright.units import noun, some
 
 
 def difference_json(found: PlanDifference) -> dict[str, Any]:
@@ -21,16 +22,8 @@ def difference_json(found: PlanDifference) -> dict[str, Any]:
         "engines_busy_cycles": {c.name: _pair(c) for c in found.engines},
         "peak_bytes": {c.name: _pair(c) for c in found.peaks},
         "causes": [
-            {
-                "nodes": list(region.nodes),
-                "groups_before": len(region.before),
-                "groups_after": len(region.after),
-                "cycles": region.cycles if found.told else None,
-                "bytes": region.bytes if found.told else None,
-                "energy_pj": region.energy_pj if found.told else None,
-                "what": list(region.what),
-            }
-            for region in found.regions
+            dict(zip(CAUSES, (list(region.nodes), *cells, list(region.what)), strict=True))
+            for region, cells in found.causes()
         ],
         "same_regions": found.same_regions,
         "resident_added": list(found.resident),
@@ -51,11 +44,6 @@ def _plain(number: float | None) -> float | None:
     return int(number) if number is not None and number == int(number) else number
 
 
-def headline(found: PlanDifference) -> str:
-    """The comparison in a line."""
-    return found.headline()[0]
-
-
 def notes(found: PlanDifference) -> Iterator[str]:
     """What else there is to know."""
     for side in (found.before, found.after):
@@ -70,8 +58,7 @@ def notes(found: PlanDifference) -> Iterator[str]:
         yield f"rewrites: {one} against {other}; each lower bound is of its network as rewritten"
     for label, names in (("now resident", found.resident), ("resident no more", found.evicted)):
         if names:
-            more = f" and {len(names) - TOP} more" if len(names) > TOP else ""
-            yield f"{label}: {', '.join(names[:TOP])}{more}"
+            yield f"{label}: {some(names, TOP)}"
     if found.same_regions:
         are = noun(found.same_regions, "part of the network is", "parts of the network are")
         yield f"{found.same_regions} {are} the same in both"
@@ -83,45 +70,33 @@ def notes(found: PlanDifference) -> Iterator[str]:
 
 def figures_table(found: PlanDifference) -> Table:
     """Figures, then engines and peaks that differ."""
-    table = Table("figure")
-    for name in ("before", "after", "ratio"):
-        table.add_column(name, justify="right")
+    table = Table("figure", *right("before", "after", "ratio"))
     for row in figure_rows(found):
         table.add_row(*row)
     return table
 
 
-def figure_rows(found: PlanDifference) -> list[tuple[str, str, str, str]]:
+def figure_rows(found: PlanDifference) -> Iterator[tuple[str, str, str, str]]:
     """Name, before, after and ratio of every figure, and of engines and peaks that differ."""
-    return [(change.name, *_cells(change)) for change in (*found.figures, *_named(found))]
+    sets = (("", found.figures), ("busy cycles of ", found.engines[:TOP]))
+    for prefix, changes in (*sets, ("peak bytes of ", found.peaks[:TOP])):
+        for change in changes:
+            ratio = "" if change.ratio is None else f"{change.ratio:.3f}x"
+            yield f"{prefix}{change.name}", _text(change.before), _text(change.after), ratio
 
 
 def causes_table(found: PlanDifference, top: int = TOP) -> Table:
     """Parts of the network by what they change."""
     title = "Causes, the largest first" if found.told else "What differs"
-    table = Table(title=title, title_justify="left")
-    table.add_column("part of the network")
-    for name in ("cycles", "bytes") if found.told else ():
-        table.add_column(name, justify="right")
-    table.add_column("what is different")
+    heads = right("cycles", "bytes") if found.told else ()
+    columns = "part of the network", *heads, "what is different"
+    table = Table(*columns, title=title, title_justify="left")
     for region in found.regions[:top]:
         figures = (f"{region.cycles:+,}", f"{region.bytes:+,}") if found.told else ()
         table.add_row(label(region), *figures, "; ".join(region.what) or "the same decisions")
     if len(found.regions) > top:
         table.caption = f"and {len(found.regions) - top} more"
     return table
-
-
-def _named(found: PlanDifference) -> Iterator[Change]:
-    for change in found.engines[:TOP]:
-        yield Change(f"busy cycles of {change.name}", change.before, change.after)
-    for change in found.peaks[:TOP]:
-        yield Change(f"peak bytes of {change.name}", change.before, change.after)
-
-
-def _cells(change: Change) -> tuple[str, str, str]:
-    ratio = change.ratio
-    return _text(change.before), _text(change.after), "" if ratio is None else f"{ratio:.3f}x"
 
 
 def _text(number: float | None) -> str:

@@ -213,9 +213,7 @@ class ArrayModel(CostModel):
         cycles = [sum([self._cycles(piece, exact=False) for piece in work.pieces]), *others[1]]
         scale = work.batch * self._scale
         most = min(cycles) * (1 + 1e-9) + 2 / scale
-        near: dict[
-            tuple[float, int], int
-        ] = {}  # of single rectangles that cost the same, the first
+        near: dict[tuple[float, int], int] = {}  # of equal single rectangles, the first
         for number, each in enumerate(cycles):
             if not each > most:
                 near.setdefault((each, number if pairs[number][1][1] else 0), number)
@@ -269,19 +267,19 @@ class ArrayModel(CostModel):
     def _least(self, work: Workload, steps: float) -> float:
         """The floor, given that of one image's whole steps."""
         rate = self._rate(work)
-        work = work._replace(
-            in_height=_covered(
-                work.in_height, work.out_height, work.kernel_height, work.stride_height
-            ),
-            in_width=_covered(work.in_width, work.out_width, work.kernel_width, work.stride_width),
-        )
+        high = _covered(work.in_height, work.out_height, work.kernel_height, work.stride_height)
+        wide = _covered(work.in_width, work.out_width, work.kernel_width, work.stride_width)
+        work = work._replace(in_height=high, in_width=wide)
         if not work.dense:
             return work.batch * self._cycles(work, exact=False) * self._scale
         bare = work._replace(in_height=0, in_width=0)
         volume = self._overhead(work) + self._cycles(bare, exact=True)
         cycles = max(volume, steps)
-        if work.groups == 1:
-            cycles += self._input_cycles(work, rate)
+        if work.groups == 1:  # reads every input element once
+            cycles += min(
+                dense_terms(seen, self._sizes[0], rate).input / (form.input_bytes_per_cycle or inf)
+                for form, seen in self._forms(work, rate)
+            )
         return work.batch * cycles * self._scale
 
     def _overhead(self, work: Workload) -> float:
@@ -317,13 +315,6 @@ class ArrayModel(CostModel):
         packed = work.in_channels <= (self._parameters.packed_channels or 0)
         if work.kind is WorkKind.FIRST_CONV and packed and rate.first_conv is not None:
             yield rate.first_conv, work
-
-    def _input_cycles(self, work: Workload, rate: ArrayRate) -> float:
-        """Reading every input element of one image once."""
-        return min(
-            dense_terms(seen, self._sizes[0], rate).input / (form.input_bytes_per_cycle or inf)
-            for form, seen in self._forms(work, rate)
-        )
 
     def _tile_costs(self, work: Workload) -> StepCosts | None:
         """The costs of tiles of one image by their whole steps. Tiles may mix modes, so nothing is
@@ -373,19 +364,15 @@ class ArrayModel(CostModel):
         return channelwise_cycles(terms, replace(form, overhead=0.0) if exact else form)
 
     def _dense(self, work: Workload, rate: ArrayRate, exact: bool) -> float:
-        if work.groups > 1:
-            return self._grouped(work, rate, exact)
-        return min(self._best(seen, rate, form, exact) for form, seen in self._forms(work, rate))
-
-    def _grouped(self, work: Workload, rate: ArrayRate, exact: bool) -> float:
-        """Group by group, or as one convolution with zeros between the groups."""
-        one = work._replace(
-            groups=1,
-            in_channels=work.in_channels // work.groups,
-            out_channels=work.out_channels // work.groups,
-        )
+        if work.groups == 1:
+            forms = self._forms(work, rate)
+            return min(self._best(seen, rate, form, exact) for form, seen in forms)
+        # Group by group, or as one convolution with zeros between the groups.
+        joined = work._replace(groups=1)
+        ins, outs = work.in_channels // work.groups, work.out_channels // work.groups
+        one = joined._replace(in_channels=ins, out_channels=outs)
         apart = work.groups * self._dense(one, rate, exact)
-        return min(apart, self._dense(work._replace(groups=1), rate, exact))
+        return min(apart, self._dense(joined, rate, exact))
 
     def _best(self, work: Workload, rate: ArrayRate, form: DenseForm, exact: bool) -> float:
         if exact:
@@ -400,12 +387,8 @@ class ArrayModel(CostModel):
 
     @staticmethod
     def _channelwise(kind: WorkKind, rate: ArrayRate) -> ChannelwiseForm | None:
-        forms = {
-            WorkKind.DEPTHWISE: rate.depthwise,
-            WorkKind.POOL: rate.pool,
-            WorkKind.ELTWISE: rate.eltwise,
-        }
-        return forms.get(kind)
+        apart = (WorkKind.DEPTHWISE, WorkKind.POOL, WorkKind.ELTWISE)
+        return getattr(rate, kind) if kind in apart else None
 
 
 def _covered(inputs: int, outputs: int, kernel: int, stride: int) -> int:

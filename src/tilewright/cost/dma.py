@@ -1,11 +1,10 @@
 """Copies: latency, then bytes over bandwidth; short runs and many strides cost more."""
 
-from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
-from tilewright.cost.base import Copy, Cost, whole_cycles
-from tilewright.machine.machine import Hop, Link, Machine, Route
+from tilewright.cost.base import Copy, whole_cycles
+from tilewright.machine.machine import Link, Machine, Route
 
 SMALL = 2  # a copy is small if its bytes take less than so many times its latency
 
@@ -28,16 +27,6 @@ def start_cycles(copy: Copy, link: Link, route: Route) -> int:
     what each run costs by itself."""
     runs = copy.runs if len(copy.repeats) else 1
     return descriptors(copy, link) * route.latency + whole_cycles(runs * route.cycles_per_run) - 1
-
-
-def alone_cost(machine: Machine, link: Link, route: Route, copy: Copy) -> Cost:
-    """The copy's cost when nothing shares its bandwidth."""
-    rate = machine.alone_bytes_per_cycle(route)
-    cycles = start_cycles(copy, link, route) + whole_cycles(moved_bytes(copy, route) / rate)
-    source, destination = machine.memory(route.source), machine.memory(route.destination)
-    each = source.read_pj_per_byte + destination.write_pj_per_byte
-    utilisation = min(1.0, copy.bytes / (rate * cycles))
-    return Cost(cycles, copy.bytes * each, utilisation)
 
 
 class Way(NamedTuple):
@@ -79,13 +68,3 @@ def cost_of_copy(machine: Machine, source: str, destination: str, copy: Copy) ->
     each = machine.memory(source).read_pj_per_byte + machine.memory(destination).write_pj_per_byte
     first = 0 if source == machine.main_memory.name else len(ways) - 1
     return CopyCost(tuple(ways), first, copy.bytes * each, small)
-
-
-def path_cost(machine: Machine, hops: Sequence[Hop], copy: Copy) -> Cost:
-    """The copy's cost over several hops, one after the other, when nothing shares a bandwidth:
-    every stop holds all of it before it goes on."""
-    costs = [alone_cost(machine, link, route, copy) for link, route in hops]
-    cycles = sum(cost.cycles for cost in costs)
-    slowest = max(costs, key=lambda cost: cost.cycles, default=None)
-    share = 1.0 if slowest is None else slowest.utilisation * slowest.cycles / cycles
-    return Cost(cycles, sum(cost.energy_pj for cost in costs), share)

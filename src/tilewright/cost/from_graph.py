@@ -42,7 +42,9 @@ def workload_of(
     rules = access.inputs[0] if access is not None and access.inputs else None
     if rules is None or tile.inputs[0] is None:
         return _vector(spec, tile, element)
-    if len(rules) > _FIRST_SPATIAL and _has_window(spec, rules):
+    # Whether something slides over, or takes all of, the axes behind the channels.
+    sliding = (isinstance(rule, Window | TransposedWindow | Whole) for rule in rules[2:])
+    if spec.family == "window" and any(sliding):
         return _window(spec, op, tile, rules, element)
     if spec.engine is Engine.MATRIX:
         return _product(tile, rules, element)
@@ -60,20 +62,13 @@ def element_of(op: Op, planned: str | None) -> str:
     return data[0] if quantised else planned
 
 
-def _has_window(spec: OpSpec, rules: tuple[AxisRule, ...]) -> bool:
-    """Whether something slides over, or takes all of, the axes behind the channels."""
-    sliding = (isinstance(rule, Window | TransposedWindow | Whole) for rule in rules[2:])
-    return spec.family == "window" and any(sliding)
-
-
 def _window(spec: OpSpec, op: Op, tile: Tile, rules: tuple[AxisRule, ...], dtype: str) -> Workload:
     reaches, source = tile.inputs[0], tile.input_shape(0)
     assert reaches is not None and source is not None
     out, data = _Image.of(tile.output.shape), _Image.of(source)
     kind, groups = _mixing(spec, op, rules[1], out.channels)
-    kernels = tuple(map(_kernel, rules[_FIRST_SPATIAL:]))
-    strides = tuple(map(_stride, rules[_FIRST_SPATIAL:]))
-    dilations = tuple(map(_dilation, rules[_FIRST_SPATIAL:]))
+    sides = [_side(rule) for rule in rules[_FIRST_SPATIAL:]]
+    kernels, strides, dilations = zip(*sides, strict=True)
     pads = (0, 0, 0, 0)
     if len(reaches) == _FIRST_SPATIAL + 2 and not isinstance(rules[-1], TransposedWindow):
         rows, columns = reaches[_FIRST_SPATIAL:]
@@ -113,22 +108,14 @@ def reads_given(spec: OpSpec, op: Op) -> bool:
     return data.type.shape[1] <= MOST_PACKED and op.int_of("group", 1) == 1
 
 
-def _kernel(rule: AxisRule) -> int:
-    """Taps of the kernel along one axis; where a machine cannot dilate, legalisation has filled
+def _side(rule: AxisRule) -> tuple[int, int, int]:
+    """Along one axis, the kernel's taps, its step, and the steps between its taps. A transposed
+    convolution steps through its output; where a machine cannot dilate, legalisation has filled
     the holes."""
-    if isinstance(rule, Window | TransposedWindow):
-        return rule.kernel
-    return rule.extent if isinstance(rule, Whole) else 1
-
-
-def _dilation(rule: AxisRule) -> int:
-    """Steps between the taps of a kernel that has several."""
-    return rule.dilation if isinstance(rule, Window | TransposedWindow) and rule.kernel > 1 else 1
-
-
-def _stride(rule: AxisRule) -> int:
-    """Step along one axis; a transposed convolution steps through its output."""
-    return rule.stride if isinstance(rule, Window) else 1
+    if not isinstance(rule, Window | TransposedWindow):
+        return rule.extent if isinstance(rule, Whole) else 1, 1, 1
+    stride = rule.stride if isinstance(rule, Window) else 1
+    return rule.kernel, stride, rule.dilation if rule.kernel > 1 else 1
 
 
 def _product(tile: Tile, rules: tuple[AxisRule, ...], dtype: str) -> Workload:

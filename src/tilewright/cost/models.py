@@ -1,11 +1,11 @@
 """The cost model an engine's file names, and the engine that runs a piece of work best."""
 
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 
 from tilewright.cost.array import ArrayModel
-from tilewright.cost.base import Copy, Cost, CostError, CostModel, WorkKind, Workload
-from tilewright.cost.dma import path_cost
+from tilewright.cost.base import Cost, CostError, CostModel, WorkKind, Workload
 from tilewright.cost.energy import EnergyFigures
 from tilewright.cost.limits import broken_limit
 from tilewright.cost.table import TableModel
@@ -24,6 +24,22 @@ def model_for(machine: Machine, engine: Engine) -> CostModel:
     if isinstance(parameters, VectorParameters):
         return VectorModel(engine, parameters, figures)
     return TableModel(engine, parameters, figures)
+
+
+def peak_macs(machine: Machine, dtype: str) -> float | None:
+    """Multiply-accumulates per reference cycle of all matrix engines together; of all engines where
+    there is no matrix engine; None where no model tells."""
+    arrays = [engine for engine in machine.engines if engine.kind == "matrix"]
+    work = Workload(WorkKind.CONV, dtype, 1024, 1024, out_height=64, out_width=64)
+    known: list[float] = []
+    for engine in arrays or machine.engines:
+        model = model_for(machine, engine)
+        if isinstance(model, ArrayModel):
+            known.append(model.peak_macs(dtype))
+            continue
+        with suppress(CostError, ZeroDivisionError):  # a table says nothing about other work
+            known += [work.macs / model.floor(work)] if model.supports(work) else []
+    return sum(known) if known else None
 
 
 class CostModels:
@@ -65,14 +81,11 @@ class CostModels:
             known = bool(arrays) and all(engine.kind == "matrix" for engine in arrays)
             known = known and any(
                 engine.kind == "vector"
-                and self._least(engine, whole) < self._least_of(arrays, whole)
+                and self._least(engine, whole) < min(self._least(a, whole) for a in arrays)
                 for engine in self.able(core, whole, either=True)
             )
             self._either[core.name, whole] = known
         return known
-
-    def _least_of(self, engines: list[Engine], work: Workload) -> int:
-        return min(self._least(engine, work) for engine in engines)
 
     def _least(self, engine: Engine, work: Workload) -> int:
         """What work takes in the shape of its positions that suits an engine best."""
@@ -86,11 +99,9 @@ class CostModels:
         classes: list[tuple[object, list[Core]]] = []
         for core in self.machine.cores:
             facts = self._facts(core)
-            same = next((members for known, members in classes if known == facts), None)
-            if same is None:
-                classes.append((facts, [core]))
-            else:
-                same.append(core)
+            if not any(known == facts for known, _ in classes):
+                classes.append((facts, []))
+            next(members for known, members in classes if known == facts).append(core)
         return tuple(tuple(members) for _, members in classes)
 
     def _facts(self, core: Core) -> object:
@@ -154,26 +165,12 @@ def _needed(work: Workload) -> str:
     return f"it takes `{name}` or `default` under the rates of a vector engine"
 
 
-def _alike(machine: Machine, one: Engine, other: Engine) -> bool:
-    same = (one.kind, one.model, one.clock_hz) == (other.kind, other.model, other.clock_hz)
-    if not same or one.parameters != other.parameters:
-        return False
-    figures = [EnergyFigures.of(machine.energy, machine.core(e.core)) for e in (one, other)]
-    return figures[0] == figures[1]
-
-
-def best_engine(machine: Machine, core: Core, work: Workload) -> tuple[Engine, Cost]:
-    """The engine of a core that runs the work in the fewest cycles, without keeping the models."""
-    return CostModels(machine).best(core, work)
-
-
-def copy_cost(machine: Machine, source: str, destination: str, copy: Copy) -> Cost:
-    """The cost of a copy over the cheapest link, or over several hops where no link does it at
-    once, when nothing shares a bandwidth."""
-    direct = [path_cost(machine, [hop], copy) for hop in machine.routes(source, destination)]
-    if direct:
-        return min(direct, key=lambda cost: cost.cycles)
-    hops = machine.path(source, destination)
-    if not hops:
-        raise CostError(f"machine {machine.name} has no link within {source}")
-    return path_cost(machine, hops, copy)
+def _alike(machine: Machine, *engines: Engine) -> bool:
+    one, other = (
+        (
+            *(engine.kind, engine.model, engine.clock_hz, engine.parameters),
+            EnergyFigures.of(machine.energy, machine.core(engine.core)),
+        )
+        for engine in engines
+    )
+    return one == other

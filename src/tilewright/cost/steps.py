@@ -21,9 +21,8 @@ Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int64]
 
 EXACT = 256  # numbers of steps along an axis that are looked at one by one
-WIDER = (
-    1.01  # more of them by ranges so wide, at the cost of their least over the steps of the most
-)
+# More of them by ranges so wide, at the cost of their least over the steps of the most.
+WIDER = 1.01
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,11 +57,8 @@ class VectorModel(CostModel):
     def _rate(self, work: Workload) -> VectorRate | None:
         rates = self._parameters.rates
         name = "pool" if work.operator == "pool" else _CLASS_OF_KIND.get(work.kind)
-        if name == "mac":
-            return rates.get("mac")
-        if name == "depthwise":
-            return rates.get("depthwise") or rates.get("mac")
-        return rates.get(name or work.operator or "add") or rates.get("default")
+        otherwise = "mac" if name in ("mac", "depthwise") else "default"
+        return rates.get(name or work.operator or "add") or rates.get(otherwise)
 
     def _rate_or_error(self, work: Workload) -> VectorRate:
         rate = self._rate(work)

@@ -20,7 +20,6 @@ from tilewright.machine.machine import (
     Core,
     Energy,
     Engine,
-    Finish,
     Limits,
     Link,
     Machine,
@@ -39,7 +38,6 @@ from tilewright.machine.ranges import (
 )
 from tilewright.machine.schema import (
     CoreFile,
-    EngineFile,
     LinkFile,
     MachineFile,
     MemoryFile,
@@ -95,7 +93,11 @@ class _Builder:
         memories = (*shared, *(memory for core in cores for memory in core.memories))
         groups = self._groups(memories)
         links = tuple(self._links(memories, groups))
-        self._shared(links)
+        used = {group for link in links for route in link.routes for group in route.groups}
+        for name in file.groups:
+            if name not in used:
+                text = f"has no effect: no route shares it (groups: [{name}])"
+                self._fault(("groups", name), text)
         self._told_apart(("links",), (link.name for link in links))
         limits, energy = file.limits, file.energy
         return Machine(
@@ -137,14 +139,6 @@ class _Builder:
             groups[name] = self._rate(group.bandwidth, self.clock, (*keys, "bandwidth"))
         return groups
 
-    def _shared(self, links: tuple[Link, ...]) -> None:
-        """Bandwidths are those of some route."""
-        used = {group for link in links for route in link.routes for group in route.groups}
-        for name in self.file.groups:
-            if name not in used:
-                text = f"has no effect: no route shares it (groups: [{name}])"
-                self._fault(("groups", name), text)
-
     def _core(self, name: str, file: CoreFile, keys: Keys) -> Core:
         engines: list[Engine] = []
         partitioned = any(memory.partitions > 1 for memory in file.memories.values())
@@ -163,11 +157,19 @@ class _Builder:
                 if times > 1:
                     self._fault((*at, "output_stage"), f"names '{finish}' {times} times")
             own = self._clock(engine.clock, at)
-            full = f"{name}.{short}"
-            ratio = self.clock / own
-            kind = engine.kind
+            given = USUAL_FINISHES if engine.output_stage is None else engine.output_stage
             engines.append(
-                Engine(full, name, kind, engine.model, own, ratio, parameters, _finishes(engine))
+                Engine(
+                    f"{name}.{short}",
+                    name,
+                    engine.kind,
+                    engine.model,
+                    own,
+                    self.clock / own,
+                    parameters,
+                    # In one order whatever the file's is.
+                    tuple(f for f in FINISHES if f in given and engine.kind == "matrix"),
+                )
             )
         roles = self._roles(file.memories, (*keys, "memories"))
         memories = tuple(
@@ -208,19 +210,8 @@ class _Builder:
         rate = None
         if file.bandwidth is not None:
             rate = self._rate(file.bandwidth, self.clock, (*keys, "bandwidth"))
-        return Memory(
-            name,
-            core,
-            file.capacity,
-            usable,
-            file.alignment,
-            file.banks,
-            file.partitions,
-            rate,
-            file.read_pj_per_byte,
-            file.write_pj_per_byte,
-            roles,
-        )
+        given = file.model_dump(exclude={"source", "usable", "bandwidth", "roles"})
+        return Memory(name, core, usable=usable, bytes_per_cycle=rate, roles=roles, **given)
 
     def _links(self, memories: tuple[Memory, ...], groups: dict[str, float]) -> Iterator[Link]:
         total = 0
@@ -250,17 +241,14 @@ class _Builder:
                 text = "has no effect: routes before it copy between the same memories"
                 self._fault(at, text)
             if not made:
-                text = no_pair(route.origin, route.to)
-                self._fault(at, f"{text}{self._meant(route, memories)}")
+                names = [memory.name for memory in memories]
+                counts = {name: core.count for name, core in self.file.cores.items()}
+                hint = meant(route.origin, route.to, names, counts) or ""
+                self._fault(at, f"{no_pair(route.origin, route.to)}{hint}")
             for group in route.groups:
                 if group not in groups:
                     self._fault((*at, "groups"), f"no bandwidth '{group}'")
         return tuple(routes.values())
-
-    def _meant(self, route: RouteFile, memories: tuple[Memory, ...]) -> str:
-        names = [memory.name for memory in memories]
-        counts = {name: core.count for name, core in self.file.cores.items()}
-        return meant(route.origin, route.to, names, counts) or ""
 
     def _routes(
         self,
@@ -296,32 +284,18 @@ class _Builder:
 
     def _cycles(self, quantity: Quantity, own: float, keys: Keys) -> float:
         """A latency in cycles of the reference clock."""
-        cycles = quantity.value * self.clock
-        if quantity.in_cycles:
-            cycles = quantity.value * self.clock / own
+        cycles = quantity.value * self.clock / (own if quantity.in_cycles else 1)
         if cycles > MOST_LATENCY:
-            text = f"has to be at most {MOST_LATENCY:g} cycles, is {cycles:g}"
-            self._fault(keys, text)
-            return MOST_LATENCY
-        return cycles
+            self._fault(keys, f"has to be at most {MOST_LATENCY:g} cycles, is {cycles:g}")
+        return min(cycles, MOST_LATENCY)
 
     def _rate(self, quantity: Quantity, own: float, keys: Keys) -> float:
         """A bandwidth in bytes per cycle of the reference clock."""
-        rate = quantity.value / self.clock
-        if quantity.in_cycles:
-            rate = quantity.value * own / self.clock
+        rate = quantity.value * (own if quantity.in_cycles else 1) / self.clock
         if not LEAST_RATE <= rate <= MOST_RATE:
             text = f"has to be {LEAST_RATE:g} to {MOST_RATE:g} bytes per cycle of the reference"
             self._fault(keys, f"{text} clock, is {rate:g}")
         return rate
-
-
-def _finishes(engine: EngineFile) -> tuple[Finish, ...]:
-    """What an engine's output stage does, in one order whatever the file's is."""
-    if engine.kind != "matrix":
-        return ()
-    given = USUAL_FINISHES if engine.output_stage is None else engine.output_stage
-    return tuple(finish for finish in FINISHES if finish in given)
 
 
 def _unreachable(machine: Machine, file: MachineFile) -> Iterator[tuple[Keys, str]]:

@@ -26,14 +26,14 @@ _PLAIN = {
     "string_pattern_mismatch": "names are made of letters, digits, - and _",
     "recursion_loop": "contains itself",
 }
+_MAPPINGS = ("dict_type", "mapping_type", "model_type", "model_attributes_type", "dataclass_type")
 _WANTED = {
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
-    **dict.fromkeys(("int_parsing_size",), "a smaller number"),
     **dict.fromkeys(("float_type", "float_parsing"), "a number"),
     **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
-    **dict.fromkeys(("dict_type", "mapping_type", "model_type", "dataclass_type"), "a mapping"),
     **dict.fromkeys(("list_type", "tuple_type"), "a list"),
-    "model_attributes_type": "a mapping",
+    **dict.fromkeys(_MAPPINGS, "a mapping"),
+    "int_parsing_size": "a smaller number",
     "string_type": "text",
     "finite_number": "a finite number",
     "literal_error": "one of {expected}",

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -81,9 +82,8 @@ class Document:
         try:
             loader = _Loader(self.file.read_text(encoding="utf-8"))
             node = loader.get_single_node()
-            self._check_ends(node)
-            self._check_once(node)
-            if self._names and node is not None:
+            if node is not None:
+                self._check(node)
                 _as_text(node, self._names, False, set())
             tree = cast(object, node and loader.construct_document(node))  # pyright: ignore[reportUnknownMemberType]
         except yaml.YAMLError as error:
@@ -101,15 +101,13 @@ class Document:
             raise self.error(f"{self._what} is not empty")
         return node, tree
 
-    def _check_ends(self, root: yaml.Node | None) -> None:
-        """No alias inside what it stands for: such a file has no end."""
-        inside = _endless(root, set(), set()) if root is not None else None
+    def _check(self, root: yaml.Node) -> None:
+        """No alias inside what it stands for: such a file has no end. No key twice: only the last
+        would count. Looked at before `<<` is written out."""
+        inside = _endless(root, set(), set())
         if inside is not None:
             raise self.error("an alias stands inside what it stands for", _line(inside))
-
-    def _check_once(self, root: yaml.Node | None) -> None:
-        """No key twice: only the last would count. Looked at before `<<` is written out."""
-        found = _twice(root, (), set()) if root is not None else ()
+        found = _twice(root, (), set())
         twice = [Fault(self.label, line, written(keys), "is given twice") for keys, line in found]
         if twice:
             raise FileError(twice)
@@ -175,12 +173,12 @@ def _endless(node: yaml.Node, above: set[int], done: set[int]) -> yaml.Node | No
     if id(node) in done or not isinstance(node, yaml.CollectionNode):
         return None
     above.add(id(node))
-    pairs = isinstance(node, yaml.MappingNode)
-    for item in cast("list[Any]", node.value):
-        for below in cast("tuple[yaml.Node, ...]", item if pairs else (item,)):
-            found = _endless(below, above, done)
-            if found is not None:
-                return found
+    items = cast("list[Any]", node.value)
+    inner = chain.from_iterable(items) if isinstance(node, yaml.MappingNode) else items
+    for below in inner:
+        found = _endless(below, above, done)
+        if found is not None:
+            return found
     above.remove(id(node))
     done.add(id(node))
     return None

@@ -17,17 +17,7 @@ _CLASSES = {
     "fp64": ("float64", "int64", "uint64"),
 }
 _CLASS_OF = {name: kind for kind, names in _CLASSES.items() for name in (kind, *names)}
-_BITS = {
-    "int2": 2,
-    "int4": 4,
-    "int8": 8,
-    "int16": 16,
-    "int32": 32,
-    "fp16": 16,
-    "bf16": 16,
-    "fp32": 32,
-    "fp64": 64,
-}
+_BITS = {kind: int(kind.strip("intbfp")) for kind in _CLASSES}
 RATE_CLASSES = tuple(_BITS)
 _FLOATS = frozenset({"fp16", "bf16", "fp32", "fp64"})
 
@@ -58,10 +48,9 @@ def runs_as(dtype: str, offered: tuple[str, ...]) -> str | None:
     wanted = rate_class(dtype)
     if wanted in offered:
         return wanted
+    holding = [kind for kind in offered if _BITS[kind] >= _BITS[wanted]]
     if wanted in _FLOATS:
-        holding = [kind for kind in offered if kind in _FLOATS and _BITS[kind] > _BITS[wanted]]
-    else:
-        holding = [kind for kind in offered if _BITS[kind] >= _BITS[wanted]]
+        holding = [kind for kind in holding if kind in _FLOATS and _BITS[kind] > _BITS[wanted]]
     return min(holding, key=lambda kind: (_BITS[kind], kind), default=None)
 
 

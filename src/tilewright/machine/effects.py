@@ -14,7 +14,6 @@ from tilewright.machine.parameters import (
     EngineParameters,
     TableParameters,
     TableRow,
-    VectorParameters,
 )
 
 Found = Iterator[tuple[Keys, str]]
@@ -32,21 +31,23 @@ def engine_faults(parameters: EngineParameters, partitioned: bool) -> Found:
     memory of its core has partitions, as `tilewright kernel` needs it."""
     if isinstance(parameters, ArrayParameters):
         yield from _array(parameters)
-    elif isinstance(parameters, VectorParameters):
-        yield from _vector(parameters, partitioned)
-    else:
+        return
+    if isinstance(parameters, TableParameters):
         yield from _table(parameters)
+        return
+    if parameters.per_call and all(r.per_call is not None for r in parameters.rates.values()):
+        yield ("per_call",), "has no effect: every rate has a per_call of its own"
+    for key in ("copy_16bit", "copy_16bit_psum"):
+        if getattr(parameters, key) != 1 and not partitioned:
+            text = "has no effect: `tilewright kernel` alone reads it, on cores with a memory of"
+            yield (key,), f"{text} partitions"
 
 
 def _array(parameters: ArrayParameters) -> Found:
     rates = parameters.rates
     dense = [form for r in rates.values() for form in (r.conv, r.first_conv) if form is not None]
-    limited = any(
-        form.activation_bytes_per_cycle
-        or form.weight_bytes_per_cycle
-        or form.output_bytes_per_cycle
-        for form in dense
-    )
+    limits = [f"{what}_bytes_per_cycle" for what in ("activation", "weight", "output")]
+    limited = any(getattr(form, limit) for form in dense for limit in limits)
     if parameters.sharpness != _SHARPNESS and not limited:
         text = "has no effect: there is nothing beside computing to take the soft maximum of"
         bandwidths = "activation_, weight_ or output_bytes_per_cycle of conv"
@@ -89,15 +90,6 @@ def _beyond_peak(parameters: ArrayParameters, rate: ArrayRate, form: Channelwise
         text = f"runs faster than the array's {peak} multiply-accumulates a cycle:"
         least = f"per_column and per_block are {column / peak:.4g} at least, together"
         yield ("depthwise",), f"{text} {least}"
-
-
-def _vector(parameters: VectorParameters, partitioned: bool) -> Found:
-    if parameters.per_call and all(r.per_call is not None for r in parameters.rates.values()):
-        yield ("per_call",), "has no effect: every rate has a per_call of its own"
-    for key in ("copy_16bit", "copy_16bit_psum"):
-        if getattr(parameters, key) != 1 and not partitioned:
-            text = "has no effect: `tilewright kernel` alone reads it, on cores with a memory of"
-            yield (key,), f"{text} partitions"
 
 
 def _table(parameters: TableParameters) -> Found:

@@ -7,7 +7,7 @@ takes a key away, anything else replaces what was there.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, cast
@@ -25,6 +25,7 @@ from tilewright.machine.schema import MachineFile
 
 _TOLD_ELSEWHERE = ("name", "title", "source", "sources")
 _MOST_FILES = 16  # one above the other, by `extends`
+_shipped = partial(shipped_files, "tilewright.machine")
 
 
 def list_machines() -> tuple[str, ...]:
@@ -189,7 +190,3 @@ def _merged(below: Tree, above: Mapping[str, Any]) -> Tree:
         else:
             result[key] = value
     return result
-
-
-def _shipped() -> Mapping[str, Traversable]:
-    return shipped_files("tilewright.machine")

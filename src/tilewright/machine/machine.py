@@ -7,23 +7,23 @@ Memories form a hierarchy by their routes alone: the main memory holds the netwo
 memories lie on the chip, each core has its own. `path` is the way between any two of them.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from heapq import heappop, heappush
 from html import escape
 from typing import Literal, TypeVar, get_args
 
 from tilewright.errors import TilewrightError
 from tilewright.machine.dtypes import rate_class
 from tilewright.machine.parameters import EngineParameters, lacking_elements, packed_channels
-from tilewright.machine.paths import shortest_path
 from tilewright.units import (
     format_bandwidth,
     format_binary,
-    noun,
     number_of,
     parse_bandwidth,
     parse_bytes,
+    several,
 )
 
 LinkKind = Literal["dma", "link", "bus", "broadcast"]
@@ -128,10 +128,8 @@ class Link:
 
     def route(self, source: str, destination: str) -> Route | None:
         """The way from one memory to another, if the link has it."""
-        for route in self.routes:
-            if (route.source, route.destination) == (source, destination):
-                return route
-        return None
+        ends = source, destination
+        return next((r for r in self.routes if (r.source, r.destination) == ends), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +179,7 @@ class Machine:
     keys: tuple[tuple[str, str], ...] = field(default=(), compare=False)
 
     def __repr__(self) -> str:
-        count = len(self.cores)
-        return f"Machine({self.name!r}: {self.title}, {count} {noun(count, 'core')})"
+        return f"Machine({self.name!r}: {self.title}, {several(len(self.cores), 'core')})"
 
     def __str__(self) -> str:
         from tilewright.machine.text import machine_text  # which needs this class
@@ -272,9 +269,9 @@ class Machine:
         if (source, target) not in self._paths:
             ends = {self.memory(source).core, self.memory(target).core, None}
             own = frozenset(memory.name for memory in self.memories if memory.core in ends)
-            found = shortest_path(self._cheapest, source, target, own)
+            found = _shortest_path(self._cheapest, source, target, own)
             if found is None:
-                found = shortest_path(self._cheapest, source, target, None)
+                found = _shortest_path(self._cheapest, source, target, None)
             self._paths[source, target] = found
         return self._paths[source, target]
 
@@ -344,7 +341,8 @@ class Machine:
 
         def resized(old: Memory, tiles: bool) -> Memory:
             nonlocal hit
-            if not (tiles if memory is None else memory in (old.name, _last(old.name))):
+            last = old.name.rpartition(".")[2]
+            if not (tiles if memory is None else memory in (old.name, last)):
                 return old
             hit = True
             return replace(old, capacity=usable + old.capacity - old.usable, usable=usable)
@@ -393,14 +391,12 @@ class Machine:
             raise TilewrightError(f"machine {self.name}: {text}")
         cores = tuple(core for core in self.cores if core.name in names)
         gone = {m.name for core in self.cores if core not in cores for m in core.memories}
-        links = (
-            replace(
-                link,
-                routes=tuple(r for r in link.routes if not gone & {r.source, r.destination}),
-            )
+        kept = [
+            tuple(r for r in link.routes if not gone & {r.source, r.destination})
             for link in self.links
-        )
-        return replace(self, cores=cores, links=tuple(link for link in links if link.routes))
+        ]
+        links = (replace(link, routes=r) for link, r in zip(self.links, kept, strict=True) if r)
+        return replace(self, cores=cores, links=tuple(links))
 
     def with_bandwidth(self, group: str, rate: float | str) -> "Machine":
         """The same machine with another shared bandwidth, in bytes per second or as "12 GB/s" (a
@@ -421,6 +417,32 @@ class Machine:
         return changed._changed(f"{group} at {format_bandwidth(per_second)}")
 
 
+def _shortest_path(
+    hops: Mapping[str, Mapping[str, tuple[float, Hop]]],
+    source: str,
+    target: str,
+    through: Set[str] | None,
+) -> tuple[Hop, ...] | None:
+    """The hops of the least cost from source to target, or None (Dijkstra). `hops` has the cost and
+    the hop by where they start and end; `through` are the places a path may pass, None for all. Of
+    paths of equal cost the one of fewer hops is taken, then the one whose hops are listed first."""
+    number = 0  # of a path: those found earlier win ties, and hops are never compared
+    waiting: list[tuple[float, int, int, str, tuple[Hop, ...]]] = [(0.0, 0, number, source, ())]
+    done: set[str] = set()
+    while waiting:
+        cost, length, _, place, path = heappop(waiting)
+        if place == target:
+            return path
+        if place in done or (through is not None and place not in through):
+            continue
+        done.add(place)
+        for after, (more, hop) in hops.get(place, {}).items():
+            if after not in done:
+                number += 1
+                heappush(waiting, (cost + more, length + 1, number, after, (*path, hop)))
+    return None
+
+
 def _check_positive(
     machine: str, what: str, given: object, unit: str, *, whole: bool = False
 ) -> None:
@@ -430,10 +452,6 @@ def _check_positive(
         kind = "a whole number" if whole else "a number"
         text = f"has to be {kind} of {unit} above 0"
         raise TilewrightError(f"machine {machine}: {what} {given!r}: {text}")
-
-
-def _last(name: str) -> str:
-    return name.rpartition(".")[2]
 
 
 def _named(items: tuple[_T, ...], name: str, complaint: str) -> _T:

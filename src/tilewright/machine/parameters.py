@@ -264,10 +264,9 @@ def engine_dtypes(parameters: EngineParameters) -> tuple[str, ...] | None:
         return tuple(parameters.rates)
     if isinstance(parameters, VectorParameters):
         return tuple(parameters.dtype_factors) or None
-    if any(row.dtype is None for row in parameters.rows):
-        return None
     rows = tuple(row.dtype for row in parameters.rows if row.dtype is not None)
-    return (*rows, *(parameters.otherwise.rates if parameters.otherwise is not None else ()))
+    others = tuple(parameters.otherwise.rates) if parameters.otherwise is not None else ()
+    return (*rows, *others) if len(rows) == len(parameters.rows) else None
 
 
 def lacking_elements(

@@ -4,14 +4,32 @@ The limits lie far beyond any machine. Within them a network of 10^12 multiply-a
 below the 2^53 cycles that every part of Tilewright counts exactly.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from tilewright.errors import TilewrightError
-from tilewright.machine.classes import OPERATOR_CLASSES
 from tilewright.machine.dtypes import RATE_CLASSES, rate_class
 
+# The operator classes that vector engines are costed by: what stands under `rates`.
+OPERATOR_CLASSES: Mapping[str, str] = {
+    "softmax": "Softmax, LogSoftmax, Hardmax",
+    "norm": "layer, group, instance and batch normalisation, LRN",
+    "exp": "Exp, Log, Sqrt, Pow and activations made of them",
+    "tanh": "Tanh",
+    "sigmoid": "Sigmoid",
+    "erf": "Erf",
+    "gelu": "Gelu",
+    "swish": "Swish (SiLU), HardSwish, Mish",
+    "add": "element-wise arithmetic and comparison",
+    "reduce": "sums, means, largest and smallest along axes",
+    "pool": "pooling, an element per window position",
+    "copy": "layout and resampling: elements that only move",
+    "depthwise": "depthwise convolutions, a multiply-accumulate; as `mac` where left out",
+    "mac": "convolutions and matrix products, a multiply-accumulate",
+    "default": "whatever has no rate of its own",
+}
 MOST_CORES = 256
 MOST_LINKS = 256
 MOST_ROUTES = 200_000  # of all links together, patterns written out
@@ -45,8 +63,7 @@ def _dtype(value: object) -> object:
 
 def _operator_class(value: str) -> str:
     if value not in OPERATOR_CLASSES:
-        known = ", ".join(OPERATOR_CLASSES)
-        raise ValueError(f"no such operator class: known are {known}")
+        raise ValueError(f"no such operator class: known are {', '.join(OPERATOR_CLASSES)}")
     return value
 
 

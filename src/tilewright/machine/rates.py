@@ -30,21 +30,13 @@ def core_bytes_per_cycle(machine: Machine) -> float:
 
 def _together(machine: Machine, counts: Callable[[Route], bool]) -> float:
     """Every link at its own rate, those of one shared bandwidth not above it."""
-    shared: dict[str, Fraction] = {}
-    alone = Fraction(0)
+    rates: dict[str, Fraction] = {}  # by the name of what is shared; "": by no others
     for link in machine.links:
         ways = [route for route in link.routes if counts(route)]
-        if not ways:
-            continue
-        route = max(ways, key=lambda way: way.bytes_per_cycle)
-        rate = schedule_rate(route.bytes_per_cycle)
-        if route.groups:
-            pool = min(route.groups, key=machine.group_bytes_per_cycle)
-            shared[pool] = shared.get(pool, Fraction(0)) + rate
-        else:
-            alone += rate
-    pooled = (
-        min(rate, schedule_rate(machine.group_bytes_per_cycle(name)))
-        for name, rate in shared.items()
-    )
-    return float(sum(pooled, alone))
+        if ways:
+            route = max(ways, key=lambda way: way.bytes_per_cycle)
+            pool = min(route.groups, key=machine.group_bytes_per_cycle, default="")
+            rates[pool] = rates.get(pool, Fraction(0)) + schedule_rate(route.bytes_per_cycle)
+    alone = rates.pop("", Fraction(0))
+    most = {name: schedule_rate(machine.group_bytes_per_cycle(name)) for name in rates}
+    return float(sum((min(rate, most[name]) for name, rate in rates.items()), alone))

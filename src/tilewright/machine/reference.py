@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from tilewright.machine.classes import OPERATOR_CLASSES
+from tilewright.machine.ranges import OPERATOR_CLASSES
 from tilewright.machine.schema import MachineFile
 
 Schema = dict[str, Any]
@@ -13,7 +13,6 @@ _EXTENDS: Schema = {
     "type": "string",
     "description": "A shipped machine, or a file beside this one; only what differs is given.",
 }
-_NO_DEFAULT = object()
 
 
 def editor_schema() -> Schema:
@@ -78,42 +77,36 @@ def _or_null(schema: Schema) -> Schema:
     return {"anyOf": [schema, {"type": "null"}]}
 
 
+_HEAD = """# Keys of a machine file
+
+Written by `make golden` from the schema; [machine-files.md](machine-files.md) starts
+from a small file and explains how they are used. NAME is a name of your own; engines
+stand under `cores.NAME`, their `model` in parentheses.
+"""
+
+
 def reference_page() -> str:
     """All keys as Markdown: a table per block, in the order of a file."""
-    return "\n".join(_page()) + "\n"
-
-
-def _page() -> Iterator[str]:
     whole = MachineFile.model_json_schema()
     definitions = cast("Mapping[str, Schema]", whole["$defs"])
-    yield "# Keys of a machine file"
-    yield ""
-    yield "Written by `make golden` from the schema; [machine-files.md](machine-files.md) starts"
-    yield "from a small file and explains how they are used. NAME is a name of your own; engines"
-    yield "stand under `cores.NAME`, their `model` in parentheses."
     blocks: dict[str, list[str]] = {}
     _collect(whole, "", definitions, blocks)
+    lines = [_HEAD]
     for name, paths in {"": ["the file"], **blocks}.items():
         block = definitions[name] if name else whole
-        yield ""
-        yield "## " + ", ".join(f"`{path}`" if name else path for path in paths)
-        yield ""
-        yield " ".join(block["description"].split())
-        yield ""
-        yield "| key | what it is | value | if left out |"
-        yield "|---|---|---|---|"
+        title = ", ".join(f"`{path}`" if name else path for path in paths)
+        lines.append(f"## {title}\n\n{' '.join(block['description'].split())}\n")
+        lines.append("| key | what it is | value | if left out |\n|---|---|---|---|")
         if not name:
-            yield f"| `extends` | {_EXTENDS['description']} | text | a file of its own |"
+            lines.append(f"| `extends` | {_EXTENDS['description']} | text | a file of its own |")
         for key, item in block["properties"].items():
             needed = key in block.get("required", ()) and key not in ("name", "source")
             about = item.get("description", "")
-            yield f"| `{key}` | {about} | {_value(item)} | {_left_out(item, needed)} |"
-    yield ""
-    yield "## Operator classes of vector engines"
-    yield ""
-    yield "| class | operators |"
-    yield "|---|---|"
-    yield from (f"| `{name}` | {text} |" for name, text in OPERATOR_CLASSES.items())
+            lines.append(f"| `{key}` | {about} | {_value(item)} | {_left_out(item, needed)} |")
+        lines.append("")
+    lines.append("## Operator classes of vector engines\n\n| class | operators |\n|---|---|")
+    lines += (f"| `{name}` | {text} |" for name, text in OPERATOR_CLASSES.items())
+    return "\n".join(lines) + "\n"
 
 
 def _collect(
@@ -169,10 +162,10 @@ def _value(item: Schema) -> str:
 def _left_out(item: Schema, needed: bool) -> str:
     if needed:
         return "required"
-    default = item.get("default", _NO_DEFAULT)
-    if default is _NO_DEFAULT or default is None or default == []:
+    default = item.get("default")
+    if default is None or default == []:
         return ""
-    return f"{str(default).lower() if isinstance(default, bool) else _figure(default)}"
+    return str(default).lower() if isinstance(default, bool) else _figure(default)
 
 
 def _figure(value: object) -> str:

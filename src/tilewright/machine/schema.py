@@ -66,7 +66,7 @@ def _frequency(value: object) -> object:
 def _latency(value: object) -> object:
     text, wanted = str(value), "a time such as 956 ns or 16 cycles"
     in_cycles = text.endswith("cycles")
-    time = _parsed(float if in_cycles else parse_time, value, wanted, "cycles" if in_cycles else "")
+    time = _parsed(float if in_cycles else parse_time, value, wanted, "cycles")
     if not 0 <= time < inf:
         raise ValueError(f"has to be {wanted}, is '{text}'")
     return Quantity(time, in_cycles)
@@ -75,18 +75,16 @@ def _latency(value: object) -> object:
 def _bandwidth(value: object) -> object:
     text, wanted = str(value), "a bandwidth such as 27 GB/s or 32 B/cycle"
     per_cycle = text.endswith("B/cycle")
-    if per_cycle:
-        rate = _parsed(float, value, wanted, "B/cycle")
-    else:
-        rate = _parsed(parse_bandwidth, value, wanted)
+    rate = _parsed(float if per_cycle else parse_bandwidth, value, wanted, "B/cycle")
     if not 0 < rate < inf:
         raise ValueError(f"has to be more than 0, is '{text}'")
     return Quantity(rate, per_cycle)
 
 
-def _parsed(parse: Any, value: object, wanted: str, unit: str = "") -> Any:
+def _parsed(parse: Any, value: object, wanted: str, in_cycles: str = "") -> Any:
+    """A quantity; one `in_cycles` is a plain number before these words."""
     try:
-        return parse(str(value).removesuffix(unit))
+        return parse(str(value).removesuffix(in_cycles))
     except (TilewrightError, ValueError, OverflowError):
         raise ValueError(f"has to be {wanted}, is '{value}'") from None
 
@@ -101,21 +99,16 @@ def _size(least: int, most: int, example: str) -> tuple[Any, ...]:
 Bytes = Annotated[int, *_size(1, 1 << 50, "64 KiB")]
 Grain = Annotated[int, *_size(1, 1 << 20, "64 B")]
 TableBytes = Annotated[int, *_size(0, 1 << 16, "16 B")]
-Hertz = Annotated[
-    float,
-    BeforeValidator(_frequency),
-    WithJsonSchema({"type": "string", "examples": ["1300 MHz"]}),
-]
-Latency = Annotated[
-    Quantity,
-    BeforeValidator(_latency),
-    WithJsonSchema({"type": "string", "examples": ["956 ns", "16 cycles"]}),
-]
-Bandwidth = Annotated[
-    Quantity,
-    BeforeValidator(_bandwidth),
-    WithJsonSchema({"type": "string", "examples": ["27 GB/s", "32 B/cycle"]}),
-]
+
+
+def _quantity(parse: Any, *examples: str) -> tuple[Any, ...]:
+    """How the text of a quantity is read, and what editors are told of it."""
+    return BeforeValidator(parse), WithJsonSchema({"type": "string", "examples": [*examples]})
+
+
+Hertz = Annotated[float, *_quantity(_frequency, "1300 MHz")]
+Latency = Annotated[Quantity, *_quantity(_latency, "956 ns", "16 cycles")]
+Bandwidth = Annotated[Quantity, *_quantity(_bandwidth, "27 GB/s", "32 B/cycle")]
 # Names of cores, memories, engines, links and bandwidths: `core.memory` and patterns need the rest.
 Name = Annotated[str, StringConstraints(pattern="^[A-Za-z0-9_-]+$", max_length=64)]
 Text = Annotated[str, StringConstraints(min_length=1)]
@@ -383,14 +376,13 @@ def sources_of(file: MachineFile) -> Iterator[tuple[str, str]]:
 
 def _walk(item: object, path: str, table: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     if isinstance(item, Block):
-        if isinstance(item.source, str):
-            yield path or "machine", table.get(item.source, item.source)
-        else:
-            for key, text in item.source.items():
-                yield f"{path}.{key}".lstrip("."), table.get(text, text)
+        given = {"": item.source} if isinstance(item.source, str) else item.source
+        for key, text in given.items():
+            yield f"{path}.{key}".strip(".") or "machine", table.get(text, text)
+    inner: Mapping[str, object] = {}
     if isinstance(item, BaseModel):
-        for key in type(item).model_fields:
-            yield from _walk(getattr(item, key), f"{path}.{key}".lstrip("."), table)
+        inner = {key: getattr(item, key) for key in type(item).model_fields}
     elif isinstance(item, Mapping):
-        for key, value in item.items():  # pyright: ignore[reportUnknownVariableType]
-            yield from _walk(value, f"{path}.{key}".lstrip("."), table)  # pyright: ignore[reportUnknownArgumentType]
+        inner = cast("Mapping[str, object]", item)
+    for key, value in inner.items():
+        yield from _walk(value, f"{path}.{key}".lstrip("."), table)

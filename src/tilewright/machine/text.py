@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from tilewright.machine.machine import ROLES, Core, Link, Machine, Memory, Route
-from tilewright.units import format_bandwidth, format_bytes, format_frequency
+from tilewright.machine.machine import ROLES, Core, Link, Machine, Memory
+from tilewright.units import format_bandwidth, format_bytes, format_frequency, some
 
 
 def machine_text(machine: Machine, sources: bool = False) -> str:
@@ -27,16 +27,13 @@ def _lines(machine: Machine, sources: bool) -> Iterator[str]:
     yield "  limits " + ", ".join(f"{k} {v}" for k, v in given.items() if v is not None)
     energies = ", ".join(f"{dtype} {pj:g} pJ" for dtype, pj in machine.energy.mac_pj)
     if energies:
-        yield f"  energy per multiply-accumulate {energies}{_estimate(machine)}"
+        estimate = " (estimate)" if machine.energy.estimate else ""
+        yield f"  energy per multiply-accumulate {energies}{estimate}"
     elif not machine.counts_energy:
         yield "  energy not counted: the file has no figures for it (key energy)"
     if sources:
         yield "  sources"
         yield from (f"    {place}: {text}" for place, text in machine.sources)
-
-
-def _estimate(machine: Machine) -> str:
-    return " (estimate)" if machine.energy.estimate else ""
 
 
 def _memory(memory: Memory, machine: Machine) -> str:
@@ -74,20 +71,17 @@ def _paths(machine: Machine) -> Iterator[str]:
             stops = " -> ".join(route.source for _, route in hops)
             classes.setdefault(stops, []).append(core.memory.name)
     for stops, ends in classes.items():
-        more = f" and {len(ends) - 1} more" if len(ends) > 1 else ""
-        yield f"  path {stops} -> {ends[0]}{more}"
+        yield f"  path {stops} -> {some(ends, 1)}"
 
 
 def _link(link: Link, machine: Machine) -> Iterator[str]:
     """Routes of equal figures are one line."""
     yield f"  {link.kind} {link.name}"
-    classes: dict[str, list[Route]] = {}
+    classes: dict[str, list[str]] = {}
     for route in link.routes:
         rate = machine.alone_bytes_per_cycle(route)
         shared = f", shares {', '.join(route.groups)}" if route.groups else ""
         figures = f"{route.latency} cycles + bytes / {rate:.1f}{shared}"
-        classes.setdefault(figures, []).append(route)
+        classes.setdefault(figures, []).append(f"{route.source} -> {route.destination}")
     for figures, routes in classes.items():
-        first = f"{routes[0].source} -> {routes[0].destination}"
-        more = f" and {len(routes) - 1} more" if len(routes) > 1 else ""
-        yield f"    {first}{more}: {figures}"
+        yield f"    {some(routes, 1)}: {figures}"

@@ -54,7 +54,7 @@ def write_plan(plan: CorePlan, folder: Path) -> None:
 
 
 def _write_all(plan: CorePlan, folder: Path) -> None:
-    from tilewright.report.core_plots import plot_cost_table, plot_levels
+    from tilewright.report.plots import plot_cost_table, plot_levels
 
     told = summary(plan)
     (folder / "summary.json").write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from tilewright.cost.peak import peak_macs
+from tilewright.cost.models import peak_macs
 from tilewright.errors import TilewrightError
 from tilewright.machine.dtypes import element_bytes, rate_class
 from tilewright.machine.load import list_machines, load_machine

@@ -10,7 +10,7 @@ import yaml
 
 from tilewright.errors import TilewrightError
 from tilewright.tiling.grid import Shares, Split
-from tilewright.units import noun
+from tilewright.units import several
 
 Shared = tuple[tuple[str, tuple[str, ...]], ...]
 """Memories that cores share, and the values in them."""
@@ -97,11 +97,9 @@ class Plan:
     notes: tuple[str, ...] = field(default=(), compare=False)
 
     def __repr__(self) -> str:
-        groups, kept = len(self.groups), len(self.resident)
-        return (
-            f"Plan({self.model!r} on {self.machine!r}, {self.dtype}: {groups} "
-            f"{noun(groups, 'group')}, {kept} resident {noun(kept, 'tensor')})"
-        )
+        groups, kept = len(self.groups), several(len(self.resident), "resident tensor")
+        where = f"{self.model!r} on {self.machine!r}, {self.dtype}"
+        return f"Plan({where}: {several(groups, 'group')}, {kept})"
 
     def __str__(self) -> str:
         return plan_text(self)
@@ -132,43 +130,36 @@ def by_memory(rows: Iterable[tuple[str, Iterable[str]]]) -> Shared:
 
 def plan_text(plan: Plan) -> str:
     """The plan as YAML, stable and readable."""
-    groups: list[dict[str, Any]] = []
-    for group in plan.groups:
-        entry: dict[str, Any] = {"nodes": list(group.nodes)}
-        if group.splits:
-            entry["splits"] = [
-                {"axis": s.axis, "parts": s.parts, "halo": s.halo.value} for s in group.splits
-            ]
-        if group.core_split is not None:
-            both = list(group.core_splits)
-            entry["core_split"] = both if len(both) > 1 else group.core_split
-        if group.replicated:
-            entry["replicated"] = True
-        if group.cores:
-            entry["cores"] = list(group.cores)
-        if group.shares:
-            entry["shares"] = list(group.shares)
-        if group.place is not Place.CORES:
-            entry["place"] = group.place.value
-        groups.append(entry)
-    document: dict[str, Any] = {
+    document = {
         "model": plan.model,
         "machine": plan.machine,
         "dtype": plan.dtype,
+        "images": plan.images if plan.images > 1 else None,
+        "batched": list(plan.batched) or None,
+        "memory_limit": plan.memory_limit,
+        "rewrites": None if plan.rewrites is None else list(plan.rewrites),
+        "groups": [_given(_group_entry(group)) for group in plan.groups],
+        "resident": list(plan.resident) or None,
+        "reloaded": {name: list(nodes) for name, nodes in plan.reloaded} or None,
+        "shared": {memory: list(names) for memory, names in plan.shared} or None,
     }
-    if plan.images > 1:
-        document["images"] = plan.images
-    if plan.batched:
-        document["batched"] = list(plan.batched)
-    if plan.memory_limit is not None:
-        document["memory_limit"] = plan.memory_limit
-    if plan.rewrites is not None:
-        document["rewrites"] = list(plan.rewrites)
-    document["groups"] = groups
-    if plan.resident:
-        document["resident"] = list(plan.resident)
-    if plan.reloaded:
-        document["reloaded"] = {name: list(nodes) for name, nodes in plan.reloaded}
-    if plan.shared:
-        document["shared"] = {memory: list(names) for memory, names in plan.shared}
-    return yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=100)
+    return yaml.safe_dump(_given(document), sort_keys=False, default_flow_style=None, width=100)
+
+
+def _group_entry(group: GroupPlan) -> dict[str, Any]:
+    splits = [{"axis": s.axis, "parts": s.parts, "halo": s.halo.value} for s in group.splits]
+    both = list(group.core_splits)
+    return {
+        "nodes": list(group.nodes),
+        "splits": splits or None,
+        "core_split": both if len(both) > 1 else group.core_split,
+        "replicated": group.replicated or None,
+        "cores": list(group.cores) or None,
+        "shares": list(group.shares) or None,
+        "place": None if group.place is Place.CORES else group.place.value,
+    }
+
+
+def _given(entry: dict[str, Any]) -> dict[str, Any]:
+    """What says something: nothing stands in a file for what is left out."""
+    return {key: value for key, value in entry.items() if value is not None}

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
+from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from tilewright.errors import TilewrightError
 from tilewright.machine.document import read_tree, take_tree
@@ -23,6 +24,7 @@ _ON_CORES = frozenset({"splits", "core_split", "replicated", "cores", "shares"})
 _SPLIT_KEYS = frozenset({"axis", "parts", "halo"})
 
 Tree = Mapping[str, Any]
+_Choice = TypeVar("_Choice", bound=Enum)
 
 
 class PlanFileError(FileError, PlanError):
@@ -66,19 +68,9 @@ def _plan(top: Tree, path: Path | str) -> Plan:
         for old, new in _OLD_KEYS.items()
         if any(old in entry for entry in entries)
     )
+    lists = resident, reloaded, shared
     return Plan(
-        model,
-        machine,
-        dtype,
-        tuple(groups),
-        resident,
-        reloaded,
-        shared,
-        images,
-        batched,
-        limit,
-        rewrites,
-        notes,
+        model, machine, dtype, tuple(groups), *lists, images, batched, limit, rewrites, notes
     )
 
 
@@ -105,22 +97,18 @@ def _group(given: object, where: Keys, faults: Faults) -> GroupPlan:
     core_splits = take(partial(_core_splits, entry, len(splits), where), ())
     core_split = core_splits[0] if core_splits else None
     splits = tuple(replace(s, crossed=k in core_splits[1:]) for k, s in enumerate(splits))
-    place = take(partial(_place, entry, where), Place.CORES)
+    place = take(partial(_choice, Place.CORES, entry, "place", where), Place.CORES)
     replicated = take(partial(_replicated, entry, core_split, where), False)
-    cores = take(partial(_cores, entry, where), ())
+    cores = take(partial(_names, entry, "cores", where), ())
+    if "cores" in entry and entry["cores"] in (None, []):
+        text = "names no core: leave it out for all of them"
+        faults.found.append(((*where, "cores"), text))
     shares = take(partial(_shares, entry, core_splits, cores, where), ())
     if place is not Place.CORES:
         for key in sorted(_ON_CORES.intersection(entry)):
             text = f"has no effect with `place: {place.value}`, which runs on no core"
             faults.found.append(((*where, key), text))
     return GroupPlan(nodes, splits, core_split, place, replicated, cores, shares)
-
-
-def _cores(entry: Tree, where: Keys) -> tuple[str, ...]:
-    found = _names(entry, "cores", where)
-    if "cores" in entry and not found:
-        raise key_fault((*where, "cores"), "names no core: leave it out for all of them")
-    return found
 
 
 def _shares(
@@ -148,7 +136,8 @@ def _split(given: object, where: Keys, faults: Faults) -> Split:
     faults.unknown(entry, _SPLIT_KEYS, where)
     axis = faults.take(partial(_whole, entry.get("axis"), (*where, "axis"), 0), 0)
     parts = faults.take(partial(_whole, entry.get("parts"), (*where, "parts"), 1), 1)
-    return Split(axis, parts, faults.take(partial(_halo, entry, where), Halo.RECOMPUTE))
+    halo = partial(_choice, Halo.RECOMPUTE, entry, "halo", where)
+    return Split(axis, parts, faults.take(halo, Halo.RECOMPUTE))
 
 
 def _nodes(entry: Tree, where: Keys) -> tuple[str, ...]:
@@ -179,18 +168,13 @@ def _replicated(entry: Tree, core_split: int | None, where: Keys) -> bool:
     return found
 
 
-def _place(entry: Tree, where: Keys) -> Place:
+def _choice(otherwise: _Choice, entry: Tree, key: str, where: Keys) -> _Choice:
+    """One of the words of a kind; a certain one where the key is left out."""
     try:
-        return Place(entry.get("place", "cores"))
+        return type(otherwise)(entry.get(key, otherwise))
     except ValueError:
-        raise key_fault((*where, "place"), "is cores, main or view") from None
-
-
-def _halo(entry: Tree, where: Keys) -> Halo:
-    try:
-        return Halo(entry.get("halo", "recompute"))
-    except ValueError:
-        raise key_fault((*where, "halo"), "is recompute or cache") from None
+        *words, last = (word.value for word in type(otherwise))
+        raise key_fault((*where, key), f"is {', '.join(words)} or {last}") from None
 
 
 def _whole(value: object, where: Keys, least: int) -> int:

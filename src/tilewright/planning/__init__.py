@@ -5,53 +5,33 @@ reads and writes nothing. `prove` executes what came of it. `plan_model` does bo
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 from tilewright.graph.graph import Graph
 from tilewright.machine.dtypes import rate_class
 from tilewright.machine.machine import Machine
 from tilewright.model import Model
-from tilewright.plan.plan import Plan
-from tilewright.plan.read import read_plan
 from tilewright.planning.check import PlanFaultsError, check_plan
 from tilewright.planning.decide import Options, decide, told
 from tilewright.planning.prepare import prepared, warnings
-from tilewright.planning.proof import (
-    TOLERANCE,
-    UNPROVEN,
-    agreed,
-    check_runs,
-    prove,
-    run_tasks,
-    validate,
-)
-from tilewright.planning.result import Arrays, Failure, Numbers, Planned, Verified
+from tilewright.planning.proof import UNPROVEN, check_runs, prove, validate
+from tilewright.planning.result import Failure, Planned, Verified
 from tilewright.planning.variants import best_variant
 from tilewright.program.account import account_of
 from tilewright.program.lower import Watch, lowered
-from tilewright.program.metrics import Objective
 from tilewright.program.place import Placed
 from tilewright.search.bounds.bounds import Bounds, bounds_of
-from tilewright.search.effort import Effort
-from tilewright.search.grouping.patterns import Pattern, read_patterns
 from tilewright.search.progress import Tell, silent
 
 __all__ = [
-    "TOLERANCE",
     "UNPROVEN",
-    "Arrays",
     "Failure",
-    "Numbers",
     "Options",
     "Planned",
     "Verified",
-    "agreed",
     "check_plan",
     "plan",
     "plan_model",
     "prepared",
-    "prove",
-    "run_tasks",
     "validate",
 ]
 
@@ -114,45 +94,22 @@ def plan(
 def plan_model(
     model: Model,
     machine: Machine,
+    options: Options,
     *,
-    layer_by_layer: bool = False,
-    plan: Plan | Path | None = None,
-    dtype: str | None = None,
-    objective: Objective = Objective.LATENCY,
-    effort: Effort = Effort.NORMAL,
-    fast: bool = False,
-    without: frozenset[str] = frozenset(),
     verify: bool = True,
     seed: int = 0,
-    patterns: tuple[Pattern, ...] | Path | None = None,
-    ablation: bool = False,
-    memory_limit: int | None = None,
     watch: Watch | None = None,
     progress: Tell = silent,
 ) -> Planned:
-    """Plan a model (or take a plan, from a file too), and execute what came of it unless `verify`
-    is off."""
-    wanted = read_patterns(patterns) if isinstance(patterns, Path) else patterns or ()
-    options = Options(
-        name=model.name,
-        dtype=dtype,
-        objective=objective,
-        effort=Effort.LOW if fast else effort,
-        layer_by_layer=layer_by_layer,
-        plan=read_plan(plan) if isinstance(plan, Path) else plan,
-        plan_file=plan if isinstance(plan, Path) else None,
-        patterns=wanted,
-        ablation=ablation,
-        without=without,
-        memory_limit=memory_limit,
-    )
+    """Plan a model, and execute what came of it unless `verify` is off."""
     numbered = model.with_numbers(seed) if verify else model.graph
     if verify:
         check_runs(model, numbered)
+    options = replace(options, name=model.name)
     try:
-        planned = _plan(numbered, machine, options, watch=watch, progress=progress)
+        planned = plan(numbered, machine, options, watch=watch, progress=progress)
     except PlanFaultsError as error:
-        raise error.in_file(plan) if isinstance(plan, Path) else error from None
+        raise error.in_file(options.plan_file) if options.plan_file else error from None
     if not verify:
         return planned
     try:
@@ -161,6 +118,3 @@ def plan_model(
         if planned.found is None:
             raise
         return replace(planned, unproven=True, notes=(*planned.notes, UNPROVEN))
-
-
-_plan = plan  # a parameter of `plan_model` has its name

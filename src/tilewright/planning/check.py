@@ -42,8 +42,7 @@ class PlanFaultsError(PlanError):
 def check_plan(plan: Plan, label: object, graph: Graph, machine: Machine) -> None:
     """Raise unless a plan names every node of the (legalised) network once, in an order that
     runs, cuts its groups as they can be cut, and keeps tensors where they can be kept."""
-    faults = list(plan_faults(plan, graph, machine))
-    if faults:
+    if faults := list(_faults(plan, graph, machine)):
         raise PlanFaultsError(label, faults)
 
 
@@ -54,12 +53,11 @@ def keys_of(error: TilewrightError, plan: Plan) -> Keys:
     if isinstance(error, LoweringError | DoesNotFitError) and error.groups:
         return "groups", min(error.groups)
     if isinstance(error, LoweringError) and error.node:
-        groups = enumerate(plan.groups)
-        return "groups", next(number for number, group in groups if error.node in group.nodes)
+        return "groups", next(n for n, group in enumerate(plan.groups) if error.node in group.nodes)
     return ()
 
 
-def plan_faults(plan: Plan, graph: Graph, machine: Machine) -> Iterator[KeyFault]:
+def _faults(plan: Plan, graph: Graph, machine: Machine) -> Iterator[KeyFault]:
     """All that is wrong with a plan of a network, causes before what may follow from them; what
     cannot be told for other faults is left out."""
     home: dict[str, int] = {}
@@ -93,7 +91,12 @@ def plan_faults(plan: Plan, graph: Graph, machine: Machine) -> Iterator[KeyFault
                 cut_group(graph, (graph.index[name] for name in group.nodes), group.splits)
         except TilingError as error:
             yield ("groups", number), f"{group_label(number, group)}: {error}"
-    yield from _kept_wrongly(plan, graph, home)
+    for place, name in enumerate(plan.resident):
+        fault = _not_resident(plan, graph, home, name)
+        if name in plan.resident[:place]:
+            fault = "it is named twice"
+        if fault:
+            yield ("resident", place), f"'{name}' cannot be resident: {fault}"
     yield from _reloaded_wrongly(plan, graph)
     yield from _shared_wrongly(plan, graph, machine, named=not missing and not unknown)
 
@@ -124,16 +127,6 @@ def _out_of_order(plan: Plan, graph: Graph, home: Mapping[str, int]) -> Iterator
                     f"{group_label(here, plan.groups[here])} needs '{value}', which "
                     f"{group_label(before, plan.groups[before])} makes only later",
                 )
-
-
-def _kept_wrongly(plan: Plan, graph: Graph, home: Mapping[str, int]) -> Iterator[KeyFault]:
-    """Tensors that cannot stay in the scratchpads."""
-    for place, name in enumerate(plan.resident):
-        fault = _not_resident(plan, graph, home, name)
-        if name in plan.resident[:place]:
-            fault = "it is named twice"
-        if fault:
-            yield ("resident", place), f"'{name}' cannot be resident: {fault}"
 
 
 def _reloaded_wrongly(plan: Plan, graph: Graph) -> Iterator[KeyFault]:
@@ -204,29 +197,25 @@ def rewritten_in_vain(plan: Plan, legal: Legalised, machine: Machine) -> Iterato
 def in_vain(plan: Plan, graph: Graph) -> Iterator[KeyFault]:
     """Resident tensors that nothing on the cores reads: they pass through the main memory; shared
     ones that pass nowhere, as only their own group reads them."""
-    home = {name: group for group in plan.groups for name in group.nodes}
-    reloaded = {name: frozenset(nodes) for name, nodes in plan.reloaded}
+    home = {name: number for number, group in enumerate(plan.groups) for name in group.nodes}
+    reloaded = dict(plan.reloaded)
     for place, value in enumerate(plan.resident):
         readers = [graph.nodes[index] for index in graph.consumers.get(value, ())]
-        again = reloaded.get(value, frozenset())
-        if any(home[r.name].place is Place.CORES and r.name not in again for r in readers):
-            continue
-        some = ", ".join(
-            f"'{reader.name}' ({reader.kind}, "
-            f"{'reloaded' if reader.name in again else f'place: {home[reader.name].place}'})"
-            for reader in readers
-        )
-        yield (
-            ("resident", place),
-            f"'{value}' is resident to no effect: only {some} "
-            f"{noun(len(readers), 'reads', 'read')} it, from the main memory",
-        )
-    number_of = {name: number for number, group in enumerate(plan.groups) for name in group.nodes}
+        ways = {
+            r.name: f"place: {plan.groups[home[r.name]].place}"
+            if r.name not in reloaded.get(value, ())
+            else "reloaded"
+            for r in readers
+        }
+        if f"place: {Place.CORES}" not in ways.values():
+            some = ", ".join(f"'{r.name}' ({r.kind}, {ways[r.name]})" for r in readers)
+            reads = f"only {some} {noun(len(readers), 'reads', 'read')} it, from the main memory"
+            yield ("resident", place), f"'{value}' is resident to no effect: {reads}"
     for memory, names in plan.shared:
         for place, value in enumerate(names):
-            maker = number_of[graph.nodes[graph.producer[value]].name]
+            maker = home[graph.nodes[graph.producer[value]].name]
             readers = [graph.nodes[index].name for index in graph.consumers.get(value, ())]
-            if all(number_of[reader] == maker for reader in readers):
+            if all(home[reader] == maker for reader in readers):
                 where = group_label(maker, plan.groups[maker])
                 text = f"'{value}' is in {memory} to no effect: only {where} reads it"
                 yield ("shared", memory, place), text

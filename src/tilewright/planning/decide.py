@@ -82,6 +82,10 @@ class Options:
                 f"objective {self.objective.value}: {machine.name} has no energy figures (key "
                 "`energy` of its file)"
             )
+        if self.memory_limit is not None and self.memory_limit < 1:
+            raise TilewrightError(
+                f"a memory limit of {self.memory_limit} bytes leaves nothing: give one byte or more"
+            )
         if self.plan is not None and self.layer_by_layer:
             raise TilewrightError("give either layer by layer or a plan, not both")
         if (self.plan is not None or self.layer_by_layer) and (self.patterns or self.ablation):
@@ -140,30 +144,22 @@ def _decided(
         graph = _repeated(graph, given, options.plan_name)
         check_plan(given, options.plan_name, graph, machine)
         given, inner = without_inner(given, graph)
-        notes = (*given.notes, *options.noted(inner))
+        notes = [*given.notes, *options.noted(inner)]
         if given.machine != machine.name:
-            notes = (
-                *notes,
-                f"{options.plan_name} was made for {given.machine}, not for {machine.name}",
-            )
+            other = f"was made for {given.machine}, not for {machine.name}"
+            notes.append(f"{options.plan_name} {other}")
         notes += options.noted(in_vain(given, graph))
         taken = replace(given, model=name, machine=machine.name, dtype=dtype)
-        return Decision(taken, graph, without, notes=notes)
+        return Decision(taken, graph, without, notes=tuple(notes))
     if options.layer_by_layer or not graph.nodes:  # where nothing is computed, nothing is searched
         progress("choosing tiles")
         return Decision(plan_layers(graph, machine, dtype, name, without, progress), graph, without)
     if options.ablation:
-        compared, found = ablate(
-            graph,
-            machine,
-            dtype,
-            name,
-            options.objective,
-            effort=options.effort,
-            without=without,
-            patterns=options.patterns,
-            progress=progress,
-        )
+
+        def searching(passes: frozenset[str], tell: Tell) -> Fusion:
+            return search_of(graph, machine, dtype, replace(options, without=passes), tell)
+
+        compared, found = ablate(searching, options.effort, without, progress)
         last = compared.steps[-1]
         return Decision(last.plan, graph, last.without, found, compared)
     search = search or search_of(graph, machine, dtype, options, progress)
@@ -215,27 +211,21 @@ def told(graph: Graph, machine: Machine, dtype: str, options: Options) -> Genera
         limits = (options.memory_limit, None if given is None else given.memory_limit)
         limit = min((bytes for bytes in limits if bytes is not None), default=None)
         shortages = NoPlanFitsError | DoesNotFitError | TooLargeError | TooManyTilesError
-        short = isinstance(error, shortages)
-        limited = short and machine.within(limit) != machine
+        limited = isinstance(error, shortages) and machine.within(limit) != machine
+        little = f"a memory limit of {format_bytes(limit or 0)} is too small"
         if given is None:
             if not limited:
                 raise
-            misfit = largest_misfit(graph, machine.within(limit), dtype)
-            raise _too_little(misfit or error, limit or 0) from None
+            misfit = largest_misfit(graph, machine.within(limit), dtype) or error
+            fits = isinstance(misfit, NoPlanFitsError)
+            why = f"{misfit.what} fits: {misfit.why}" if fits else str(misfit)
+            least = "the objective memory finds the least that there is a plan for"
+            raise TilewrightError(f"{little}: {why} ({least})") from None
         keys, text = keys_of(error, given), str(error)
         if limited:
             keys = ("memory_limit",) if limit == given.memory_limit else keys
-            text = (
-                f"a memory limit of {format_bytes(limit or 0)} is too small for this plan: {error}"
-            )
+            text = f"{little} for this plan: {error}"
         raise PlanFaultsError(options.plan_name, [(keys, text)]) from None
-
-
-def _too_little(error: TilewrightError, limit: int) -> TilewrightError:
-    """What is said where it is the limit that was asked for which nothing fits."""
-    why = f"{error.what} fits: {error.why}" if isinstance(error, NoPlanFitsError) else str(error)
-    least = "the objective memory finds the least that there is a plan for"
-    return TilewrightError(f"a memory limit of {format_bytes(limit)} is too small: {why} ({least})")
 
 
 def _node_without_engine(graph: Graph, machine: Machine, dtype: str, complaint: str) -> str:

@@ -1,7 +1,7 @@
 """Prepare: a network becomes one that can be planned on a machine, or an error says why not."""
 
 import tempfile
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from tilewright.legalise import Legalised, legalise
 from tilewright.machine.dtypes import element_bits, rate_class
 from tilewright.machine.machine import Machine
 from tilewright.machine.parameters import lacking_elements
-from tilewright.units import format_bytes
+from tilewright.units import format_bytes, some
 
 PLANNED = frozenset({*FLOATS, "bool", *(f"{u}int{b}" for u in ("", "u") for b in (8, 16, 32, 64))})
 
@@ -49,17 +49,16 @@ def plannable(
 def warnings(graph: Graph, machine: Machine, dtype: str) -> tuple[str, ...]:
     """What makes the figures of a plan less than they seem."""
     found: list[str] = []
-    beside = _beside_arrays(graph, machine, dtype)
-    if beside:
+    if beside := _beside_arrays(graph, machine, dtype):
         text = f"the arrays of {machine.name} have no elements of type {dtype}"
-        found.append(f"{text}, so that vector engines run {_some(beside)}")
+        found.append(f"{text}, so that vector engines run {some(beside)}")
     known = [node for node in graph.nodes if planned_by_bytes(graph, node)]
     if known:
         macs = sum(macs_of(graph, node) for node in known)
         every = sum(macs_of(graph, node) for node in graph.nodes)
         share = f" ({macs / every:.0%} of the network's multiply-accumulates)" if macs else ""
         text = "costed by their bytes alone, as if computing took no time"
-        found.append(f"{text}: {_some(known)}{share}")
+        found.append(f"{text}: {some([_called(node) for node in known])}{share}")
     narrow = [name for name, kind in graph.types.items() if BITS[kind.dtype] < 8]
     if element_bits(dtype) < 8:
         found.append(f"planned elements of {dtype} are held and moved as whole bytes each")
@@ -71,14 +70,18 @@ def warnings(graph: Graph, machine: Machine, dtype: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _beside_arrays(graph: Graph, machine: Machine, dtype: str) -> list[Node]:
+def _called(node: Node) -> str:
+    return f"'{node.name}' ({node.kind})"
+
+
+def _beside_arrays(graph: Graph, machine: Machine, dtype: str) -> list[str]:
     """Convolutions and products in an element type that the machine's arrays do not have."""
     arrays = [engine.parameters for engine in machine.engines if engine.kind == "matrix"]
     if not arrays or not lacking_elements(arrays, dtype):
         return []
     known = [(node, spec_of(graph, node)) for node in graph.nodes]
     return [
-        node
+        _called(node)
         for node, found in known
         if found is not None
         and found[0].engine is Engine.MATRIX
@@ -86,28 +89,22 @@ def _beside_arrays(graph: Graph, machine: Machine, dtype: str) -> list[Node]:
     ]
 
 
-def _some(nodes: Sequence[Node]) -> str:
-    text = ", ".join(f"'{node.name}' ({node.kind})" for node in nodes[:3])
-    return text + (f" and {len(nodes) - 3} more" if len(nodes) > 3 else "")
-
-
 def typed(graph: Graph) -> Graph:
     """The network with types that only onnxruntime knows: results of its own operators, and what
     follows from them."""
-    unknown = {n for node in graph.nodes for n in node.writes if n not in graph.types}
-    while unknown and not graph.weightless:
+    before: set[str] = set()
+    while not graph.weightless:
+        unknown = {n for node in graph.nodes for n in node.writes if n not in graph.types}
+        if not unknown or unknown == before:
+            break
+        before = unknown
         foreign = [n for node in graph.nodes if node.domain for n in node.writes if n in unknown]
+        outputs = tuple(dict.fromkeys((*graph.outputs, *foreign)))
         with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
             path = Path(folder) / "typed.onnx"
-            save_onnx(
-                replace(graph, outputs=tuple(dict.fromkeys((*graph.outputs, *foreign)))), path
-            )
+            save_onnx(replace(graph, outputs=outputs), path)
             found = output_types(path)
         graph = reinferred(graph, {name: found[name] for name in foreign if name in found})
-        left = {n for node in graph.nodes for n in node.writes if n not in graph.types}
-        if left == unknown:
-            break
-        unknown = left
     return graph
 
 
@@ -115,17 +112,14 @@ def _check_known(graph: Graph) -> None:
     """Raise where a result has no size before the network runs, or is no array of numbers."""
     for node in graph.nodes:
         for name in node.writes:
-            kind = graph.types.get(name)
+            kind, what = graph.types.get(name), f"node {_called(node)}"
             if kind is None:
                 raise ModelError(
-                    f"node '{node.name}' ({node.kind}): the shape of its result '{name}' is not "
-                    "known before it runs, so it cannot be planned"
+                    f"{what}: the shape of its result '{name}' is not known before it runs, so it "
+                    "cannot be planned"
                 )
             if kind.dtype not in PLANNED:
-                raise ModelError(
-                    f"node '{node.name}' ({node.kind}): its result '{name}' is {kind}, "
-                    "which cannot be planned"
-                )
+                raise ModelError(f"{what}: its result '{name}' is {kind}, which cannot be planned")
 
 
 def _check_room(graph: Graph, machine: Machine, dtype: str) -> None:

@@ -2,7 +2,7 @@
 the untouched model."""
 
 import tempfile
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -13,18 +13,15 @@ from tilewright.execute.compare import compare, compared
 from tilewright.execute.runtime import run, session
 from tilewright.execute.vm import Executed, VirtualMachine
 from tilewright.frontend.save import save_onnx
-from tilewright.frontend.single import operator_model
 from tilewright.frontend.weights import seeded_inputs
 from tilewright.graph.graph import Array, Graph
-from tilewright.graph.types import TensorType
 from tilewright.machine.machine import Machine
 from tilewright.model import Model
-from tilewright.planning.judge import proven
+from tilewright.planning.judge import proven, run_whole, weights_of
 from tilewright.planning.prepare import PLANNED, plannable
 from tilewright.planning.result import Arrays, Failure, Numbers, Planned, Verified
 from tilewright.program.account import Account
 from tilewright.program.place import Placed
-from tilewright.program.program import Whole
 from tilewright.program.verify import verify_placed, verify_program
 from tilewright.search.progress import Tell, silent
 
@@ -39,7 +36,9 @@ def prove(
     network with every weight there, from which the plan was made."""
     placed, machine, graph = planned.placed, planned.machine, planned.graph
     progress("running the original in onnxruntime")
-    numbers = _numbers(model, numbered, graph, seed)
+    inputs, zoo = seeded_inputs(numbered, seed), model.name if model.zoo else None
+    expected, seeded = reference(model, numbered, inputs), numbered is not model.graph
+    numbers = Numbers(seed, zoo, seeded, inputs, weights_of(graph), expected)
     try:
         done = run_tasks(placed, machine, graph.opsets, planned.account, numbers, progress)
     except VerificationError as error:
@@ -50,9 +49,7 @@ def prove(
     if planned.plan.images > 1:
         plan = planned.plan
         whole = plannable(numbered, machine, plan.dtype, plan.rewrites).graph
-    weights = _weights(whole)
-    inputs, expected = numbers.inputs, numbers.expected
-    outcome = proven(numbered, whole, expected, done.outputs, inputs, weights, TOLERANCE)
+    outcome = proven(numbered, whole, numbers, done.outputs, TOLERANCE)
     if outcome.same and outcome.rounded:
         # A saved run is verified later without the original: against what was judged here.
         numbers = replace(numbers, expected=done.outputs, steps=outcome.difference)
@@ -94,8 +91,7 @@ def run_tasks(
     progress: Tell = silent,
 ) -> Executed:
     """Run the tasks at their addresses; raise unless the bytes they move are those accounted."""
-    run_whole = partial(_run_whole, opsets)
-    runs = VirtualMachine(placed, machine, opsets.get("", 13), run_whole)
+    runs = VirtualMachine(placed, machine, opsets.get("", 13), partial(run_whole, opsets))
     done: Executed = runs.run(numbers.inputs, numbers.weights, executing(placed, progress))
     main = machine.main_memory.name
     counted = (done.read_bytes[main], done.write_bytes[main])
@@ -112,46 +108,6 @@ def executing(placed: Placed, progress: Tell) -> Callable[[float], None]:
     """Tells how far the execution of a program is."""
     what = f"executing {len(placed.program.tasks)} tasks on the virtual machine"
     return lambda share: progress(what, share)
-
-
-def _run_whole(
-    opsets: Mapping[str, int],
-    work: Whole,
-    operands: Sequence[Array],
-    results: Sequence[TensorType],
-) -> list[Array]:
-    """An operator that runs in one piece, in onnxruntime: it alone, as it is written."""
-
-    def kind(number: int) -> TensorType:
-        return TensorType(str(operands[number].dtype), operands[number].shape)
-
-    model, names = operator_model(
-        work.kind,
-        work.domain,
-        work.attributes,
-        [None if i is None else kind(i) for i in work.inputs],
-        [None if o is None else results[o] for o in work.outputs],
-        {name: kind(i) for name, i in work.captures},
-        opsets,
-    )
-    feeds = dict(zip(names, operands, strict=True))
-    return list(run(model, feeds, optimise=False).values())
-
-
-def _numbers(model: Model, numbered: Graph, graph: Graph, seed: int) -> Numbers:
-    """Seeded inputs, the weights of the program, and what onnxruntime makes of them with the
-    untouched model."""
-    seeded = numbered is not model.graph
-    inputs = seeded_inputs(numbered, seed)
-    expected = reference(model, numbered, inputs)
-    zoo = model.name if model.zoo else None
-    return Numbers(seed, zoo, seeded, inputs, _weights(graph), expected)
-
-
-def _weights(graph: Graph) -> dict[str, Array]:
-    """The numbers of a network's constants."""
-    constants = graph.constants.items()
-    return {name: constant.data for name, constant in constants if constant.data is not None}
 
 
 def reference(

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import accumulate
 
-from tilewright.errors import VerificationError
 from tilewright.graph.graph import Graph
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Plan
@@ -24,8 +23,7 @@ from tilewright.program.pipeline import (
 from tilewright.program.place import DoesNotFitError, Placed, Spill, does_not_fit, place, placed_of
 from tilewright.program.program import Program
 from tilewright.program.timed import Short, Timed
-from tilewright.program.verify import verify_program
-from tilewright.units import noun
+from tilewright.units import several
 
 BUILD = "build"  # the name of the step before the first pass
 
@@ -55,7 +53,8 @@ def lowered(
     if isinstance(found, Timed):
         return _placed(lowering, linked, found)
     if not remedies:
-        raise _misfit(lowering, linked, found)
+        program = program_of(lowering, linked, found.needs, found.order)
+        raise does_not_fit(program, lowering.machine, found)
     return _made_to_fit(lowering, plan, linked, found, watch)
 
 
@@ -84,25 +83,11 @@ def stages(lowering: Lowering, plan: Plan) -> list[tuple[str, Program]]:
     return found
 
 
-def verify_stages(lowering: Lowering, plan: Plan) -> None:
-    """Raise `VerificationError` for the first pass behind which a program is not sound."""
-    for step, program in stages(lowering, plan):
-        try:
-            verify_program(program, lowering.machine)
-        except VerificationError as error:
-            raise VerificationError(f"after pass '{step}': {error}") from None
-
-
 def _placed(lowering: Lowering, linked: Linked, timed: Timed) -> Placed:
     linked = linked._replace(columns=timed.columns)
     program = program_of(lowering, linked, timed.needs, timed.order, timed.issued)
     used = replace(timed, address=timed.address[in_use(linked)])
     return placed_of(program, used, lowering.context.tables)
-
-
-def _misfit(lowering: Lowering, linked: Linked, short: Short) -> DoesNotFitError:
-    program = program_of(lowering, linked, short.needs, short.order)
-    return does_not_fit(program, lowering.machine, short)
 
 
 def _made_to_fit(
@@ -151,6 +136,6 @@ def _spilled_to_fit(
         if watch is not None:
             watch(SPILLING.name, placed.program)
         return replace(placed, spills=tuple(spills))
-    tried = f" after {len(spills)} {noun(len(spills), 'spill')}" if spills else ""
+    tried = f" after {several(len(spills), 'spill')}" if spills else ""
     text = f"{misfit}; nothing more can be spilled{tried}"
     raise DoesNotFitError(text, misfit.memory, misfit.misfit, misfit.groups)

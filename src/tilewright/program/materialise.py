@@ -1,12 +1,13 @@
 """The readable Program of a linked plan: names, views and steps, made from the same columns."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import count
 
 import numpy as np
 
 from tilewright.geometry.box import Ints
-from tilewright.graph.graph import Array
+from tilewright.graph.graph import Array, Node
 from tilewright.graph.ops import runs_whole
 from tilewright.graph.ops.spec import Step, StepInput
 from tilewright.plan.plan import GroupPlan, Place
@@ -135,22 +136,6 @@ class _NamedGroup:
         inputs, (made, *_) = self.nodes[op].inputs, self.nodes[maker].outputs
         return next((k for k, operand in enumerate(operands) if inputs[operand] == made), 0)
 
-    def whole(self) -> Whole:
-        """An operator that runs in one piece."""
-        (node,) = self.nodes
-        main = self.lowering.machine.main_memory.name
-        numbers = iter(range(len(node.inputs) + len(node.captures)))
-        results = iter(range(len(node.outputs)))
-        return Whole(
-            node.kind,
-            node.domain,
-            dict(node.attributes),
-            tuple(next(numbers) if name else None for name in node.inputs),
-            tuple(next(results) if name else None for name in node.outputs),
-            tuple((name, next(numbers)) for name in node.captures),
-            (main, main),
-        )
-
 
 class _Maker:
     """Makes one program."""
@@ -181,20 +166,17 @@ class _Maker:
             choice = -1 if issued is None else int(issued.choice[new])
             tasks.append(self._task(number, *rows[number], after, choice))
         graph = self.lowering.graph
-        return Program(
-            self.lowering.machine.name,
-            tuple(tasks),
-            self._buffers(),
-            tuple((name, self._main_view(name)) for name in graph.inputs),
-            tuple(
-                (name, self._main_view(name)) for name, c in graph.constants.items() if c.type.size
-            ),
-            tuple((name, self._main_view(name)) for name in graph.outputs),
-        )
+        constants = (name for name, constant in graph.constants.items() if constant.type.size)
+        views = (self._main_views(names) for names in (graph.inputs, constants, graph.outputs))
+        return Program(self.lowering.machine.name, tuple(tasks), self._buffers(), *views)
 
-    def _main_view(self, name: str) -> View:
-        lying = self.lowering.lying(self.linked.main, name)
-        return self.lowering.context.view(lying, self.numbers[Owner(lying.root, -1)])
+    def _main_views(self, names: Iterable[str]) -> tuple[tuple[str, View], ...]:
+        found: list[tuple[str, View]] = []
+        for name in names:
+            lying = self.lowering.lying(self.linked.main, name)
+            buffer = self.numbers[Owner(lying.root, -1)]
+            found.append((name, self.lowering.context.view(lying, buffer)))
+        return tuple(found)
 
     def _buffers(self) -> tuple[Buffer, ...]:
         columns, found = self.columns, list[Buffer]()
@@ -223,14 +205,8 @@ class _Maker:
     def _row(self, number: int, told: Told) -> Row:
         """A task as it was before it became columns."""
         columns, (ops, title, work, value) = self.columns, told
-        price = Price(
-            int(columns.engine[number]),
-            int(columns.cycles[number]),
-            float(columns.energy[number]),
-            int(columns.moved[number]),
-            int(columns.copy[number]),
-            int(columns.choice[number]),
-        )
+        given = (columns.engine, columns.cycles, columns.energy, columns.moved)
+        price = Price(*(x[number].item() for x in (*given, columns.copy, columns.choice)))
         kind, turn = int(columns.kind[number]), int(columns.tile[number])
         ends = int(columns.source[number]), int(columns.target[number])
         return Row(kind, price, ops, turn, [], [], Title(title), work, *ends, value)
@@ -259,27 +235,30 @@ class _Maker:
                 engine, cycles, moved = way.link.name, way.cycles, way.moved
             node = group.nodes[row.ops[0]].name
         elif row.kind == WHOLE:
-            work, name = group.whole(), f"whole {node}"
+            main = self.lowering.machine.main_memory.name
+            work, name = whole_of(group.nodes[0], main), f"whole {node}"
         elif row.title is Title.MOVE:
             (work, _), name = group.compute(row), f"move {node}"
         else:
             work, folded = group.compute(row)
             node = group.nodes[row.ops[0]].name
             name = f"{node}@{group.labels[row.turn]}{folded}"
-        return Task(
-            name,
-            engine,
-            work,
-            reads,
-            writes,
-            cycles,
-            moved,
-            price.energy,
-            after,
-            node,
-            plan_number,
-            row.turn,
-        )
+        figures = (cycles, moved, price.energy)
+        return Task(name, engine, work, reads, writes, *figures, after, node, plan_number, row.turn)
+
+
+def whole_of(node: Node, memory: str = "") -> Whole:
+    """An operator that runs in one piece, within a memory."""
+    numbers, results = count(), count()
+    return Whole(
+        node.kind,
+        node.domain,
+        dict(node.attributes),
+        tuple(next(numbers) if name else None for name in node.inputs),
+        tuple(next(results) if name else None for name in node.outputs),
+        tuple((name, next(numbers)) for name in node.captures),
+        (memory, memory),
+    )
 
 
 def _renumbered(step: Step, reads: dict[int, int | Array], writes: dict[int, int]) -> Step:

@@ -46,15 +46,13 @@ class Metrics:
 
 def score(metrics: Metrics, objective: Objective) -> float:
     """What a search compares."""
-    if objective is Objective.LATENCY:
-        return float(metrics.cycles)
-    if objective is Objective.ENERGY:
-        return metrics.energy_pj
-    if objective is Objective.TRAFFIC:
-        return float(metrics.dram_bytes)
-    if objective is Objective.MEMORY:
-        return float(metrics.peak_bytes)
-    return metrics.energy_pj * metrics.cycles
+    return {
+        Objective.LATENCY: float(metrics.cycles),
+        Objective.ENERGY: metrics.energy_pj,
+        Objective.TRAFFIC: float(metrics.dram_bytes),
+        Objective.MEMORY: float(metrics.peak_bytes),
+        Objective.EDP: metrics.energy_pj * metrics.cycles,
+    }[objective]
 
 
 @dataclass(frozen=True, slots=True)

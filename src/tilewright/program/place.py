@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from itertools import accumulate
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from tilewright.program.program import Program, Task
 from tilewright.program.tables import Tables, tables_of
 from tilewright.program.timed import Short, Timed, timed_in_order
 from tilewright.schedule.problem import Problem as TaskProblem
-from tilewright.schedule.problem import Schedule
+from tilewright.schedule.problem import Quantities, Schedule
 from tilewright.units import format_bytes
 
 LARGEST = 3  # tensors that are named where there is not enough room
@@ -76,16 +75,25 @@ def fixed_buffers(program: Program) -> set[int]:
 
 def most_live(program: Program, memories: Iterable[str]) -> tuple[tuple[str, int], ...]:
     """For each memory the most bytes that are live at once, in the order of the tasks."""
-    fixed, last = fixed_buffers(program), len(program.tasks)
-    change: dict[str, list[int]] = {memory: [0] * (last + 1) for memory in memories}
-    for number, users in enumerate(users_of(program)):
-        buffer = program.buffers[number]
-        if number in fixed:
-            change[buffer.memory][0] += buffer.size
-        elif users:
-            change[buffer.memory][users[0]] += buffer.size
-            change[buffer.memory][users[-1] + 1] -= buffer.size
-    return tuple((memory, max(accumulate(steps))) for memory, steps in change.items())
+    fixed, users = fixed_buffers(program), users_of(program)
+    held = dict.fromkeys(memories, 0)
+    for number in fixed:
+        held[program.buffers[number].memory] += program.buffers[number].size
+    return tuple(
+        (memory, always + int(_live(program, users, memory).max()))
+        for memory, always in held.items()
+    )
+
+
+def _live(program: Program, users: list[list[int]], memory: str) -> Quantities:
+    """The bytes of a memory that are live at each task, without those that the host fills or reads,
+    and behind the last."""
+    steps, fixed = np.zeros(len(program.tasks) + 1, dtype=np.int64), fixed_buffers(program)
+    for number, buffer in enumerate(program.buffers):
+        if buffer.memory == memory and users[number] and number not in fixed:
+            steps[users[number][0]] += buffer.size
+            steps[users[number][-1] + 1] -= buffer.size
+    return np.cumsum(steps)
 
 
 def place(program: Program, machine: Machine, *, deal: bool = False) -> Placed:
@@ -170,12 +178,6 @@ def _largest(program: Program, memory: str, misfit: Misfit) -> str:
 
 def worst_moment(program: Program, users: list[list[int]], memory: str, misfit: Misfit) -> int:
     """The task of the window at which most bytes are live."""
-    steps = np.zeros(len(program.tasks) + 1, dtype=np.int64)
-    fixed = fixed_buffers(program)
-    for number, buffer in enumerate(program.buffers):
-        if buffer.memory == memory and users[number] and number not in fixed:
-            steps[users[number][0]] += buffer.size
-            steps[users[number][-1] + 1] -= buffer.size
     first = min(misfit.start, len(program.tasks) - 1)
-    live = np.cumsum(steps)[first : max(first + 1, misfit.stop)]
+    live = _live(program, users, memory)[first : max(first + 1, misfit.stop)]
     return first + int(live.argmax())

@@ -73,26 +73,22 @@ class _ProgramCheck:
             raise VerificationError(f"{where}: there is no buffer {view.buffer}")
         pattern = (view.shape, view.strides, view.item)
         if pattern not in self.patterns:
-            self._pattern(view, where)
-            self.patterns.add(pattern)
-        if view.offset % view.item:
+            lengths = len(view.shape) == len(view.strides)
+            if not lengths or view.item <= 0 or min(view.shape, default=1) < 1:
+                raise VerificationError(
+                    f"{where}: shape {view.shape}, strides {view.strides} and elements of "
+                    f"{view.item} bytes make no view"
+                )
+        starts = (view.offset,) if pattern in self.patterns else (view.offset, *view.strides)
+        if any(start % view.item for start in starts):
             raise VerificationError(f"{where}: elements of {view.item} bytes start inside another")
+        self.patterns.add(pattern)
         low, high = self.footprints.span(view)
         buffer = self.program.buffers[view.buffer]
         if low < 0 or high > buffer.size:
             raise VerificationError(
                 f"{where}: bytes {low}-{high} of buffer '{buffer.name}', which has {buffer.size}"
             )
-
-    def _pattern(self, view: View, where: str) -> None:
-        """Shape and strides make a view, wherever it starts."""
-        if len(view.shape) != len(view.strides) or view.item <= 0 or min(view.shape, default=1) < 1:
-            raise VerificationError(
-                f"{where}: shape {view.shape}, strides {view.strides} and elements of "
-                f"{view.item} bytes make no view"
-            )
-        if any(stride % view.item for stride in view.strides):
-            raise VerificationError(f"{where}: elements of {view.item} bytes start inside another")
 
     def task(self, number: int, task: Task) -> None:
         """A task uses an engine that is there and can reach what it reads and writes."""
@@ -175,18 +171,15 @@ class _ProgramCheck:
             raise VerificationError(f"{where}: its steps read {sorted(read)} of its views")
         if sorted(results) != list(range(len(task.writes))):
             raise VerificationError(f"{where}: its steps write {sorted(results)} of its views")
-        self._apart(where, task, work)
-
-    def _apart(self, where: str, task: Task, work: Compute) -> None:
-        """A task writes no bytes that it reads; or all that a view has, if every result lies where
-        its operand was when it is written."""
+        # A task writes no bytes that it reads; or all that a view has, if every result lies where
+        # its operand was when it is written.
         specs = [SPECS.get(step.kind) for step in work.steps]
         over = all(spec is not None and spec.rewrites for spec in specs)
-        for read, written in product(task.reads, task.writes):
-            if read.buffer != written.buffer or (over and read == written):
+        for given, written in product(task.reads, task.writes):
+            if given.buffer != written.buffer or (over and given == written):
                 continue
-            if self.footprints.meet(read, written):
-                name = self.program.buffers[read.buffer].name
+            if self.footprints.meet(given, written):
+                name = self.program.buffers[given.buffer].name
                 raise VerificationError(f"{where}: writes over '{name}', which it reads")
 
     def _reaches(self, name: str, work: Compute, memory: Memory) -> bool:
@@ -205,14 +198,12 @@ class _ProgramCheck:
     def bytes_written(self) -> None:
         """Replay every buffer by itself."""
         accesses: dict[int, list[tuple[int, View, bool]]] = {}
-        given = (*self.program.inputs, *self.program.constants)
-        for _, view in given:
+        for _, view in (*self.program.inputs, *self.program.constants):
             accesses.setdefault(view.buffer, []).append((_HOST, view, True))
-        for number, task in enumerate(self.program.tasks):
-            for view in task.reads:
-                accesses.setdefault(view.buffer, []).append((number + _FIRST_TASK, view, False))
-            for view in task.writes:
-                accesses.setdefault(view.buffer, []).append((number + _FIRST_TASK, view, True))
+        for who, task in enumerate(self.program.tasks, start=_FIRST_TASK):
+            for views, writes in ((task.reads, False), (task.writes, True)):
+                for view in views:
+                    accesses.setdefault(view.buffer, []).append((who, view, writes))
         results: dict[int, list[View]] = {}
         for _, view in self.program.outputs:
             results.setdefault(view.buffer, []).append(view)
@@ -252,13 +243,10 @@ class _ProgramCheck:
             waited[after + _FIRST_TASK] = False
             if not known.all():
                 writer = int(owner[~known].min())
+                what = f"'{name}' without waiting for {self._who(writer)}"
                 if writer == _NOBODY:
-                    raise VerificationError(
-                        f"{self._who(who)}: reads bytes of '{name}' that nothing has written"
-                    )
-                raise VerificationError(
-                    f"{self._who(who)}: reads '{name}' without waiting for {self._who(writer)}"
-                )
+                    what = f"bytes of '{name}' that nothing has written"
+                raise VerificationError(f"{self._who(who)}: reads {what}")
         for view in results:
             if not self._owners(owners, view, grain).all():
                 raise VerificationError(f"bytes of the output '{name}' are never written")
@@ -277,9 +265,8 @@ class _ProgramCheck:
             start, stop = self.footprints.span(view)
             if view != made and not (solid and low <= start and stop <= high):
                 return False
-            if writer != _HOST and writer - _FIRST_TASK not in (
-                self.program.tasks[who - _FIRST_TASK].after
-            ):
+            after = self.program.tasks[who - _FIRST_TASK].after
+            if writer != _HOST and writer - _FIRST_TASK not in after:
                 return False
         return True
 

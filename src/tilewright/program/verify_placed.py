@@ -37,14 +37,12 @@ def verify_placed(placed: Placed, machine: Machine) -> None:
         named = [where_is(t, placed.program.tasks[t]) for t in faults[0].tasks[:2]]
         raise VerificationError(f"schedule: {' / '.join(named)}: {faults[0].kind.value}")
     races = find_races(placed.problem, _accesses(placed, machine))
-    if races:
-        first, second = (
-            where_is(t, placed.program.tasks[t]) for t in (races[0].first, races[0].second)
-        )
-        memory = machine.memories[races[0].memory].name
+    for race in races:
+        tasks = [where_is(t, placed.program.tasks[t]) for t in (race.first, race.second)]
+        memory = machine.memories[race.memory].name
         raise VerificationError(
-            f"{first} and {second} race on bytes {races[0].start}-{races[0].stop} of {memory} "
-            f"({races[0].conflict.value})"
+            f"{' and '.join(tasks)} race on bytes {race.start}-{race.stop} of {memory} "
+            f"({race.conflict.value})"
         )
 
 
@@ -167,10 +165,7 @@ def _accesses(placed: Placed, machine: Machine) -> Accesses:
     table = np.array(rows, dtype=np.int64).reshape(-1, 4)
     task_of, memory_of, write_of = np.repeat(table[:, :3], table[:, 3], axis=0).T
     nothing = [np.empty(0, dtype=np.int64)]
+    bytes = np.concatenate(starts or nothing), np.concatenate(stops or nothing)
     return Accesses(
-        task=task_of.astype(np.int32),
-        memory=memory_of.astype(np.int32),
-        start=np.concatenate(starts or nothing),
-        stop=np.concatenate(stops or nothing),
-        write=write_of.astype(np.bool_),
+        task_of.astype(np.int32), memory_of.astype(np.int32), *bytes, write_of.astype(np.bool_)
     )

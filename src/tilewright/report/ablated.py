@@ -6,6 +6,7 @@ from rich.table import Table
 
 from tilewright.machine.machine import Machine
 from tilewright.planning import Planned
+from tilewright.report import right
 from tilewright.search.explanation.ablation import PUBLISHED, PUBLISHED_FOR, Ablation
 from tilewright.units import format_bytes
 
@@ -64,12 +65,9 @@ def ablation_table(planned: Planned) -> Table:
     ablation = planned.ablation
     assert ablation is not None
     times = published(planned)
-    table = Table("plan with")
-    for name in ("ms", "cycles", "DRAM", "to the row before", "in all"):
-        table.add_column(name, justify="right")
-    if times is not None:
-        table.add_column("published ms", justify="right")
-        table.add_column("published factor", justify="right")
+    others = right("published ms", "published factor") if times is not None else ()
+    figures = right("ms", "cycles", "DRAM", "to the row before", "in all")
+    table = Table("plan with", *figures, *others)
     for number, (step, ms) in enumerate(
         zip(ablation.steps, times_of(ablation, planned.machine), strict=True)
     ):

@@ -6,6 +6,7 @@ from rich.table import Table
 
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Place, Plan
+from tilewright.report import right
 from tilewright.report.plan_summary import folded_lines
 from tilewright.search.explanation.explain import (
     RULE_OF_THUMB,
@@ -15,7 +16,8 @@ from tilewright.search.explanation.explain import (
     label_of,
 )
 from tilewright.search.explanation.trials import BoundaryKind, Forced
-from tilewright.units import format_bytes, format_time, noun
+from tilewright.tables import picked
+from tilewright.units import format_bytes, format_time, noun, several
 
 
 def explanation_json(plan: Plan, machine: Machine, explanation: Explanation) -> dict[str, Any]:
@@ -42,9 +44,7 @@ def _boundary_json(plan: Plan, boundary: Boundary) -> dict[str, Any]:
             {"name": row.tensor, "bytes": row.bytes, "through": row.memory or "the scratchpads"}
             for row in boundary.passing
         ],
-        "bytes": boundary.bytes,
-        "resident": boundary.resident,
-        "through": boundary.through,
+        **picked(boundary, "bytes", "resident", "through"),
         "before": [edge.before, label_of(plan.groups[edge.before])],
         "after": [edge.after, label_of(plan.groups[edge.after])],
         "via": list(edge.via),
@@ -79,11 +79,9 @@ def _group_json(facts: GroupFacts) -> dict[str, Any]:
         "group": facts.number,
         "label": facts.label,
         "place": facts.place.value,
-        "grid": facts.grid,
-        "tiles": facts.tiles,
+        **picked(facts, "grid", "tiles"),
         "halo_share": round(facts.halo_share, 6),
-        "binding": facts.binding,
-        "binding_cycles": facts.binding_cycles,
+        **picked(facts, "binding", "binding_cycles"),
         "start_cycle": facts.start,
         "end_cycle": facts.end,
         "adds_cycles": facts.adds,
@@ -106,9 +104,8 @@ def explanation_lines(plan: Plan, machine: Machine, explanation: Explanation) ->
             "longer than for trials"
         )
     lines = [
-        f"{plan.model} on {machine.name}: {groups} {noun(groups, 'group')}, "
-        f"{len(shown)} {noun(len(shown), 'boundary', 'boundaries')}"
-        + (f" ({counts})" if counts else ""),
+        f"{plan.model} on {machine.name}: {several(groups, 'group')}, "
+        f"{several(len(shown), 'boundary', 'boundaries')}" + (f" ({counts})" if counts else ""),
         f"as it is: {format_time(machine.seconds(explanation.cycles))} "
         f"({explanation.cycles:,} {noun(explanation.cycles, 'cycle')}{searched}), "
         f"{format_bytes(explanation.dram_bytes)} of {machine.main_memory.name}, "
@@ -126,12 +123,8 @@ def explanation_lines(plan: Plan, machine: Machine, explanation: Explanation) ->
 
 def groups_table(explanation: Explanation) -> Table:
     """Every group on its own."""
-    table = Table("group", "operators", "tiles")
-    table.add_column("halo", justify="right")
-    table.add_column("bound by")
-    table.add_column("adds cycles", justify="right")
-    table.add_column("read", justify="right")
-    table.add_column("written", justify="right")
+    figures = right("adds cycles", "read", "written")
+    table = Table("group", "operators", "tiles", *right("halo"), "bound by", *figures)
     for facts in explanation.groups:
         if facts.place is Place.VIEW:
             continue
@@ -152,33 +145,33 @@ def boundary_lines(plan: Plan, explanation: Explanation) -> list[str]:
     """Every boundary with its reason, for a narrow terminal."""
     lines: list[str] = []
     for boundary in explanation.boundaries:
-        edge = boundary.edge
-        ends = (f"{n} {plan.groups[n].nodes[0]}" for n in (edge.before, edge.after))
         lines += [
-            f"{' | '.join(ends)}: {boundary.kind.value}",
+            f"{_ends(plan, boundary)}: {boundary.kind}",
             f"    {', '.join(boundary.tensors)}: {boundary.bytes:,} bytes through "
             f"{boundary.through}; {boundary.text}",
         ]
     return lines
 
 
+def _ends(plan: Plan, boundary: Boundary) -> str:
+    numbers = (boundary.edge.before, boundary.edge.after)
+    return " | ".join(f"{n} {plan.groups[n].nodes[0]}" for n in numbers)
+
+
 def boundaries_table(plan: Plan, explanation: Explanation) -> Table:
     """Every boundary with its reason."""
-    table = Table("tensors")
-    table.add_column("bytes", justify="right")
-    table.add_column("goes through")
+    table = Table("tensors", *right("bytes"), "goes through")
     table.add_column("from | to", overflow="fold")
     table.add_column("kind")
     table.add_column("joined, cycles", justify="right")
     table.add_column("reason", overflow="fold")
     for boundary in explanation.boundaries:
-        edge, trial = boundary.edge, boundary.trial
-        ends = (f"{n} {plan.groups[n].nodes[0]}" for n in (edge.before, edge.after))
+        trial = boundary.trial
         table.add_row(
             ", ".join(boundary.tensors),
             f"{boundary.bytes:,}",
             boundary.through,
-            " | ".join(ends),
+            _ends(plan, boundary),
             boundary.kind.value,
             "" if trial is None else f"{trial.cycles:,}",
             boundary.text,

@@ -11,6 +11,7 @@ from tilewright.kernel.plan import KernelPlan, Proof
 from tilewright.kernel.rules import RULES
 from tilewright.kernel.search import FoundNest
 from tilewright.kernel.target import CoreTarget
+from tilewright.tables import picked
 
 
 def kernel_json(plan: KernelPlan) -> dict[str, Any]:
@@ -46,15 +47,12 @@ def assessment_json(given: Assessment) -> dict[str, Any]:
         "next_binding": ranked[1][0],
         "engines_us": {name: _us(seconds) for name, seconds in given.engines},
         "engine_cycles": engine_cycles(given),
-        "dma_count": given.dma_count,
-        "dma_bytes": given.dma_bytes,
+        **picked(given, "dma_count", "dma_bytes"),
         "transfers": [
             {
                 "operand": each.operand,
                 "dma_count": each.count,
-                "bytes": each.bytes,
-                "run_bytes": each.run_bytes,
-                "repeats": each.repeats,
+                **picked(each, "bytes", "run_bytes", "repeats"),
             }
             for each in given.transfers
         ],
@@ -81,11 +79,8 @@ def engine_cycles(given: Assessment) -> dict[str, int]:
 
 def psum_flushes(given: Assessment) -> int:
     """How often an accumulator leaves PSUM: into sums, or as a finished tile."""
-    added = given.count("PSUM added up in SBUF")
-    if added:
-        return added
-    firsts = ("bias", "max-pool", "relu", "copy")
-    return max(given.count(what) for what in firsts)
+    finished = max(given.count(what) for what in ("bias", "max-pool", "relu", "copy"))
+    return given.count("PSUM added up in SBUF") or finished
 
 
 def _ledger(given: Assessment) -> dict[str, Any]:
@@ -132,8 +127,7 @@ def proof_text(proof: Proof) -> str:
 def search_json(found: FoundNest) -> dict[str, Any]:
     """A search: how much it looked at, and what it changed."""
     return {
-        "looked_at": found.looked_at,
-        "legal": found.legal,
+        **picked(found, "looked_at", "legal"),
         "last_rung_us": _us(found.start.high),
         "found_us": _us(found.best.high),
         "judged_us": _us(found.judged),
@@ -143,8 +137,7 @@ def search_json(found: FoundNest) -> dict[str, Any]:
         "changes": [
             {
                 "what": change.name,
-                "before": change.before,
-                "after": change.after,
+                **picked(change, "before", "after"),
                 "alone_us": _optional(change.alone),
                 "without_us": _optional(change.without),
                 "without_bytes": change.without_bytes,
@@ -161,7 +154,7 @@ def ladder_json(rows: tuple[LadderRow, ...], target: CoreTarget) -> dict[str, An
     return {
         "rungs": [rung_json(row) for row in rows],
         "parameters": [
-            {"name": p.name, "value": p.value, "unit": p.unit, "kind": p.kind, "source": p.source}
+            picked(p, "name", "value", "unit", "kind", "source")
             for p in target.calibration.parameters
         ],
     }
@@ -172,18 +165,14 @@ def rung_json(row: LadderRow) -> dict[str, Any]:
     given, measured = row.assessment, row.measured
     return {
         "name": row.rung,
-        "dtype": given.problem.dtype,
-        "pool": given.problem.pool,
-        "image": given.problem.image,
+        **picked(given.problem, "dtype", "pool", "image"),
         "measured_us": None if measured is None else measured.us,
         "modelled_us": _us(given.seconds),
         "interval_us": [_us(given.low), _us(given.high)],
         "fitted": measured is not None and measured.fit,
         "error": None if row.error is None else round(row.error, 4),
         "floor_us": _us(given.floor),
-        "dma_count": given.dma_count,
-        "dma_bytes": given.dma_bytes,
-        "binding": given.binding,
+        **picked(given, "dma_count", "dma_bytes", "binding"),
     }
 
 
@@ -191,13 +180,7 @@ def listing_rows(given: Assessment) -> list[dict[str, Any]]:
     """The listing, line by line."""
     return [
         {
-            "depth": line.depth,
-            "kind": line.kind,
-            "text": line.text,
-            "engine": line.engine,
-            "count": line.count,
-            "bytes": line.bytes,
-            "run": line.run,
+            **picked(line, "depth", "kind", "text", "engine", "count", "bytes", "run"),
             "us": _us(line.seconds),
             "held": line.held,
         }

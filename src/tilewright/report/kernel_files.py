@@ -17,7 +17,8 @@ from tilewright.report.kernel_facts import (
     proof_text,
     search_json,
 )
-from tilewright.report.perfetto import named_track, trace_text
+from tilewright.report.perfetto import event, named_track, trace_text
+from tilewright.tables import picked
 
 SHOWN_BLOCKS = 3  # of the timeline, and no more than so many tasks
 SHOWN_TASKS = 4000
@@ -42,13 +43,9 @@ def write_kernel(plan: KernelPlan, folder: Path, *, ladder: bool = False) -> Non
 def kernel_page(plan: KernelPlan) -> str:
     """The page of a kernel, with everything inside."""
     title = f"{plan.problem.text()} on {plan.machine.name}: Tilewright"
-    return filled_page(
-        resource("kernel.html"),
-        title,
-        resource("report.css") + resource("kernel.css"),
-        page_data(plan),
-        resource("kernel.js"),
-    )
+    style = resource("report.css") + resource("kernel.css")
+    body, script = resource("kernel.html"), resource("kernel.js")
+    return filled_page(body, title, style, page_data(plan), script)
 
 
 def page_data(plan: KernelPlan) -> dict[str, Any]:
@@ -87,14 +84,15 @@ def _timeline(simulated: Simulated | None) -> dict[str, Any]:
     starts: list[int] = simulated.schedule.start.tolist()
     ends: list[int] = simulated.schedule.end.tolist()
     blocks = len({simulated.tasks[number].block for number in chosen} - {-1})
+    shown = [simulated.tasks[number] for number in chosen]
     return {
         "tasks": {
-            "name": [simulated.tasks[number].name for number in chosen],
-            "kind": [kinds.index(simulated.tasks[number].what) for number in chosen],
-            "track": [simulated.tasks[number].track for number in chosen],
+            "name": [task.name for task in shown],
+            "kind": [kinds.index(task.what) for task in shown],
+            "track": [task.track for task in shown],
             "start": [starts[number] / TICKS * 1e6 for number in chosen],
             "end": [ends[number] / TICKS * 1e6 for number in chosen],
-            "bytes": [simulated.tasks[number].bytes for number in chosen],
+            "bytes": [task.bytes for task in shown],
         },
         "tracks": list(TRACKS),
         "kinds": kinds,
@@ -114,16 +112,8 @@ def kernel_trace(simulated: Simulated | None, machine: str) -> str:
     ends: list[int] = [] if simulated is None else simulated.schedule.end.tolist()
     for number, task in enumerate(tasks):
         if task.track < len(TRACKS):
-            events.append(
-                {
-                    "ph": "X",
-                    "name": task.name,
-                    "cat": task.what,
-                    "pid": 0,
-                    "tid": task.track,
-                    "ts": starts[number] / TICKS * 1e6,
-                    "dur": (ends[number] - starts[number]) / TICKS * 1e6,
-                    "args": {"block": task.block, "bytes": task.bytes},
-                }
-            )
+            ticks = starts[number], ends[number] - starts[number]
+            times = (count / TICKS * 1e6 for count in ticks)
+            args = picked(task, "block", "bytes")
+            events.append(event(task.name, task.what, task.track, *times, **args))
     return trace_text(events)

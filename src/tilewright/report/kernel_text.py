@@ -23,9 +23,7 @@ def kernel_lines(plan: KernelPlan) -> Iterator[str]:
     """The whole report of one nest."""
     given = plan.assessment
     yield f"{plan.problem.text()} on {plan.machine.name}: nest '{given.nest.name}'"
-    yield ""
-    yield from listing_text(given).splitlines()
-    yield ""
+    yield from ("", *listing_text(given).splitlines(), "")
     for broken in given.violations:
         yield f"ILLEGAL, rule {broken.rule} ({RULES[broken.rule]}): {broken.text}"
     yield from _time(given)
@@ -33,7 +31,13 @@ def kernel_lines(plan: KernelPlan) -> Iterator[str]:
         simulated = plan.simulated.seconds * 1e6
         yield f"simulated as written, with its buffers: {simulated:.1f} us"
     yield from _ledger(given)
-    yield from _counts(given)
+    moves = ", ".join(
+        f"{t.operand} {t.count:,} ({format_bytes(t.bytes)}, runs of {t.run_bytes:,} B)"
+        for t in given.transfers
+    )
+    yield f"DMAs {given.dma_count:,}, {format_bytes(given.dma_bytes)}: {moves}"
+    work = ", ".join(f"{w.what} {w.count:,}" for w in given.work)
+    yield f"instructions: {work}; PSUM flushes {psum_flushes(given):,}"
     for lint in given.lints:
         yield f"lint, {lint.operand}: {lint.text}"
     if plan.found is not None:
@@ -77,16 +81,6 @@ def _ledger(given: Assessment) -> Iterator[str]:
     yield f"  held inside each loop: {places}"
     banks = ", ".join(f"{h.name} {h.total}" for h in given.ledger.banks)
     yield f"PSUM {given.ledger.psum_banks} of {given.target.psum_banks} banks: {banks}"
-
-
-def _counts(given: Assessment) -> Iterator[str]:
-    moves = ", ".join(
-        f"{t.operand} {t.count:,} ({format_bytes(t.bytes)}, runs of {t.run_bytes:,} B)"
-        for t in given.transfers
-    )
-    yield f"DMAs {given.dma_count:,}, {format_bytes(given.dma_bytes)}: {moves}"
-    work = ", ".join(f"{w.what} {w.count:,}" for w in given.work)
-    yield f"instructions: {work}; PSUM flushes {psum_flushes(given):,}"
 
 
 def search_lines(found: FoundNest) -> Iterator[str]:
@@ -136,12 +130,17 @@ def ladder_cells(row: LadderRow) -> tuple[str, ...]:
     """One rung as text."""
     given, measured = row.assessment, row.measured
     interval = f"{given.low * 1e6:.0f}-{given.high * 1e6:.0f}"
+    found = ""  # a figure, about a figure, a range, or nothing
+    if measured is not None:
+        found = f"{'~' if measured.about else ''}{measured.low:g}"
+        if measured.low != measured.high:
+            found = f"{measured.low:g}-{measured.high:g}"
     return (
         row.rung,
         given.problem.dtype,
         str(given.problem.pool),
         given.problem.image,
-        measured_text(row),
+        found,
         f"{given.seconds * 1e6:.1f}",
         "" if row.error is None else f"{row.error:+.1%}",
         interval if given.high > given.low * 1.001 else "",
@@ -150,15 +149,6 @@ def ladder_cells(row: LadderRow) -> tuple[str, ...]:
         given.binding,
         "" if measured is None else "yes" if measured.fit else "no",
     )
-
-
-def measured_text(row: LadderRow) -> str:
-    """What was measured: a figure, about a figure, a range, or nothing."""
-    if row.measured is None:
-        return ""
-    if row.measured.low != row.measured.high:
-        return f"{row.measured.low:g}-{row.measured.high:g}"
-    return f"{'~' if row.measured.about else ''}{row.measured.low:g}"
 
 
 def ladder_markdown(rows: tuple[LadderRow, ...]) -> str:

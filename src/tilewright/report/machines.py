@@ -3,21 +3,21 @@
 from typing import Any
 
 from tilewright.machine.machine import Machine, Memory
+from tilewright.tables import picked
 
 
 def machine_json(machine: Machine) -> dict[str, Any]:
     """What a machine has, for a program to read."""
     return {
-        **_picked(machine, "name", "title", "clock_hz", "dtype"),
+        **picked(machine, "name", "title", "clock_hz", "dtype"),
         "memories": [_memory(memory) for memory in machine.memories],
         "engines": [
-            _picked(engine, "name", "core", "kind", "model", "clock_hz")
+            picked(engine, "name", "core", "kind", "model", "clock_hz")
             for engine in machine.engines
         ],
         "links": [
             {
-                "name": link.name,
-                "kind": link.kind,
+                **picked(link, "name", "kind"),
                 "routes": [
                     {
                         "from": route.source,
@@ -31,10 +31,10 @@ def machine_json(machine: Machine) -> dict[str, Any]:
             }
             for link in machine.links
         ],
-        "limits": _picked(machine.limits, *machine.limits.__slots__),
+        "limits": picked(machine.limits, *machine.limits.__slots__),
         "energy": {
             "mac_pj": dict(machine.energy.mac_pj),
-            **_picked(machine.energy, "vector_pj", "estimate"),
+            **picked(machine.energy, "vector_pj", "estimate"),
         },
         "sources": dict(machine.sources),
     }
@@ -42,9 +42,5 @@ def machine_json(machine: Machine) -> dict[str, Any]:
 
 def _memory(memory: Memory) -> dict[str, Any]:
     sizes = {"capacity_bytes": memory.capacity, "usable_bytes": memory.usable}
-    others = _picked(memory, "alignment", "bytes_per_cycle")
-    return {**_picked(memory, "name", "core"), **sizes, **others, "roles": list(memory.roles)}
-
-
-def _picked(thing: object, *names: str) -> dict[str, Any]:
-    return {name: getattr(thing, name) for name in names}
+    others = picked(memory, "alignment", "bytes_per_cycle")
+    return {**picked(memory, "name", "core"), **sizes, **others, "roles": list(memory.roles)}

@@ -3,8 +3,6 @@
 Pillow draws it: what draws charts takes longer to load than a small network to plan.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from math import floor, log10
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +13,8 @@ from tilewright.errors import OutputError
 from tilewright.machine.machine import Memory
 from tilewright.planning import Planned
 from tilewright.program.place import Placed
-from tilewright.report.html.columns import lifetimes
+from tilewright.program.program import Buffer
+from tilewright.report.html.columns import Lifetime, lifetimes
 from tilewright.report.verified import titled
 from tilewright.units import format_bytes
 
@@ -42,19 +41,6 @@ def plot_memory_map(planned: Planned, path: Path) -> None:
         picture.save(path, compress_level=3)
     except (OSError, ValueError) as error:
         raise OutputError(f"cannot write '{path}': {error}") from None
-
-
-@dataclass(frozen=True, slots=True)
-class _Box:
-    """A buffer: when and where it lies, the group of its first user, what it holds."""
-
-    memory: str
-    start: int
-    stop: int
-    address: int
-    bytes: int
-    group: int
-    name: str
 
 
 class _Frame(NamedTuple):
@@ -88,7 +74,7 @@ class _Map:
     def __init__(self, planned: Planned) -> None:
         self.planned = planned
         placed, machine = planned.placed, planned.machine
-        self.highest = dict(placed.highest)
+        self.highest, self.lives = dict(placed.highest), lifetimes(placed)
         self.memories = [machine.memory(name) for name in self.highest][:_MOST_MEMORIES]
         self.cycles = max(1, placed.schedule.makespan)
         self.to_ms = machine.seconds(1) * 1e3
@@ -104,31 +90,31 @@ class _Map:
         """All rows, with titles."""
         title = f"{titled(self.planned)}: buffers in memory over time"
         self.draw.text((_WIDTH / 2, 30), title, "black", self.huge, "mm")
-        boxes = list(_boxes(self.planned.placed))
         for row, memory in enumerate(self.memories):
-            inside = [box for box in boxes if box.memory == memory.name]
-            self._row(_TOP + row * (_ROW + _BETWEEN), memory, inside, row == len(self.memories) - 1)
+            self._row(_TOP + row * (_ROW + _BETWEEN), memory, row == len(self.memories) - 1)
         words = "time, ms; one colour per group of the plan"
         self.draw.text((_WIDTH / 2, self.height - 16), words, "black", self.plain, "mm")
         return self.image
 
-    def _row(self, top: int, memory: Memory, boxes: list[_Box], last: bool) -> None:
+    def _row(self, top: int, memory: Memory, last: bool) -> None:
         """One memory: its axes, its buffers, and what it has."""
-        last_byte, draw = self.highest[memory.name], self.draw
+        last_byte, draw, placed = self.highest[memory.name], self.draw, self.planned.placed
         scale, unit = (1e6, "MB") if last_byte >= 1e6 else (1e3, "kB")
         highest, limit = max(1, last_byte) / scale, memory.usable / scale
         near = limit <= _NEAR * highest
         room = max(highest, limit) * 1.06 if near else highest * 1.12
         frame = _Frame(top, self.cycles * self.to_ms, room)
         self._axes(frame, unit, last)
-        for box in boxes:
-            self._box(frame, box, scale)
+        for number, life in self.lives.items():
+            if placed.program.buffers[number].memory == memory.name:
+                buffer, address = placed.program.buffers[number], placed.address[number]
+                self._box(frame, buffer, address, life, scale)
         line = round(frame.y(limit if near else room * 0.985))
         dash = _WIDTH if near else 2
         for x in range(_LEFT, _WIDTH - _RIGHT, 2 * dash):
             draw.line((x, line, min(x + dash, _WIDTH - _RIGHT), line), _LIMIT, 2)
         draw.rectangle((_LEFT, top, _WIDTH - _RIGHT, top + _ROW), outline="black")
-        words = memory_words(self.planned.placed, memory)
+        words = memory_words(placed, memory)
         words += "; red line: usable" if near else "; dotted red line: usable, far above"
         draw.text((_LEFT, top - 8), words, "black", self.large, "ls")
 
@@ -153,28 +139,25 @@ class _Map:
         place = (22, frame.top + (_ROW - turned.height) // 2)
         self.image.paste("black", place, turned)
 
-    def _box(self, frame: _Frame, box: _Box, scale: float) -> None:
+    def _box(
+        self, frame: _Frame, buffer: Buffer, address: int, life: Lifetime, scale: float
+    ) -> None:
         """A buffer, with its name where there is room for it."""
-        left, right = (frame.x(cycle * self.to_ms) for cycle in (box.start, box.stop))
-        low = frame.y(box.address / scale)
-        high = frame.y((box.address + box.bytes) / scale)
+        left, right = (frame.x(cycle * self.to_ms) for cycle in (life.start, life.end))
+        low, high = (frame.y(byte / scale) for byte in (address, address + buffer.size))
         right, low = max(left + 1, right), max(high + 1, low)
-        group = _COLOURS[box.group % len(_COLOURS)]
+        group, name = _COLOURS[max(0, life.group) % len(_COLOURS)], buffer.value or buffer.name
         edge = _mixed(group, 0.45, "#000000") if min(right - left, low - high) > 2 else None
         self.draw.rectangle((left, high, right, low), _mixed(group, _PALE, "#ffffff"), edge)
-        if low - high > 16 and self.draw.textlength(box.name, self.small) < right - left - 8:
+        if low - high > 16 and self.draw.textlength(name, self.small) < right - left - 8:
             middle = ((left + right) / 2, (high + low) / 2)
-            self.draw.text(middle, box.name, "black", self.small, "mm")
+            self.draw.text(middle, name, "black", self.small, "mm")
 
 
 def _mixed(colour: str, share: float, other: str) -> tuple[int, int, int]:
     """So much of a colour, the rest of another."""
-    first, second = (
-        tuple(int(text[place : place + 2], 16) for place in (1, 3, 5)) for text in (colour, other)
-    )
-    red, green, blue = (
-        round(share * a + (1 - share) * b) for a, b in zip(first, second, strict=True)
-    )
+    pairs = zip(bytes.fromhex(colour[1:]), bytes.fromhex(other[1:]), strict=True)
+    red, green, blue = (round(share * a + (1 - share) * b) for a, b in pairs)
     return red, green, blue
 
 
@@ -184,10 +167,3 @@ def _ticks(span: float) -> list[tuple[float, str]]:
     step = next(power * each for each in _STEPS if span / (power * each) <= _TICKS)
     digits = next(d for d in range(20) if abs(round(step, d) - step) < 1e-9 * step)
     return [(n * step, f"{n * step:.{digits}f}") for n in range(floor(span / step) + 1)]
-
-
-def _boxes(placed: Placed) -> Iterator[_Box]:
-    for number, (start, stop, group) in lifetimes(placed).items():
-        buffer, address = placed.program.buffers[number], placed.address[number]
-        name = buffer.value or buffer.name
-        yield _Box(buffer.memory, start, stop, address, buffer.size, max(0, group), name)

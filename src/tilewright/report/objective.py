@@ -54,12 +54,11 @@ def objective_lines(planned: Planned) -> list[str]:
         return []
     objective = planned.found.objective
 
+    units = {Objective.ENERGY: (1e6, "uJ"), Objective.EDP: (1e12, "J x cycles")}
+
     def told(value: float) -> str:
-        if objective is Objective.ENERGY:
-            return f"{value / 1e6:.4g} uJ"
-        if objective is Objective.EDP:
-            return f"{value / 1e12:.4g} J x cycles"
-        return format_bytes(int(value))
+        factor, unit = units.get(objective, (1.0, ""))
+        return f"{value / factor:.4g} {unit}" if unit else format_bytes(int(value))
 
     text = f"objective    least {row['name']}: {told(row['value'])}"
     if row["layer_by_layer"]:

@@ -12,28 +12,23 @@ from tilewright.program.account import engine_names
 from tilewright.program.place import Placed
 from tilewright.program.program import Compute, View
 from tilewright.report.verified import mark
+from tilewright.tables import picked
 from tilewright.units import by
 
 
 def write_trace(planned: Planned, path: Path) -> None:
     """Write the trace, one event a line."""
-    events = [
-        *_tracks(planned.machine, mark(planned.failure)),
-        *_tasks(planned.placed, planned.machine),
-    ]
-    write_text(path, trace_text(events))
+    machine = planned.machine
+    title = f"{machine.name}: {machine.title}{mark(planned.failure)}"
+    tracks = named_tracks(engine_names(machine))  # in the machine's order
+    tasks = _tasks(planned.placed, machine)
+    write_text(path, trace_text([named_track("process_name", 0, name=title), *tracks, *tasks]))
 
 
 def trace_text(events: Iterable[dict[str, Any]]) -> str:
     """A Chrome trace of events."""
     lines = ",\n".join(map(json.JSONEncoder(separators=(",", ":")).encode, events))
     return f'{{"displayTimeUnit":"ns","traceEvents":[\n{lines}\n]}}\n'
-
-
-def _tracks(machine: Machine, mark: str) -> list[dict[str, Any]]:
-    """Names of the tracks, in the machine's order."""
-    title = f"{machine.name}: {machine.title}{mark}"
-    return [named_track("process_name", 0, name=title), *named_tracks(engine_names(machine))]
 
 
 def named_tracks(names: Iterable[str]) -> Iterator[dict[str, Any]]:
@@ -48,45 +43,37 @@ def named_track(kind: str, track: int, **arguments: object) -> dict[str, Any]:
     return {"ph": "M", "name": kind, "pid": 0, "tid": track, "args": arguments}
 
 
-def _tasks(placed: Placed, machine: Machine) -> list[dict[str, Any]]:
+def event(
+    name: str, kind: str, track: int, start: float, length: float, **arguments: object
+) -> dict[str, Any]:
+    """Something on a track, from a time on for so long, in microseconds."""
+    what = {"ph": "X", "name": name, "cat": kind, "pid": 0, "tid": track}
+    return {**what, "ts": start, "dur": length, "args": arguments}
+
+
+def _tasks(placed: Placed, machine: Machine) -> Iterator[dict[str, Any]]:
     """Times are microseconds; the cycles are among the arguments."""
-    events: list[dict[str, Any]] = []
     starts: list[int] = placed.schedule.start.tolist()
     ends: list[int] = placed.schedule.end.tolist()
     engines: list[int] = placed.problem.engine.tolist()
-    needs: list[int] = placed.problem.needs.tolist()
-    bounds: list[int] = placed.problem.need_start.tolist()
     for number, task in enumerate(placed.program.tasks):
-        start, end = starts[number], ends[number]
-        compute = isinstance(task.work, Compute)
-        events.append(
-            {
-                "ph": "X",
-                "name": task.name,
-                "cat": "compute" if compute else "transfer",
-                "pid": 0,
-                "tid": engines[number],
-                "ts": _microseconds(machine, start),
-                "dur": _microseconds(machine, end - start),
-                "args": {
-                    "task": number,
-                    "node": task.node,
-                    "group": task.group,
-                    "tile": task.tile,
-                    "start_cycle": start,
-                    "cycles": end - start,
-                    "moved_bytes": task.moved,
-                    "reads": [_tensor(placed, view) for view in task.reads],
-                    "writes": [_tensor(placed, view) for view in task.writes],
-                    "after": needs[bounds[number] : bounds[number + 1]],
-                },
-            }
+        start, cycles = starts[number], ends[number] - starts[number]
+        times = (round(machine.seconds(count) * 1e6, 6) for count in (start, cycles))
+        kind = "compute" if isinstance(task.work, Compute) else "transfer"
+        yield event(
+            task.name,
+            kind,
+            engines[number],
+            *times,
+            task=number,
+            **picked(task, "node", "group", "tile"),
+            start_cycle=start,
+            cycles=cycles,
+            moved_bytes=task.moved,
+            reads=[_tensor(placed, view) for view in task.reads],
+            writes=[_tensor(placed, view) for view in task.writes],
+            after=placed.problem.needs_of(number),
         )
-    return events
-
-
-def _microseconds(machine: Machine, cycles: int) -> float:
-    return round(machine.seconds(cycles) * 1e6, 6)
 
 
 def _tensor(placed: Placed, view: View) -> str:

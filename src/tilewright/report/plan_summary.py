@@ -1,18 +1,20 @@
 """A planned network as JSON and as text."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
 
 from tilewright.planning import Planned
+from tilewright.report import right
 from tilewright.report.ablated import ablation_json
 from tilewright.report.html.groups import group_parts
 from tilewright.report.objective import objective_lines
 from tilewright.report.searched import search_json, searched_lines
 from tilewright.report.verified import REFERENCES, UNVERIFIED, as_written, failure_json
 from tilewright.schedule.timeline import EngineUse, IdleReason
-from tilewright.units import format_bytes, format_time, noun
+from tilewright.tables import picked
+from tilewright.units import format_bytes, format_time, noun, several
 
 TOLD = 3  # of many that the text tells; the JSON has all
 
@@ -20,7 +22,7 @@ TOLD = 3  # of many that the text tells; the JSON has all
 def summary_json(planned: Planned) -> dict[str, Any]:
     """All figures, always in one order."""
     account, machine, placed = planned.account, planned.machine, planned.placed
-    verified = planned.verified
+    verified, bound = planned.verified, planned.bounds.cycles
     return {
         "model": planned.plan.model,
         "machine": machine.name,
@@ -30,10 +32,9 @@ def summary_json(planned: Planned) -> dict[str, Any]:
         "lower_bound_cycles": planned.bounds.cycles,
         "lower_bound": planned.bounds.name,
         "lower_bound_node": planned.bounds.node or None,
-        "gap": _gap(planned),
-        "energy_pj": account.energy_pj,
-        "dram_read_bytes": account.dram_read_bytes,
-        "dram_write_bytes": account.dram_write_bytes,
+        # How far the plan is above the strongest bound, as a share of it.
+        "gap": round(account.latency_cycles / bound - 1, 6) if bound else None,
+        **picked(account, "energy_pj", "dram_read_bytes", "dram_write_bytes"),
         "compulsory_bytes": planned.bounds.compulsory_bytes,
         "peak_bytes": dict(placed.most_live),
         "highest_address_bytes": dict(placed.highest),
@@ -49,13 +50,7 @@ def summary_json(planned: Planned) -> dict[str, Any]:
         "spill_reasons": _spill_reasons(planned),
         "legalisation": [
             {
-                "node": step.node,
-                "kind": step.kind,
-                "limit": step.limit,
-                "outcome": step.outcome,
-                "what": step.what,
-                "macs": step.macs,
-                "bytes": step.bytes,
+                **picked(step, "node", "kind", "limit", "outcome", "what", "macs", "bytes"),
                 "nodes": list(step.made),
             }
             for step in planned.legalisation
@@ -81,10 +76,7 @@ def engines_table(planned: Planned) -> Table:
     """How busy every engine and link is, and what it mostly waits for."""
     names = [name for name, _ in planned.account.engines]
     pools = [name for name, _ in planned.machine.groups]
-    table = Table("engine")
-    table.add_column("busy cycles", justify="right")
-    table.add_column("busy", justify="right")
-    table.add_column("idle mostly because of")
+    table = Table("engine", *right("busy cycles", "busy"), "idle mostly because of")
     for name, use in planned.account.engines:
         table.add_row(name, f"{use.busy:,}", f"{use.utilisation:.1%}", _idle(use, names, pools))
     return table
@@ -105,10 +97,7 @@ def _idle(use: EngineUse, names: list[str], pools: list[str]) -> str:
 def memory_table(planned: Planned) -> Table:
     """The peak of every memory, and how far up buffers lie in it."""
     highest = dict(planned.placed.highest)
-    table = Table("memory")
-    table.add_column("peak", justify="right")
-    table.add_column("highest address", justify="right")
-    table.add_column("usable", justify="right")
+    table = Table("memory", *right("peak", "highest address", "usable"))
     for name, peak in planned.placed.most_live:
         usable = planned.machine.memory(name).usable
         table.add_row(name, *(format_bytes(amount) for amount in (peak, highest[name], usable)))
@@ -125,9 +114,13 @@ def summary_lines(planned: Planned) -> list[str]:
     tasks, groups = len(planned.placed.program.tasks), len(planned.plan.groups)
     moved = account.dram_read_bytes + account.dram_write_bytes
     times = f" ({moved / least:.1f}x)" if least else ""
+    energy = "not counted: the machine has no figures for it"
+    if account.energy_pj is not None:
+        estimate = " (estimate)" if machine.energy.estimate else ""
+        energy = f"{account.energy_pj / 1e6:.4g} uJ{estimate}"
     return [
         f"{planned.plan.model} on {machine.name}, {planned.plan.dtype}: "
-        f"{groups} {noun(groups, 'group')}, {tasks} {noun(tasks, 'task')}"
+        f"{several(groups, 'group')}, {several(tasks, 'task')}"
         + (f", {UNVERIFIED}" if planned.failure is not None else ""),
         f"latency      {_time(planned, account.latency_cycles)}",
         f"lower bound  {_time(planned, bound)} by {planned.bounds.name}{node}{of}; "
@@ -139,17 +132,11 @@ def summary_lines(planned: Planned) -> list[str]:
         f"traffic      {machine.main_memory.name} read {format_bytes(account.dram_read_bytes)}, "
         f"written {format_bytes(account.dram_write_bytes)}; "
         f"at least {format_bytes(least)} have to move{times}",
-        f"energy       {_energy(account.energy_pj, machine.energy.estimate)}",
+        f"energy       {energy}",
         *_spilled(planned),
         *folded_lines(planned.placed.program.folded(), "      "),
         *_legalised(planned),
     ]
-
-
-def _gap(planned: Planned) -> float | None:
-    """How far the plan is above the strongest bound, as a share of it."""
-    bound = planned.bounds.cycles
-    return round(planned.account.latency_cycles / bound - 1, 6) if bound else None
 
 
 def _spill_reasons(planned: Planned) -> dict[str, int]:
@@ -158,20 +145,14 @@ def _spill_reasons(planned: Planned) -> dict[str, int]:
     return {reason: reasons.count(reason) for reason in dict.fromkeys(reasons)}
 
 
-def _energy(picojoules: float | None, estimate: bool) -> str:
-    if picojoules is None:
-        return "not counted: the machine has no figures for it"
-    return f"{picojoules / 1e6:.4g} uJ{' (estimate)' if estimate else ''}"
-
-
-def _spilled(planned: Planned) -> list[str]:
+def _spilled(planned: Planned) -> Iterator[str]:
     """What did not fit and was moved out of the way for a while."""
     spills = planned.placed.spills
     if not spills:
-        return []
+        return
     reasons = ", ".join(f"{n} for {name}" for name, n in _spill_reasons(planned).items())
     moved = format_bytes(sum(spill.moved for spill in spills))
-    return [f"spills       {len(spills)} ({reasons}), {moved} moved for them"]
+    yield f"spills       {len(spills)} ({reasons}), {moved} moved for them"
 
 
 def _legalised(planned: Planned) -> list[str]:
@@ -180,7 +161,7 @@ def _legalised(planned: Planned) -> list[str]:
     if not steps:
         return []
     told = _few([f"{step.node}: {step.what}" for step in steps])
-    return [f"legalised    {len(steps)} {noun(len(steps), 'step')} ({told})"]
+    return [f"legalised    {several(len(steps), 'step')} ({told})"]
 
 
 def folded_lines(folded: Mapping[str, str], space: str) -> list[str]:
@@ -188,7 +169,7 @@ def folded_lines(folded: Mapping[str, str], space: str) -> list[str]:
     if not folded:
         return []
     told = _few([f"{name} into {host}" for name, host in folded.items()])
-    count = f"{len(folded)} {noun(len(folded), 'operator')}"
+    count = f"{several(len(folded), 'operator')}"
     return [f"folded{space} {count} into output stages ({told})"]
 
 
@@ -198,8 +179,5 @@ def _few(texts: Sequence[str]) -> str:
 
 
 def _time(planned: Planned, cycles: int) -> str:
-    return f"{format_time(planned.machine.seconds(cycles))} ({_cycles(cycles)})"
-
-
-def _cycles(count: int) -> str:
-    return f"{count:,} {noun(count, 'cycle')}"
+    time = format_time(planned.machine.seconds(cycles))
+    return f"{time} ({cycles:,} {noun(cycles, 'cycle')})"

@@ -6,8 +6,8 @@ from tilewright.graph.ops import macs_of, planned_by_bytes
 from tilewright.model import BYTES_ALONE
 from tilewright.plan.plan import Place
 from tilewright.planning import Planned
-from tilewright.program.account import added_cycles, counted
-from tilewright.report.html.groups import TaskSums, group_sums, task_sums
+from tilewright.program.account import TaskSums, added_cycles, counted, task_sums
+from tilewright.report.html.groups import group_sums
 from tilewright.report.verified import titled
 from tilewright.tables import Cell, Table
 
@@ -25,7 +25,7 @@ _WITHOUT_TASKS = {Place.CORES: "folded into {}", Place.VIEW: "a view", Place.MAI
 def layers_table(planned: Planned) -> Table:
     """One row per operator of the planned network. Cycles are those that engines are busy with it,
     and the share is of all engines' busy cycles; bytes are those of the main memory."""
-    layers = task_sums(planned, lambda task: task.node)
+    layers = task_sums(planned.placed, planned.machine, lambda task: task.node)
     folded = planned.placed.program.folded()
     busy = sum(layer.computing.total() for layer in layers.values())
     home = {name: n for n, group in enumerate(planned.plan.groups) for name in group.nodes}

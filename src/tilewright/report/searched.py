@@ -7,7 +7,8 @@ from tilewright.planning.result import Planned
 from tilewright.program.metrics import Objective
 from tilewright.report.objective import layer_by_layer, objective_json
 from tilewright.search.grouping.patterns import pattern_row
-from tilewright.units import format_bytes, noun
+from tilewright.tables import picked
+from tilewright.units import format_bytes, noun, several
 
 
 def search_json(planned: Planned) -> dict[str, Any] | None:
@@ -25,11 +26,9 @@ def search_json(planned: Planned) -> dict[str, Any] | None:
         ],
         "speed_up": None if layers is None else round(layers.cycles / latency, 6),
         "fusion_helps": None if found.interrupted and not _helps(planned) else _helps(planned),
-        "exact": found.exact,
-        "groups_looked_at": found.groups_looked_at,
+        **picked(found, "exact", "groups_looked_at"),
         "plans_simulated": found.simulated,
-        "interrupted": found.interrupted,
-        "not_looked_at": found.not_looked_at,
+        **picked(found, "interrupted", "not_looked_at"),
         "patterns": [pattern_row(pattern) for pattern in planned.patterns],
     }
 
@@ -72,10 +71,10 @@ def search_line(planned: Planned) -> str:
         how = "good groupings by estimate (too many to look at all), then improved"
     if found.interrupted and not found.exact:
         how = "incomplete"
-    several = "" if found.objective is Objective.LATENCY else " for all objectives in turn"
+    turns = "" if found.objective is Objective.LATENCY else " for all objectives in turn"
     stop = "; interrupted, this is the best plan so far" if found.interrupted else ""
     stop += f" (not looked at: {found.not_looked_at})" if found.not_looked_at else ""
     return (
-        f"{how}; {found.groups_looked_at} {noun(found.groups_looked_at, 'group')} looked at, "
-        f"{found.simulated} {noun(found.simulated, 'plan')} simulated{several}{stop}"
+        f"{how}; {several(found.groups_looked_at, 'group')} looked at, "
+        f"{several(found.simulated, 'plan')} simulated{turns}{stop}"
     )

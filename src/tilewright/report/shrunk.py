@@ -5,6 +5,7 @@ from typing import Any
 from rich.table import Table
 
 from tilewright.shrinking import ShrinkResult, named_cut
+from tilewright.tables import picked
 
 
 def shrunk_json(result: ShrinkResult) -> dict[str, Any]:
@@ -20,8 +21,7 @@ def shrunk_json(result: ShrinkResult) -> dict[str, Any]:
         "measured_over_budget": result.over_budget,
         "budget": result.verdict,
         "cpu_ratio": measured.cpu_ratio if measured else None,
-        "max_abs_error": result.difference.max_abs_error,
-        "max_rel_error": result.difference.max_rel_error,
+        **picked(result.difference, "max_abs_error", "max_rel_error"),
         "recompute_ratio": shrunk.recompute_ratio,
         "groups": [
             {

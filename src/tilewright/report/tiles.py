@@ -144,22 +144,15 @@ def tiles_table(group: GroupTiles, tiled: TiledOp, on: "OnMachine | None" = None
         tile = group.tile(tiled, index)
         if tile is None:
             continue
-        cells = [
-            str(number),
-            _axes(tile.output, tiled.op.result().shape, group.signal),
-            by(tile.output.shape),
-        ]
+        written = _axes(tile.output, tiled.op.result().shape, group.signal)
+        cells = [str(number), written, by(tile.output.shape)]
         for position in data:
             reaches, box = tile.inputs[position], tile.input_box(position)
             if reaches is None or box is None or box.empty:
                 cells += ["-", "-", "-"]
                 continue
-            pads = _pads(reaches)
-            cells += [
-                _axes(box, tiled.op.shape(position), group.signal),
-                by(box.shape),
-                "/".join(map(str, pads.values())),
-            ]
+            pads = "/".join(map(str, _pads(reaches).values()))
+            cells += [_axes(box, tiled.op.shape(position), group.signal), by(box.shape), pads]
         if on is not None:
             needed = on.bytes(tiled, tile)
             full = "" if needed <= on.usable else ", too much"

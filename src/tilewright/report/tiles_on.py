@@ -10,6 +10,7 @@ from tilewright.legalise import LimitCheck, array_limits, fits_limits
 from tilewright.legalise.limits import ALIGNMENT, aligned, is_packed
 from tilewright.machine.machine import Machine
 from tilewright.program.layout import Layouts
+from tilewright.tables import picked
 from tilewright.tiling.group import GroupTiles, TiledOp
 from tilewright.units import noun
 
@@ -60,10 +61,7 @@ class OnMachine:
             "fits": needed <= self.usable,
             "limits": [
                 {
-                    "limit": check.limit,
-                    "value": check.value,
-                    "allowed": check.allowed,
-                    "met": check.met,
+                    **picked(check, "limit", "value", "allowed", "met"),
                     "legalised": check.remedy or None,
                 }
                 for check in array_limits(tiled.op, tile, self.machine)
@@ -89,9 +87,8 @@ class OnMachine:
     def _weight_shape(self, tiled: TiledOp, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Filters are expanded with their channels; those of a group, or of a packed input, only
         in number."""
-        if tiled.spec.engine is not Engine.MATRIX or len(shape) < _FILTER_RANK:
-            return shape
-        if tiled.spec.family != "window":
+        window = tiled.spec.engine is Engine.MATRIX and tiled.spec.family == "window"
+        if not window or len(shape) < _FILTER_RANK:
             return shape
         grain = self.machine.limits.channel_alignment
         alone = tiled.op.int_of("group", 1) > 1 or is_packed(tiled.op, self.machine)

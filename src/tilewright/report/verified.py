@@ -5,7 +5,7 @@ from math import isfinite
 from typing import Any
 
 from tilewright.planning import Failure, Planned, Verified
-from tilewright.units import noun
+from tilewright.units import noun, several
 
 UNVERIFIED = "UNVERIFIED"  # how outputs mark a run that gave other numbers than the original
 REFERENCES = {
@@ -28,7 +28,7 @@ def proof_line(verified: Verified | None, failure: Failure | None, reference: st
     if verified is None:
         return "not executed, as asked; validated only"
     return (
-        f"verified: {verified.tasks} {noun(verified.tasks, 'task')} executed at "
+        f"verified: {several(verified.tasks, 'task')} executed at "
         f"{noun(verified.tasks, 'its address', 'their addresses')}; largest difference "
         f"{verified.difference.max_rel_error:.1e} of the largest output, "
         f"compared with {reference}"

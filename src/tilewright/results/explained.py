@@ -10,7 +10,7 @@ from tilewright.report.explained import explanation_json, explanation_lines
 from tilewright.search.explanation.applied import Applied
 from tilewright.search.explanation.explain import Explanation, label_of
 from tilewright.tables import Cell, Shown, Table
-from tilewright.units import noun
+from tilewright.units import several
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -50,10 +50,8 @@ class Explained(Shown):
 
 def applied_line(applied: Applied) -> str:
     """What taking boundaries away gave."""
-    first, last, count = applied.cycles[0], applied.cycles[-1], len(applied.tensors)
-    if not count:
+    if not applied.tensors:
         return "no boundary is better joined: the plan is written as it was"
-    return (
-        f"{count} {noun(count, 'boundary', 'boundaries')} joined ({', '.join(applied.tensors)}): "
-        f"{first:,} -> {last:,} cycles"
-    )
+    count = several(len(applied.tensors), "boundary", "boundaries")
+    tensors, first, last = ", ".join(applied.tensors), applied.cycles[0], applied.cycles[-1]
+    return f"{count} joined ({tensors}): {first:,} -> {last:,} cycles"

@@ -43,16 +43,12 @@ class Tiles(Shown):
         tiles = f"{grid} {noun(count, 'tile')}"
         lines = [f"{what}: {tiles}; recomputed share {group.recompute_ratio:.1%}"]
         if group.line_buffer_bytes:
-            lines.append(
-                f"line buffers kept between tiles: {format_bytes(group.line_buffer_bytes)}"
-            )
+            kept = format_bytes(group.line_buffer_bytes)
+            lines.append(f"line buffers kept between tiles: {kept}")
         if group.fallbacks:
             names = ", ".join(f"'{name}'" for name in group.fallbacks)
-            one = len(group.fallbacks) == 1
-            lines.append(
-                f"{names} {'is' if one else 'are'} recomputed: {'its' if one else 'their'} rows "
-                "are not needed in order"
-            )
+            how = noun(len(group.fallbacks), "is recomputed: its", "are recomputed: their")
+            lines.append(f"{names} {how} rows are not needed in order")
         return lines
 
     def as_table(self) -> Table:
@@ -66,16 +62,13 @@ class Tiles(Shown):
             read = "; ".join(f"{i['name']} {_region(i['region'])}" for i in tile["inputs"])
             pads = [" ".join(str(i["pads"].get(s, 0)) for s in sides) for i in tile["inputs"]]
             row = (tile["node"], tile["op"], tile["index"], _region(tile["output"]), read)
-            on = (tile["bytes"], tile["fits"], _broken(tile["limits"])) if machine else ()
+            # Limits that a tile breaks and that no rewrite meets.
+            limits = (c for c in tile.get("limits", ()) if not c["met"] and c["legalised"] is None)
+            broken = ", ".join(dict.fromkeys(check["limit"] for check in limits))
+            on = (tile["bytes"], tile["fits"], broken) if machine else ()
             rows.append((*row, "; ".join(pads), *on))
         columns = ("node", "operator", "tile", "output", "inputs", f"pads_{'_'.join(sides)}")
         return Table("tiles", (*columns, *machine), tuple(rows))
-
-
-def _broken(limits: list[dict[str, Any]]) -> str:
-    """Limits that a tile breaks and that no rewrite meets."""
-    broken = (c["limit"] for c in limits if not c["met"] and c["legalised"] is None)
-    return ", ".join(dict.fromkeys(broken))
 
 
 def _region(region: list[list[int]]) -> str:

@@ -12,7 +12,7 @@ from tilewright.files import check_place
 from tilewright.plan.plan import plan_text
 from tilewright.planning import Planned
 from tilewright.program.text import program_text
-from tilewright.report.html import write_report
+from tilewright.report.html.page import write_report
 from tilewright.report.html.story import cheap_boundaries
 from tilewright.report.memory_map import plot_memory_map
 from tilewright.report.perfetto import write_trace
@@ -35,15 +35,12 @@ def check_folder(folder: Path, *, force: bool = False) -> None:
     check_place(folder)
     if not folder.is_dir() or not any(folder.iterdir()):
         return
+    why = "it holds a run; force=True (--force) replaces it"
     if not is_run(folder):
-        raise OutputError(
-            f"cannot write '{folder}': there are files in it that are not of a run; give a new "
-            "folder, or an empty one"
-        )
-    if not force:
-        raise OutputError(
-            f"cannot write '{folder}': it holds a run; force=True (--force) replaces it"
-        )
+        why = "there are files in it that are not of a run; give a new folder, or an empty one"
+    elif force:
+        return
+    raise OutputError(f"cannot write '{folder}': {why}")
 
 
 def write_run(

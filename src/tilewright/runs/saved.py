@@ -25,17 +25,10 @@ from tilewright.machine.machine import Machine
 from tilewright.model import load_model
 from tilewright.plan.plan import Plan, plan_text
 from tilewright.plan.read import read_plan
-from tilewright.planning import (
-    Arrays,
-    Failure,
-    Numbers,
-    Planned,
-    Verified,
-    agreed,
-    prepared,
-    run_tasks,
-    validate,
-)
+from tilewright.planning.judge import weights_of
+from tilewright.planning.prepare import prepared
+from tilewright.planning.proof import agreed, run_tasks, validate
+from tilewright.planning.result import Arrays, Failure, Numbers, Planned, Verified
 from tilewright.program import store
 from tilewright.program.account import Account, account_of
 from tilewright.program.lower import lowered
@@ -43,8 +36,8 @@ from tilewright.program.place import Placed
 from tilewright.report.verified import failure_json, failure_of
 from tilewright.search.grouping.patterns import Pattern, pattern_of, pattern_row
 from tilewright.search.progress import Tell, silent
-from tilewright.tables import Shown, Table
-from tilewright.units import noun, number_of
+from tilewright.tables import Shown, Table, picked
+from tilewright.units import noun, number_of, several
 from tilewright.version import __version__
 
 VERSION = 2
@@ -97,18 +90,17 @@ class Rechecked(Shown):
     def headline(self) -> list[str]:
         """What was checked and how well it did, in a line."""
         cycles, verified = self.account.latency_cycles, self.verified
-        what = f"{self.model} on {self.machine}, {cycles:,} {noun(cycles, 'cycle')}"
+        how = "valid; not executed, as it was saved without (--no-verify or interrupted)"
         if self.failure is not None:
-            return [f"{what}: UNVERIFIED: {self.failure.told()}"]
-        if verified is None:
-            return [
-                f"{what}: valid; not executed, as it was saved without (--no-verify or interrupted)"
-            ]
-        return [
-            f"{what}: valid; {verified.tasks} {noun(verified.tasks, 'task')} executed, largest "
-            f"difference {verified.difference.max_rel_error:.1e} of the largest output, compared "
-            "with onnxruntime"
-        ]
+            how = f"UNVERIFIED: {self.failure.told()}"
+        elif verified is not None:
+            how = (
+                f"valid; {several(verified.tasks, 'task')} executed, largest difference "
+                f"{verified.difference.max_rel_error:.1e} of the largest output, compared "
+                "with onnxruntime"
+            )
+        cycle = noun(cycles, "cycle")
+        return [f"{self.model} on {self.machine}, {cycles:,} {cycle}: {how}"]
 
     def as_table(self) -> Table:
         """How busy every engine and link is."""
@@ -120,12 +112,12 @@ def recheck(planned: Planned, tell: Tell = silent) -> Rechecked:
     """Validate and execute a planned network again."""
     validate(planned.placed, planned.machine)
     account = account_of(planned.placed, planned.machine)
-    name, machine = planned.plan.model, planned.machine
-    if planned.numbers is None or planned.failure is not None:
-        return Rechecked(name, machine.name, account, None, planned.failure)
-    opsets, numbers = planned.graph.opsets, planned.numbers
-    done = run_tasks(planned.placed, machine, opsets, account, numbers, tell)
-    return Rechecked(name, machine.name, account, agreed(done, numbers))
+    machine, numbers, verified = planned.machine, planned.numbers, None
+    if numbers is not None and planned.failure is None:
+        opsets = planned.graph.opsets
+        done = run_tasks(planned.placed, machine, opsets, account, numbers, tell)
+        verified = agreed(done, numbers)
+    return Rechecked(planned.plan.model, machine.name, account, verified, planned.failure)
 
 
 def save_run(planned: Planned, folder: Path) -> None:
@@ -155,9 +147,7 @@ def save_run(planned: Planned, folder: Path) -> None:
             "executed": numbers is not None,
             "failure": failure_json(planned.failure),
             "as_written": numbers is not None and numbers.as_written,
-            "steps": None if numbers is None else numbers.steps,
-            "seed": numbers.seed if numbers is not None else None,
-            "zoo": numbers.zoo if numbers is not None else None,
+            **{key: getattr(numbers, key, None) for key in ("steps", "seed", "zoo")},
             "files": {},
         }
         _write_manifest(folder, about)
@@ -179,7 +169,16 @@ def check_run(folder: Path, tell: Tell = silent) -> Rechecked:
     """Validate and execute a saved run; raise where anything is not as it was."""
     about, notes = _unchanged(folder)
     with sense(folder):
-        return _checked(folder, about, notes, tell)
+        tell("validating")
+        placed, machine, account = _validated(folder)
+        _compare_summary(folder, account, placed)
+        notes += _replayed(folder, about, machine, account)
+        failure, verified = failure_of(about.get("failure")), None
+        if about["executed"] and failure is None:
+            numbers = _numbers(folder / FOLDER, about, machine)
+            done = run_tasks(placed, machine, about["opsets"], account, numbers, tell)
+            verified = agreed(done, numbers)
+        return Rechecked(about["model"], machine.name, account, verified, failure, notes)
 
 
 @contextmanager
@@ -191,19 +190,6 @@ def sense(folder: Path) -> Generator[None]:
     except _DAMAGE as error:
         detail = " ".join(f"{type(error).__name__}: {error}".split())
         raise RunError(f"'{folder}' makes no sense: {detail}") from None
-
-
-def _checked(folder: Path, about: dict[str, Any], notes: tuple[str, ...], tell: Tell) -> Rechecked:
-    tell("validating")
-    placed, machine, account = _validated(folder)
-    _compare_summary(folder, account, placed)
-    notes += _replayed(folder, about, machine, account)
-    failure = failure_of(about.get("failure"))
-    if not about["executed"] or failure is not None:
-        return Rechecked(about["model"], machine.name, account, None, failure, notes)
-    numbers = _numbers(folder / FOLDER, about, machine)
-    done = run_tasks(placed, machine, about["opsets"], account, numbers, tell)
-    return Rechecked(about["model"], machine.name, account, agreed(done, numbers), None, notes)
 
 
 def _replayed(
@@ -358,10 +344,7 @@ def _compare_summary(folder: Path, account: Account, placed: Placed) -> None:
     path = folder / "summary.json"
     summary = store.load_json(path)
     figures: dict[str, object] = {
-        "latency_cycles": account.latency_cycles,
-        "energy_pj": account.energy_pj,
-        "dram_read_bytes": account.dram_read_bytes,
-        "dram_write_bytes": account.dram_write_bytes,
+        **picked(account, "latency_cycles", "energy_pj", "dram_read_bytes", "dram_write_bytes"),
         "peak_bytes": dict(placed.most_live),
         "highest_address_bytes": dict(placed.highest),
         "tasks": len(placed.program.tasks),
@@ -379,8 +362,7 @@ def _numbers(inside: Path, about: dict[str, Any], machine: Machine) -> Numbers:
     else:
         numbered = load_model(zoo).with_numbers(seed)
         legal = prepared(numbered, machine, about["dtype"], about.get("rewrites"))
-        constants = legal.graph.constants
-        weights = {name: c.data for name, c in constants.items() if c.data is not None}
+        weights = weights_of(legal.graph)
     inputs, expected = _arrays(inside / _INPUTS), _arrays(inside / _EXPECTED)
     as_written, steps = about["as_written"], about.get("steps")
     judged = None if steps is None else Difference(*map(float, steps))

@@ -115,9 +115,7 @@ class Resources:
 def _units(engine: Engine, pools: tuple[Fraction, ...], grains: list[int]) -> tuple[int, int]:
     """Units per byte, and the most units per cycle, of one server of an engine."""
     if engine.pool is not None:
-        rate = pools[engine.pool]
-        if engine.rate is not None:
-            rate = min(rate, engine.rate)
+        rate = min(pools[engine.pool], engine.rate or pools[engine.pool])
         return grains[engine.pool], int(rate * grains[engine.pool])
     rate = engine.rate or Fraction(1)
     return rate.denominator, rate.numerator

@@ -26,18 +26,6 @@ class Accesses:
     stop: Quantities
     write: Flags
 
-    @classmethod
-    def of(cls, rows: Sequence[tuple[int, int, int, int, bool]]) -> "Accesses":
-        """From rows of task, memory, start, stop, write."""
-        columns = list(zip(*rows, strict=True)) if rows else [()] * 5
-        return cls(
-            task=np.array(columns[0], dtype=np.int32),
-            memory=np.array(columns[1], dtype=np.int32),
-            start=np.array(columns[2], dtype=np.int64),
-            stop=np.array(columns[3], dtype=np.int64),
-            write=np.array(columns[4], dtype=np.bool_),
-        )
-
 
 class Conflict(Enum):
     """What the two accesses of a race do, in program order."""
@@ -78,28 +66,20 @@ def strided_intervals(
     return starts[opens], starts[closes] + run
 
 
-_CONFLICTS = (
-    Conflict.READ_AFTER_WRITE,
-    Conflict.WRITE_AFTER_READ,
-    Conflict.WRITE_AFTER_WRITE,
-)
-
-
 def find_races(problem: Problem, accesses: Accesses) -> tuple[Race, ...]:
     """The races of a program; none means that every order its engines may take gives one result.
 
     Every byte that has a race is named in at least one; further races on it may be left out.
     """
-    chains = chains_of(problem)
+    chains, conflicts = chains_of(problem), tuple(Conflict)
     races: list[Race] = []
     for memory in np.unique(accesses.memory).tolist():
         pairs, ranges = _compared(accesses, memory, chains)
         loose = np.flatnonzero(~ordered(problem, pairs[:, 0], pairs[:, 1]))
         for index in loose.tolist():
-            first, second = int(pairs[index, 0]), int(pairs[index, 1])
-            start, stop = int(ranges[index, 0]), int(ranges[index, 1])
-            conflict = _CONFLICTS[int(pairs[index, 2])]
-            races.append(Race(second, first, memory, start, stop, conflict))
+            first, second, conflict = map(int, pairs[index])
+            start, stop = map(int, ranges[index])
+            races.append(Race(second, first, memory, start, stop, conflicts[conflict]))
     return tuple(sorted(races, key=lambda race: (race.second, race.first, race.memory, race.start)))
 
 

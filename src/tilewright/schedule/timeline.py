@@ -50,24 +50,11 @@ class EngineUse:
     idle: tuple[Idle, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Timeline:
-    """The report of one schedule."""
-
-    makespan: int
-    critical_path: tuple[CriticalStep, ...]
-    engines: tuple[EngineUse, ...]
-
-
-def timeline(problem: Problem, schedule: Schedule) -> Timeline:
-    """Where the time of a schedule went."""
+def engine_uses(problem: Problem, schedule: Schedule) -> tuple[EngineUse, ...]:
+    """Where the time of every engine went."""
     slowed: list[int] = slowed_cycles(problem, schedule).tolist()
-    waits = Waits(problem, schedule)
-    uses = [
-        _engine_use(problem, schedule, engine, slowed, waits)
-        for engine in range(len(problem.resources.engines))
-    ]
-    return Timeline(schedule.makespan, critical_path(problem, schedule), tuple(uses))
+    waits, engines = Waits(problem, schedule), range(len(problem.resources.engines))
+    return tuple(_engine_use(problem, schedule, engine, slowed, waits) for engine in engines)
 
 
 def slowed_cycles(problem: Problem, schedule: Schedule) -> Quantities:

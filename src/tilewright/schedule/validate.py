@@ -38,12 +38,7 @@ def validate_schedule(problem: Problem, schedule: Schedule) -> tuple[ScheduleFau
     if not schedule.start.size == schedule.end.size == problem.count:
         return (ScheduleFault(FaultKind.SHAPE, ()),)
     check = _Check(problem, schedule)
-    return (
-        *check.dependencies(),
-        *check.engines(),
-        *check.durations(),
-        *check.bandwidth(),
-    )
+    return (*check.dependencies(), *check.engines(), *check.durations(), *check.bandwidth())
 
 
 class _Check:

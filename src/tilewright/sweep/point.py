@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
-from tilewright.cost.peak import peak_macs
+from tilewright.cost.models import peak_macs
 from tilewright.errors import ModelError, TilewrightError
 from tilewright.frontend import zoo
 from tilewright.frontend.network_file import network_text
@@ -22,7 +22,7 @@ from tilewright.machine.machine import Machine
 from tilewright.machine.rates import main_bytes_per_cycle
 from tilewright.model import Model, load_model
 from tilewright.plan.plan import plan_text
-from tilewright.planning import Planned, plan_model
+from tilewright.planning import Options, Planned, plan_model
 from tilewright.program.metrics import Objective
 from tilewright.report.plan_summary import summary_json
 from tilewright.search.effort import Effort
@@ -119,15 +119,15 @@ class Planner:
 
     def planned(self, point: Point) -> Planned:
         """All that became of a point. This is the call of the planner."""
-        return plan_model(
-            self.model(point.model, point.shape, point.batch),
-            self.machine(point.machine, point.fields),
-            layer_by_layer=point.effort == LAYERS,
-            effort=Effort.NORMAL if point.effort == LAYERS else Effort(point.effort),
+        model = self.model(point.model, point.shape, point.batch)
+        machine = self.machine(point.machine, point.fields)
+        options = Options(
             dtype=point.dtype,
             objective=Objective(point.objective),
-            verify=point.verify,
+            effort=Effort.NORMAL if point.effort == LAYERS else Effort(point.effort),
+            layer_by_layer=point.effort == LAYERS,
         )
+        return plan_model(model, machine, options, verify=point.verify)
 
     def key(self, point: Point) -> str:
         """The content of a point as a name: equal networks, machines and options of one version of

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tilewright.cost import CostModels, WorkKind, Workload
 from tilewright.cost.array import ArrayModel, soft_maximum
-from tilewright.cost.base import CostError, matrix_product, views_of
+from tilewright.cost.base import CostError, WorkKind, Workload, matrix_product, views_of
+from tilewright.cost.models import CostModels
 from tilewright.errors import TilewrightError
 from tilewright.machine import load_machine
 from tilewright.machine.load import machine_of

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.cost import Copy, CostModels, WorkKind, Workload, best_engine, copy_cost
-from tilewright.cost.base import CostError, matrix_product
-from tilewright.cost.dma import alone_cost, descriptors, moved_bytes
+from support.costs import alone_cost, copy_cost
+from tilewright.cost.base import Copy, CostError, WorkKind, Workload, matrix_product
+from tilewright.cost.dma import descriptors, moved_bytes
+from tilewright.cost.models import CostModels
 from tilewright.errors import TilewrightError
 from tilewright.machine import Machine, load_machine
 
@@ -19,7 +20,7 @@ def vector(operator: str, elements: int, dtype: str = "fp16") -> Workload:
 def vector_cycles(machine: str, work: Workload) -> int:
     """Cycles on the first core's best engine."""
     loaded = load_machine(machine)
-    return best_engine(loaded, loaded.cores[0], work)[1].cycles
+    return CostModels(loaded).best(loaded.cores[0], work)[1].cycles
 
 
 def test_both_rate_sets() -> None:
@@ -51,7 +52,7 @@ def test_every_machine_runs_every_kind_of_work() -> None:
 def test_clock_domains_are_converted() -> None:
     machine = load_machine("trn1")
     elements = 128 * 10_000
-    engine, cost = best_engine(machine, machine.cores[0], vector("norm", elements))
+    engine, cost = CostModels(machine).best(machine.cores[0], vector("norm", elements))
     assert engine.name == "core0.vector"
     assert cost.cycles == pytest.approx((elements * 5 / 128 + 60) * 2800 / 1120, abs=1)
 
@@ -59,11 +60,11 @@ def test_clock_domains_are_converted() -> None:
 def test_trainium_matrix_rate() -> None:
     machine = load_machine("trn1")
     product = matrix_product(512, 128, 128, "bf16")
-    assert best_engine(machine, machine.cores[0], product)[1].cycles == 512 + 100
+    assert CostModels(machine).best(machine.cores[0], product)[1].cycles == 512 + 100
     single = product._replace(dtype="fp32")
-    assert best_engine(machine, machine.cores[0], single)[1].cycles == 4 * 512 + 100
+    assert CostModels(machine).best(machine.cores[0], single)[1].cycles == 4 * 512 + 100
     short = product._replace(out_height=1, in_height=1)
-    assert best_engine(machine, machine.cores[0], short)[1].cycles == 64 + 100
+    assert CostModels(machine).best(machine.cores[0], short)[1].cycles == 64 + 100
 
 
 def test_copies_cost_latency_and_bytes() -> None:
@@ -149,4 +150,4 @@ def test_no_engine_for_the_work(tmp_path: Path) -> None:
     path.write_text("extends: npu-2.7\ncores: {cluster: {engines: {shave: null}}}\n")
     machine = load_machine(path)
     with pytest.raises(CostError, match="no engine of bare's cluster0 runs softmax"):
-        best_engine(machine, machine.cores[0], vector("softmax", 64))
+        CostModels(machine).best(machine.cores[0], vector("softmax", 64))

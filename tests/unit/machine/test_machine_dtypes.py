@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from support.unlike import core, unlike_cores
-from tilewright.cost import CostModels, WorkKind, Workload
-from tilewright.cost.base import CostError, whole_cycles
+from tilewright.cost.base import CostError, WorkKind, Workload, whole_cycles
+from tilewright.cost.models import CostModels
 from tilewright.errors import TilewrightError
 from tilewright.graph.types import BITS
 from tilewright.legalise.passes import legalise

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilewright.cost import Copy, CostModels, WorkKind, Workload, copy_cost
-from tilewright.cost.dma import alone_cost, path_cost
+from support.costs import alone_cost, copy_cost, path_cost
+from tilewright.cost.base import Copy, WorkKind, Workload
+from tilewright.cost.models import CostModels
 from tilewright.errors import TilewrightError
 from tilewright.machine import list_machines, load_machine
 from tilewright.machine.machine import ROLES, Link, Machine, Memory, Route

@@ -12,8 +12,8 @@ import yaml
 from support.golden import check_golden
 from tilewright.graph.ops import SPECS
 from tilewright.machine import list_machines, load_machine
-from tilewright.machine.classes import OPERATOR_CLASSES
 from tilewright.machine.load import machine_tree
+from tilewright.machine.ranges import OPERATOR_CLASSES
 from tilewright.machine.reference import editor_schema, reference_page
 
 pytestmark = pytest.mark.quick

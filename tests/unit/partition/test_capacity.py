@@ -12,7 +12,6 @@ from tilewright.legalise import legalise
 from tilewright.machine.load import load_machine
 from tilewright.partition.partition import FusedKernel, FusionLevel, Partition, partition_graph
 from tilewright.partition.target import MappingTarget, load_target
-from tilewright.planning import plan_model
 from tilewright.report.plan_summary import summary_json
 from tilewright.tiling.cutting import cut_group
 from tilewright.tiling.grid import Split, axis_of
@@ -108,7 +107,7 @@ def test_groups_for_a_scratchpad_are_lowered_without_a_spill(network: str, tmp_p
         lines += [f"- nodes: [{names}]", f"  splits: [{splits}]"]
     path = tmp_path / "plan.yaml"
     path.write_text("\n".join(lines) + "\n")
-    planned = plan_model(model, machine, plan=path, verify=False)
+    planned = api.plan(model, machine, plan=path, verify=False).planned
     summary = summary_json(planned)
     assert summary["spills"] == 0
     local = [n for name, n in summary["peak_bytes"].items() if target.capacity.name in name]

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from support.costs import alone_cost
 from tilewright.cost.base import Copy
-from tilewright.cost.dma import alone_cost, moved_bytes, start_cycles
+from tilewright.cost.dma import moved_bytes, start_cycles
 from tilewright.errors import VerificationError
 from tilewright.machine.load import load_machine
 from tilewright.machine.machine import Machine

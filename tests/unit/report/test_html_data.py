@@ -17,10 +17,9 @@ from tilewright.frontend.save import save_onnx
 from tilewright.frontend.weights import seeded
 from tilewright.graph.graph import Graph
 from tilewright.machine.load import load_machine
-from tilewright.planning import Planned, plan_model
-from tilewright.report.html import write_report
+from tilewright.planning import Planned
 from tilewright.report.html.data import report_data
-from tilewright.report.html.page import page_text
+from tilewright.report.html.page import page_text, write_report
 from tilewright.search.effort import Effort
 from tilewright.search.explanation.explain import explain
 
@@ -46,13 +45,13 @@ def planned(name: str, plan: str = "") -> tuple[Planned, Graph]:
         written = Path(folder) / "plan.yaml"
         written.write_text(plan)
         model = api.load(str(path))
-        found = plan_model(
+        found = api.plan(
             model,
             load_machine("npu-2.7"),
             layer_by_layer=not plan,
             plan=written if plan else None,
             verify=False,
-        )
+        ).planned
     return found, normalize(model.graph)
 
 
@@ -172,10 +171,10 @@ def test_resident_tensors_are_marked() -> None:
 def test_tensors_in_a_memory_that_cores_share_are_told_and_are_no_peak_of_a_scratchpad() -> None:
     machine = load_machine("eight-core-l2")
     model = api.load(seeded(OWN["residual"]()))
-    plain = plan_model(model, machine, layer_by_layer=True, verify=False)
+    plain = api.plan(model, machine, layer_by_layer=True, verify=False).planned
     first = plain.plan.groups[0].nodes[-1]
     shared = replace(plain.plan, shared=(("l2", (first,)),))
-    found = plan_model(model, machine, plan=shared, verify=False)
+    found = api.plan(model, machine, plan=shared, verify=False).planned
     data = report_data(found)
     ways = {(e["tensor"], e["way"], e["memory"]) for e in data["graph"]["edges"]}
     assert (first, "shared", "l2") in ways and (first, "main", "") not in ways
@@ -219,7 +218,7 @@ def test_peak_of_a_group_fits_its_scratchpad(case: tuple[Planned, Graph], data: 
 
 def test_story_is_told() -> None:
     model = api.load(seeded(OWN["residual"]()))
-    found = plan_model(model, load_machine("npu-2.7"), effort=Effort.LOW, verify=False)
+    found = api.plan(model, load_machine("npu-2.7"), effort=Effort.LOW, verify=False).planned
     assert found.found is not None
     given = found.graph, found.machine, found.plan, found.placed
     why = explain(*given)

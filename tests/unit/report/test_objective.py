@@ -4,7 +4,6 @@ import pytest
 
 from tilewright import api
 from tilewright.machine.load import load_machine
-from tilewright.planning import plan_model
 from tilewright.program.metrics import Objective, score
 from tilewright.report.objective import bound_of, objective_json, objective_lines
 from tilewright.search.effort import Effort
@@ -12,13 +11,13 @@ from tilewright.search.effort import Effort
 
 @pytest.mark.parametrize("objective", [Objective.EDP, Objective.MEMORY])
 def test_the_measure_of_a_search_is_told(objective: Objective) -> None:
-    planned = plan_model(
+    planned = api.plan(
         api.load("four_convs@12x12"),
         load_machine("npu-2.7"),
         objective=objective,
         effort=Effort.LOW,
         verify=False,
-    )
+    ).planned
     assert planned.found is not None
     row = objective_json(planned)
     assert row is not None and row["name"] == objective.value

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from support.races_twin import accesses_of
 from tilewright.schedule.problem import Engine, Problem, Resources
-from tilewright.schedule.races import Accesses, Conflict, Race, find_races, strided_intervals
+from tilewright.schedule.races import Conflict, Race, find_races, strided_intervals
 from tilewright.schedule.reuse import PlacedBuffers, reuse_edges
 from tilewright.schedule.simulate import simulate
 
@@ -42,7 +43,7 @@ def touched(count: int, slots: int) -> list[tuple[int, int, int, int, bool]]:
 
 
 def test_double_buffered_tiles_have_no_race() -> None:
-    assert find_races(tiles(6, 2), Accesses.of(touched(6, 2))) == ()
+    assert find_races(tiles(6, 2), accesses_of(touched(6, 2))) == ()
 
 
 EDGES = [(need, task) for task in range(18) for need in tiles(6, 2).needs_of(task)]
@@ -50,7 +51,7 @@ EDGES = [(need, task) for task in range(18) for need in tiles(6, 2).needs_of(tas
 
 @pytest.mark.parametrize("edge", EDGES, ids=str)
 def test_any_dropped_edge_is_a_race(edge: tuple[int, int]) -> None:
-    races = find_races(tiles(6, 2, drop=edge), Accesses.of(touched(6, 2)))
+    races = find_races(tiles(6, 2, drop=edge), accesses_of(touched(6, 2)))
     assert edge in {(race.first, race.second) for race in races}
 
 
@@ -58,14 +59,14 @@ def test_a_shifted_address_is_a_race() -> None:
     rows = touched(6, 2)
     task, memory, start, stop, write = rows[5 * 3]
     rows[5 * 3] = (task, memory, start + 64, stop + 64, write)
-    assert find_races(tiles(6, 2), Accesses.of(rows))
+    assert find_races(tiles(6, 2), accesses_of(rows))
 
 
 def test_timing_does_not_hide_a_race() -> None:
     problem = Problem.of(SERIAL, [0, 1, 1], [1, 100, 1], [[], [], []])
     schedule = simulate(problem)
     assert schedule.end[0] < schedule.start[2]
-    races = find_races(problem, Accesses.of([(0, 0, 0, 8, True), (2, 0, 4, 12, False)]))
+    races = find_races(problem, accesses_of([(0, 0, 0, 8, True), (2, 0, 4, 12, False)]))
     assert races == (Race(2, 0, 0, 4, 8, Conflict.READ_AFTER_WRITE),)
     assert str(races[0]) == "tasks 0 and 2 race on bytes 4-8 of memory 0 (read after write)"
 
@@ -77,15 +78,15 @@ def test_timing_does_not_hide_a_race() -> None:
 )
 def test_only_a_serial_engine_orders_its_tasks(engine: Engine, races: int) -> None:
     problem = Problem.of(Resources((engine,)), [0, 0], [1, 1], [[], []])
-    accesses = Accesses.of([(0, 0, 0, 8, True), (1, 0, 0, 8, True)])
+    accesses = accesses_of([(0, 0, 0, 8, True), (1, 0, 0, 8, True)])
     assert len(find_races(problem, accesses)) == races
 
 
 def test_reads_and_other_memories_do_not_conflict() -> None:
     problem = Problem.of(SERIAL, [0, 1, 2], [1] * 3, [[], [], []])
     rows = [(0, 0, 0, 8, False), (1, 0, 0, 8, False), (2, 1, 0, 8, True), (2, 0, 8, 9, True)]
-    assert find_races(problem, Accesses.of(rows)) == ()
-    assert find_races(problem, Accesses.of([])) == ()
+    assert find_races(problem, accesses_of(rows)) == ()
+    assert find_races(problem, accesses_of([])) == ()
 
 
 def test_interleaved_strides_do_not_conflict() -> None:
@@ -94,7 +95,7 @@ def test_interleaved_strides_do_not_conflict() -> None:
     for task in range(2):
         bounds = zip(*strided_intervals(16 * task, 16, [(10, 32)]), strict=True)
         rows += [(task, 0, int(start), int(stop), True) for start, stop in bounds]
-    assert find_races(problem, Accesses.of(rows)) == ()
+    assert find_races(problem, accesses_of(rows)) == ()
 
 
 def test_strides_that_touch_become_one_interval() -> None:
@@ -124,7 +125,7 @@ def test_reuse_edges_are_those_a_person_would_draw() -> None:
         (5, 10),
     ]
     ordered = plain.with_edges(first, second)
-    assert find_races(ordered, Accesses.of(touched(4, 2))) == ()
+    assert find_races(ordered, accesses_of(touched(4, 2))) == ()
     again, _ = reuse_edges(ordered, PlacedBuffers.of(buffers, users))
     assert again.size == 0
 
@@ -146,5 +147,5 @@ def test_many_loose_chains_get_correct_edges() -> None:
     first, second = reuse_edges(problem, buffers)
     assert np.array_equal(second - first, np.full(count, count))
     rows = [(b, memory, start, stop, True) for b, (memory, start, stop) in enumerate(places)]
-    assert len(find_races(problem, Accesses.of(rows))) == count
-    assert find_races(problem.with_edges(first, second), Accesses.of(rows)) == ()
+    assert len(find_races(problem, accesses_of(rows))) == count
+    assert find_races(problem.with_edges(first, second), accesses_of(rows)) == ()

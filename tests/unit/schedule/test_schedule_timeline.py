@@ -1,15 +1,34 @@
 """Critical paths and idle reasons small enough to work out by hand."""
 
 from fractions import Fraction
+from typing import NamedTuple
 
 from tilewright.schedule.problem import Engine, Problem, Resources
 from tilewright.schedule.simulate import simulate
-from tilewright.schedule.timeline import Cause, CriticalStep, Idle, IdleReason, Timeline, timeline
+from tilewright.schedule.timeline import (
+    Cause,
+    CriticalStep,
+    EngineUse,
+    Idle,
+    IdleReason,
+    critical_path,
+    engine_uses,
+)
 
 
-def report(problem: Problem) -> Timeline:
+class Report(NamedTuple):
+    """What the simulated schedule means."""
+
+    makespan: int
+    critical_path: tuple[CriticalStep, ...]
+    engines: tuple[EngineUse, ...]
+
+
+def report(problem: Problem) -> Report:
     """The report of the simulated schedule."""
-    return timeline(problem, simulate(problem))
+    schedule = simulate(problem)
+    path = critical_path(problem, schedule)
+    return Report(schedule.makespan, path, engine_uses(problem, schedule))
 
 
 def test_path_goes_through_dependencies_and_busy_engines() -> None:

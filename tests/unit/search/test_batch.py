@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tilewright import api
 from tilewright.execute.compare import Comparison
 from tilewright.frontend.builder import Builder
 from tilewright.graph.graph import Graph
@@ -14,7 +15,7 @@ from tilewright.machine.machine import Machine
 from tilewright.model import Model
 from tilewright.plan.plan import PlanError, plan_text
 from tilewright.plan.read import read_plan
-from tilewright.planning import Planned, plan_model, prepared, proof
+from tilewright.planning import Planned, prepared, proof
 from tilewright.planning.judge import proven
 from tilewright.planning.proof import prove
 from tilewright.search.batch import image_copies, repeated_plan
@@ -45,7 +46,7 @@ def small(name: str) -> Machine:
 
 def planned(images: int, machine: Machine, *, verify: bool = True) -> Planned:
     model = Model("net", network(images), None)
-    return plan_model(model, machine, effort=Effort.LOW, verify=verify)
+    return api.plan(model, machine, effort=Effort.LOW, verify=verify).planned
 
 
 @pytest.mark.parametrize("name", ["npu-2.7", "three-core-bus", "mcu"])
@@ -64,7 +65,7 @@ def test_a_plan_image_by_image_is_written_read_and_run_again(tmp_path: Path) -> 
     path.write_text(plan_text(found.plan))
     assert read_plan(path) == found.plan
     model = Model("net", network(images), None)
-    again = plan_model(model, found.machine, plan=path)
+    again = api.plan(model, found.machine, plan=path).planned
     assert again.verified is not None
     assert again.account.latency_cycles == found.account.latency_cycles
 
@@ -98,7 +99,7 @@ def test_every_core_can_take_an_image() -> None:
     single = layer_by_layer(images.single, machine.with_cores(cores[0]), machine.dtype, "net")
     plan = repeated_plan(Network(images.graph, machine, machine.dtype), images, single, cores)
     assert {group.cores for group in plan.groups if "two@1" in group.nodes} == {cores[1]}
-    found = plan_model(model, machine, plan=plan)
+    found = api.plan(model, machine, plan=plan).planned
     assert found.verified is not None and found.failure is None
     busy = [use.busy for name, use in found.account.engines if name.endswith("dpu")]
     assert len(busy) == len(cores) and min(busy) == max(busy)
@@ -108,11 +109,11 @@ def test_every_core_can_take_an_image() -> None:
 def test_plans_that_repeat_what_they_cannot_are_refused() -> None:
     machine = small("mcu")
     model = Model("net", network(IMAGES), None)
-    plan = plan_model(model, machine, layer_by_layer=True, verify=False).plan
+    plan = api.plan(model, machine, layer_by_layer=True, verify=False).plan
     with pytest.raises(PlanError, match="the plan: no operator can be repeated for 3 images"):
-        plan_model(model, machine, plan=replace(plan, images=3))
+        api.plan(model, machine, plan=replace(plan, images=3))
     with pytest.raises(PlanError, match="'stem': no such node"):
-        plan_model(model, machine, plan=replace(plan, images=IMAGES))
+        api.plan(model, machine, plan=replace(plan, images=IMAGES))
 
 
 def test_many_images_go_through_in_few_copies() -> None:

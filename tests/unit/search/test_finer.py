@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from tilewright import api
 from tilewright.frontend.builder import Builder
 from tilewright.graph.graph import Graph
 from tilewright.machine.load import load_machine
 from tilewright.machine.machine import Machine
 from tilewright.model import Model
 from tilewright.plan.plan import GroupPlan, Plan
-from tilewright.planning import plan_model, prepared
+from tilewright.planning import prepared
 from tilewright.program.lowering import Lowering
 from tilewright.program.timed import Timed
 from tilewright.search.candidates.candidate import NoTileFitsError
@@ -78,7 +79,7 @@ def test_what_fits_along_all_axes_only_is_planned_and_executed(
     graph: Graph, kibibytes: int
 ) -> None:
     machine = machine_with(kibibytes)
-    found = plan_model(Model("net", graph, None), machine, layer_by_layer=True)
+    found = api.plan(Model("net", graph, None), machine, layer_by_layer=True).planned
     assert found.verified is not None and found.failure is None
 
 

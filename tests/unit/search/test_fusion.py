@@ -1,5 +1,6 @@
 """The fusion search as its caller sees it: rivals, interrupts, progress, ablation."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -12,10 +13,11 @@ from tilewright import api
 from tilewright.frontend.builder import Builder
 from tilewright.frontend.normalize import normalize
 from tilewright.frontend.weights import seeded
+from tilewright.graph.graph import Graph
 from tilewright.machine.load import load_machine
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Place
-from tilewright.planning import plan_model, prepared
+from tilewright.planning import prepared
 from tilewright.program.lower import lowered
 from tilewright.program.lowering import Lowering
 from tilewright.program.metrics import Objective, metrics_of
@@ -29,6 +31,7 @@ from tilewright.search.explanation.ablation import PIPELINING, RESHAPE, ablate
 from tilewright.search.fusion import Fusion
 from tilewright.search.grouping import patterns as grouping
 from tilewright.search.improvement import improve
+from tilewright.search.progress import Tell
 from tilewright.tiling.grid import Split, tiles_of
 
 
@@ -71,7 +74,7 @@ def test_an_interrupt_before_any_plan_is_passed_on() -> None:
 
 def test_an_interrupted_plan_is_executed_and_says_so() -> None:
     model = api.load("four_convs@16x16")
-    planned = plan_model(model, load_machine("mcu"), progress=Stops("looking at all groups"))
+    planned = api.plan(model, load_machine("mcu"), progress=Stops("looking at all groups")).planned
     assert planned.verified is not None
     shown = "\n".join(summary_lines(planned))
     assert "best plan so far" in shown and "additive" not in shown
@@ -90,17 +93,17 @@ class StopsOnce(Stops):
 @pytest.mark.parametrize("word", ["bounding", "lowering, placing", "executing"])
 def test_an_interrupt_behind_a_search_does_not_lose_its_plan(word: str) -> None:
     model, machine = api.load("four_convs@16x16"), load_machine("mcu")
-    planned = plan_model(model, machine, fast=True, progress=StopsOnce(word))
+    planned = api.plan(model, machine, fast=True, progress=StopsOnce(word)).planned
     assert planned.found is not None and not planned.found.interrupted
     assert (planned.verified is None) == (word == "executing")
     assert any("interrupted" in note for note in planned.notes) == (word == "executing")
     with pytest.raises(KeyboardInterrupt):
-        plan_model(model, machine, layer_by_layer=True, progress=StopsOnce(word))
+        api.plan(model, machine, layer_by_layer=True, progress=StopsOnce(word))
 
 
 def test_an_interrupt_before_any_grouping_says_nothing_about_fusion() -> None:
     model = api.load("four_convs@16x16")
-    planned = plan_model(model, load_machine("mcu"), progress=Stops("merging greedily"))
+    planned = api.plan(model, load_machine("mcu"), progress=Stops("merging greedily")).planned
     shown = "\n".join(summary_lines(planned))
     assert "fusion does not help" not in shown and "too many to look" not in shown
     assert "not looked at: greedy merging, groupings by estimate, improvements" in shown
@@ -176,7 +179,7 @@ def test_the_share_that_is_done_grows_to_one() -> None:
 
 
 def test_the_summary_tells_rivals_bound_and_thoroughness() -> None:
-    planned = plan_model(api.load("four_convs@16x16"), load_machine("npu-2.7"), verify=False)
+    planned = api.plan(api.load("four_convs@16x16"), load_machine("npu-2.7"), verify=False).planned
     summary = summary_json(planned)
     search = summary["search"]
     assert [rival["name"] for rival in search["rivals"]] == ["layer by layer", "greedy merge"]
@@ -201,7 +204,7 @@ def test_the_summary_tells_rivals_bound_and_thoroughness() -> None:
 
 
 def test_where_fusion_does_not_help_the_text_says_so() -> None:
-    planned = plan_model(api.load("four_convs@16x16"), load_machine("mcu"), verify=False)
+    planned = api.plan(api.load("four_convs@16x16"), load_machine("mcu"), verify=False).planned
     found = planned.found
     assert found is not None
     layers = found.rivals[0]
@@ -210,11 +213,17 @@ def test_where_fusion_does_not_help_the_text_says_so() -> None:
     assert summary_json(alone)["search"]["fusion_helps"] is False
 
 
+def searching(graph: Graph, machine: Machine) -> Callable[[frozenset[str], Tell], Fusion]:
+    """Begins searches of a network without some passes."""
+    return lambda passes, tell: Fusion(
+        graph, machine, machine.dtype, "net", without=passes, progress=tell
+    )
+
+
 @pytest.mark.parametrize("machine", ["npu-2.7", "mcu"])
 def test_no_step_of_an_ablation_is_slower_than_the_one_before(machine: str) -> None:
     target = load_machine(machine)
-    graph = normalize(attention())
-    ablation, found = ablate(graph, target, target.dtype, "net", effort=Effort.LOW)
+    ablation, found = ablate(searching(normalize(attention()), target), Effort.LOW)
     cycles = [step.cycles for step in ablation.steps]
     assert [step.name.split()[-1] for step in ablation.steps] == [
         "none",
@@ -231,7 +240,7 @@ def test_no_step_of_an_ablation_is_slower_than_the_one_before(machine: str) -> N
 def test_an_interrupted_ablation_ends_with_what_it_has() -> None:
     machine = load_machine("mcu")
     stops = Stops("+ implicit reshape: looking")
-    ablation, found = ablate(attention(), machine, machine.dtype, "net", progress=stops)
+    ablation, found = ablate(searching(attention(), machine), progress=stops)
     assert [step.name for step in ablation.steps] == [
         "none",
         "+ vertical fusion",

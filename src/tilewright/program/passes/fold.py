@@ -49,7 +49,9 @@ class FoldActivations:
                 before = rows[writer[source[0]]]
                 if before is None or before.kind != COMPUTE or before.writes != [source]:
                     continue
-                if place and not _follows(ops[row.ops[0]], place, ops[before.ops[-1]]):
+                # Any other operand has to be the very result of the operator, not a view of it.
+                made_by, reading = ops[before.ops[-1]].node, ops[row.ops[0]].node
+                if place and reading.inputs[place] != made_by.outputs[0]:
                     continue
                 work = works.numbered[before.work][1]
                 if not finishes(engines[before.price.engine], finishing.finish, work):
@@ -66,8 +68,3 @@ class FoldActivations:
                 writer[row.writes[0][0]] = number
                 break
         made.rows[:] = [row for row in rows if row is not None]
-
-
-def _follows(tiled: TiledOp, operand: int, maker: TiledOp) -> bool:
-    """Whether an operand is the very result of another operator, not a view of it."""
-    return tiled.node.inputs[operand] == maker.node.outputs[0]

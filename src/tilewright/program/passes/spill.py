@@ -29,7 +29,9 @@ def spilled(
 ) -> tuple[Program, tuple[Spill, ...]] | None:
     """The program with buffers spilled around the worst moment of a misfit: as many as it is short
     of, those used last first. None where nothing (more) can be spilled."""
-    if memory == machine.main_memory.name or not _connected(machine, memory):
+    main = machine.main_memory.name
+    ways = any(machine.routes(memory, main)) and any(machine.routes(main, memory))
+    if memory == main or not ways:
         return None
     users = users_of(program)
     moment = worst_moment(program, users, memory, misfit)
@@ -47,25 +49,10 @@ def spilled(
     rewriting = _Rewriting(program, machine, users)
     spills: list[Spill] = []
     for gap in chosen:
-        moved, stored = rewriting.spill(gap)
-        buffer = program.buffers[gap.buffer]
-        spills.append(
-            Spill(
-                buffer.name,
-                memory,
-                buffer.size,
-                moved,
-                stored,
-                misfit.reason.value,
-                (window[0], window[1]),
-            )
-        )
+        buffer, why = program.buffers[gap.buffer], misfit.reason.value
+        moved = rewriting.spill(gap)
+        spills.append(Spill(buffer.name, memory, buffer.size, *moved, why, (window[0], window[1])))
     return rewriting.finished(), tuple(spills)
-
-
-def _connected(machine: Machine, memory: str) -> bool:
-    main = machine.main_memory.name
-    return any(machine.routes(memory, main)) and any(machine.routes(main, memory))
 
 
 def _gaps(program: Program, users: list[list[int]], memory: str, moment: int) -> list[_Gap]:
@@ -182,16 +169,8 @@ class _Rewriting:
         cost = cost_of_copy(self.machine, a, b, copy)
         assert cost is not None  # memories without a way to the main one are not spilled
         way = cost.ways[cost.first]
-        return Task(
-            name,
-            way.link.name,
-            Transfer((a, b)),
-            (source,),
-            (target,),
-            way.cycles,
-            way.moved,
-            cost.energy_pj,
-        )
+        figures = (way.cycles, way.moved, cost.energy_pj)
+        return Task(name, way.link.name, Transfer((a, b)), (source,), (target,), *figures)
 
     def _insert(self, where: dict[int, list[Task]], number: int, task: Task) -> None:
         beside = self.program.tasks[number]

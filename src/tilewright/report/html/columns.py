@@ -1,12 +1,13 @@
 """Tasks, the views they read and write, and buffers: one list of numbers per field."""
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tilewright.machine.machine import Machine
 from tilewright.planning import Planned
 from tilewright.program.account import engine_names
 from tilewright.program.place import Placed
-from tilewright.program.program import Task, Transfer, View
+from tilewright.program.program import Transfer, View
 
 # What a task does, for colours: the page names them alike, in this order.
 KINDS = (
@@ -25,15 +26,11 @@ class Strings:
     """Texts by number, each kept once."""
 
     def __init__(self) -> None:
-        self.texts: list[str] = []
-        self._known: dict[str, int] = {}
+        self.known: dict[str, int] = {}
 
     def number(self, text: str) -> int:
         """The number of a text."""
-        if text not in self._known:
-            self._known[text] = len(self.texts)
-            self.texts.append(text)
-        return self._known[text]
+        return self.known.setdefault(text, len(self.known))
 
     def split(self, name: str) -> tuple[int, int]:
         """A name as the numbers of what is before and after its `@`: both repeat a lot."""
@@ -45,7 +42,6 @@ def columns_of(planned: Planned, strings: Strings) -> dict[str, Any]:
     """The columns `tasks`, `views`, `layouts` and `buffers`."""
     placed, machine = planned.placed, planned.machine
     numbers = {name: i for i, name in enumerate(engine_names(machine))}
-    kinds = TaskKinds(placed, machine)
     views = _Views()
     tasks = placed.program.tasks
     names = [strings.split(task.name) for task in tasks]
@@ -57,59 +53,48 @@ def columns_of(planned: Planned, strings: Strings) -> dict[str, Any]:
             "engine": [numbers[task.engine] for task in tasks],
             "start": placed.schedule.start.tolist(),
             "end": placed.schedule.end.tolist(),
-            "kind": [kinds.of(task) for task in tasks],
+            "kind": list(_kinds(placed, machine)),
             "node": [strings.number(task.node) for task in tasks],
-            "group": [task.group for task in tasks],
-            "tile": [task.tile for task in tasks],
-            "moved": [task.moved for task in tasks],
+            **{key: [getattr(task, key) for task in tasks] for key in ("group", "tile", "moved")},
             "reads": [[views.number(view) for view in task.reads] for task in tasks],
             "writes": [[views.number(view) for view in task.writes] for task in tasks],
         },
-        "views": {"buffer": views.buffer, "offset": views.offset, "layout": views.layout},
+        "views": {
+            name: [view[place] for view in views.known]
+            for place, name in enumerate(("buffer", "offset", "layout"))
+        },
         "layouts": list(views.layouts),
         "buffers": _buffers(placed, machine, strings),
     }
 
 
-class TaskKinds:
-    """Which of `KINDS` a task is."""
-
-    def __init__(self, placed: Placed, machine: Machine) -> None:
-        self._engine = {engine.name: engine.kind for engine in machine.engines}
-        self._main = machine.main_memory.name
-        self._buffers = placed.program.buffers
-        self._constant = {view.buffer for _, view in placed.program.constants}
-
-    def of(self, task: Task) -> int:
-        """The kind by engine, direction and what is carried."""
+def _kinds(placed: Placed, machine: Machine) -> Iterator[int]:
+    """Which of `KINDS` each task is, by engine, direction and what is carried."""
+    engines = {engine.name: engine.kind for engine in machine.engines}
+    constant = {view.buffer for _, view in placed.program.constants}
+    for task in placed.program.tasks:
         if not isinstance(task.work, Transfer):
-            engine = self._engine.get(task.engine)
-            return MAIN if engine is None else MATRIX if engine == "matrix" else VECTOR
-        source, target = (memory == self._main for memory in task.work.route)
+            engine = engines.get(task.engine)
+            yield MAIN if engine is None else MATRIX if engine == "matrix" else VECTOR
+            continue
+        source, target = (memory == machine.main_memory.name for memory in task.work.route)
         if source and not target:
-            return WEIGHTS if task.reads[0].buffer in self._constant else ACTIVATIONS
-        return MAIN if source else STORE if target else BETWEEN
+            yield WEIGHTS if task.reads[0].buffer in constant else ACTIVATIONS
+        else:
+            yield MAIN if source else STORE if target else BETWEEN
 
 
 class _Views:
     """Equal views kept once; so are their shapes and strides."""
 
     def __init__(self) -> None:
-        self.buffer: list[int] = []
-        self.offset: list[int] = []
-        self.layout: list[int] = []
         self.layouts: dict[tuple[tuple[int, ...], tuple[int, ...], int], int] = {}
-        self._known: dict[tuple[int, int, int], int] = {}
+        self.known: dict[tuple[int, int, int], int] = {}  # by buffer, offset and layout
 
     def number(self, view: View) -> int:
         shape = (view.shape, view.strides, view.item)
         key = (view.buffer, view.offset, self.layouts.setdefault(shape, len(self.layouts)))
-        if key not in self._known:
-            self._known[key] = len(self.buffer)
-            self.buffer.append(key[0])
-            self.offset.append(key[1])
-            self.layout.append(key[2])
-        return self._known[key]
+        return self.known.setdefault(key, len(self.known))
 
 
 class Lifetime(NamedTuple):
@@ -150,8 +135,6 @@ def _buffers(placed: Placed, machine: Machine, strings: Strings) -> dict[str, An
         "memory": [memories[buffer.memory] for buffer in program.buffers],
         "size": [buffer.size for buffer in program.buffers],
         "address": list(placed.address),
-        "start": [life.start for life in lives],
-        "end": [life.end for life in lives],
-        "group": [life.group for life in lives],
+        **{key: [life[place] for life in lives] for place, key in enumerate(Lifetime._fields)},
         "role": role,
     }

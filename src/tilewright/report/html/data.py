@@ -3,8 +3,7 @@ buffers are columns, since a run may have tens of thousands."""
 
 from typing import Any
 
-from tilewright.cost.peak import peak_macs
-from tilewright.machine.machine import Machine
+from tilewright.cost.models import peak_macs
 from tilewright.machine.rates import main_bytes_per_cycle
 from tilewright.planning import Planned
 from tilewright.report.html.columns import Strings, columns_of
@@ -19,7 +18,7 @@ from tilewright.report.searched import search_line
 from tilewright.report.verified import mark, verified_line
 from tilewright.schedule.timeline import critical_path
 from tilewright.search.explanation.explain import Explanation
-from tilewright.tables import Table
+from tilewright.tables import Table, picked
 
 VERSION = 1
 
@@ -44,7 +43,7 @@ def report_data(
         "graph": drawing_of(network_of(planned)),
         "critical": [step.task for step in steps],
         **columns,
-        "strings": strings.texts,
+        "strings": list(strings.known),
     }
 
 
@@ -60,9 +59,7 @@ def _head(planned: Planned) -> dict[str, Any]:
         "machine": machine.name,
         "title": machine.title,
         "dtype": planned.plan.dtype,
-        "latency_cycles": account.latency_cycles,
-        "dram_read_bytes": account.dram_read_bytes,
-        "dram_write_bytes": account.dram_write_bytes,
+        **picked(account, "latency_cycles", "dram_read_bytes", "dram_write_bytes"),
         "compulsory_bytes": planned.bounds.compulsory_bytes,
         "energy_pj": account.energy_pj,
         "energy_estimate": machine.energy.estimate,
@@ -103,21 +100,15 @@ def _machine(planned: Planned) -> dict[str, Any]:
         "pools": [name for name, _ in machine.groups],
         "memories": [
             {
-                "name": memory.name,
-                "capacity": memory.capacity,
-                "usable": memory.usable,
+                **picked(memory, "name", "capacity", "usable"),
                 "peak": peaks[memory.name],
                 "highest": highest[memory.name],
                 "main": memory.name == machine.main_memory.name,
             }
             for memory in machine.memories
         ],
-        "roofs": _roofs(machine, planned.plan.dtype),
-    }
-
-
-def _roofs(machine: Machine, dtype: str) -> dict[str, float | None]:
-    return {
-        "macs_per_cycle": peak_macs(machine, dtype),
-        "bytes_per_cycle": main_bytes_per_cycle(machine),
+        "roofs": {
+            "macs_per_cycle": peak_macs(machine, planned.plan.dtype),
+            "bytes_per_cycle": main_bytes_per_cycle(machine),
+        },
     }

@@ -10,6 +10,7 @@ from math import ceil, sqrt
 from typing import Any
 
 from tilewright.report.html.network import Drawing
+from tilewright.tables import picked
 
 WIDTH, HEIGHT = 104, 30  # of a box
 COLUMN, LANE, LINE_GAP, MARGIN = 134, 40, 38, 44
@@ -41,22 +42,17 @@ def drawing_of(network: Drawing) -> dict[str, Any]:
         "width": size[0],
         "height": size[1],
         "box": [WIDTH, HEIGHT],
-        "name": [box.name for box in network.boxes],
-        "kind": [box.kind for box in network.boxes],
-        "role": [box.role.value for box in network.boxes],
-        "host": [box.host for box in network.boxes],
-        "group": [box.group for box in network.boxes],
+        **{
+            key: [getattr(box, key) for box in network.boxes]
+            for key in ("name", "kind", "role", "host", "group")
+        },
         "x": [place[point][0] for point in boxes],
         "y": [place[point][1] for point in boxes],
         "edges": [
             {
                 "from": edge.source,
                 "to": edge.target,
-                "tensor": edge.tensor,
-                "bytes": edge.bytes,
-                "resident": edge.resident,
-                "way": edge.way.value,
-                "memory": edge.memory,
+                **picked(edge, "tensor", "bytes", "resident", "way", "memory"),
                 "path": _path([place[point] for point in points], size[0]),
             }
             for edge, points in zip(network.edges, mesh.paths, strict=True)
@@ -127,11 +123,14 @@ def _order(mesh: _Mesh) -> None:
     for sweep in range(_SWEEPS):
         near = before if sweep % 2 == 0 else after
         for row in mesh.rows if sweep % 2 == 0 else reversed(mesh.rows):
-            means = {
-                p: sum(spot[q] for q in near[p]) / len(near[p]) if near[p] else spot[p] for p in row
-            }
-            row.sort(key=lambda point: means[point])
+            means = dict(zip(row, _means(row, near, spot), strict=True))
+            row.sort(key=means.__getitem__)
             settle(row)
+
+
+def _means(row: list[int], near: list[list[int]], spot: list[float]) -> list[float]:
+    """Where points would be in the middle of their neighbours; where they are without any."""
+    return [sum(spot[q] for q in near[p]) / len(near[p]) if near[p] else spot[p] for p in row]
 
 
 def _lanes(mesh: _Mesh) -> list[float]:
@@ -144,9 +143,7 @@ def _lanes(mesh: _Mesh) -> list[float]:
     for sweep in range(2 * _SWEEPS):
         near = before if sweep % 2 == 0 else after
         for row in mesh.rows if sweep % 2 == 0 else reversed(mesh.rows):
-            wanted = [
-                sum(lanes[q] for q in near[p]) / len(near[p]) if near[p] else lanes[p] for p in row
-            ]
+            wanted = _means(row, near, lanes)
             spaced = _isotonic([want - i for i, want in enumerate(wanted)])
             for i, point in enumerate(row):
                 lanes[point] = spaced[i] + i

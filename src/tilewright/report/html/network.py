@@ -74,11 +74,12 @@ def network_of(planned: Planned) -> Drawing:
     boxes = [DrawnBox(name, "input", -1, BoxRole.INPUT) for name, _ in program.inputs]
     first = len(boxes)  # of the nodes
     folded = program.folded()
+    roles = {Place.VIEW: BoxRole.VIEW, Place.MAIN: BoxRole.MOVE}
     for node in graph.nodes:
-        role = _role(planned.plan.groups[home[node.name]].place, node.name in busy)
-        boxes.append(
-            DrawnBox(node.name, node.kind, home[node.name], role, folded.get(node.name, ""))
-        )
+        group, host = home[node.name], folded.get(node.name, "")
+        runs = BoxRole.NODE if node.name in busy else BoxRole.FOLDED
+        role = roles.get(planned.plan.groups[group].place, runs)
+        boxes.append(DrawnBox(node.name, node.kind, group, role, host))
     source = {value: first + index for value, index in graph.producer.items()}
     source |= {name: i for i, (name, _) in enumerate(program.inputs)}
     pairs = {
@@ -93,17 +94,11 @@ def network_of(planned: Planned) -> Drawing:
             pairs[source[name], len(boxes) - 1, name] = None
     main, each = planned.machine.main_memory.name, element_bytes(planned.plan.dtype)
     held = {buffer.value: buffer.size for buffer in program.buffers if buffer.memory == main}
-    edges = tuple(
-        DrawnEdge(
-            a,
-            b,
-            value,
-            held.get(value, round(graph.types[value].size * each)),
-            *_way(planned, value, boxes[a], boxes[b]),
-        )
-        for a, b, value in pairs
-    )
-    return Drawing(tuple(boxes), edges)
+    edges: list[DrawnEdge] = []
+    for a, b, value in pairs:
+        size = held.get(value, round(graph.types[value].size * each))
+        edges.append(DrawnEdge(a, b, value, size, *_way(planned, value, boxes[a], boxes[b])))
+    return Drawing(tuple(boxes), tuple(edges))
 
 
 def _way(planned: Planned, value: str, maker: DrawnBox, reader: DrawnBox) -> tuple[EdgeWay, str]:
@@ -119,11 +114,3 @@ def _way(planned: Planned, value: str, maker: DrawnBox, reader: DrawnBox) -> tup
     if memory:
         return EdgeWay.SHARED, memory
     return (EdgeWay.RELOADED if value in plan.resident and reader.group >= 0 else EdgeWay.MAIN), ""
-
-
-def _role(place: Place, busy: bool) -> BoxRole:
-    if place is Place.VIEW:
-        return BoxRole.VIEW
-    if place is Place.MAIN:
-        return BoxRole.MOVE
-    return BoxRole.NODE if busy else BoxRole.FOLDED

@@ -14,19 +14,7 @@ from tilewright.planning import Planned
 from tilewright.report.html.data import report_data
 from tilewright.search.explanation.explain import Explanation
 
-SCRIPTS = (
-    "common.js",
-    "base.js",
-    "headline.js",
-    "graph.js",
-    "timeline.js",
-    "memory.js",
-    "charts.js",
-    "tables.js",
-    "layers.js",
-    "find.js",
-    "main.js",
-)
+SCRIPTS = "common base headline graph timeline memory charts tables layers find main".split()
 
 
 def write_report(
@@ -48,7 +36,7 @@ def page_text(data: dict[str, Any], plain: Sequence[str] = ()) -> str:
         f"{data['head']['model']} on {data['head']['machine']}{data['head']['mark']}: Tilewright",
         resource("report.css"),
         data,
-        "\n".join(map(resource, SCRIPTS)),
+        "\n".join(resource(f"{name}.js") for name in SCRIPTS),
         plain,
     )
 

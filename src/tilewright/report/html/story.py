@@ -5,6 +5,7 @@ from typing import Any
 from tilewright.planning import Planned
 from tilewright.search.explanation.explain import MOST_BOUNDARIES, Explanation
 
+ENGINES = {"matrix": "matrix engines", "vector": "vector engines", "compute": "all engines"}
 LOWERED_TASKS = 12_000  # of all trials beside a plan, about; `tilewright explain` makes them all
 
 
@@ -29,15 +30,7 @@ def story_of(planned: Planned, explanation: Explanation | None, remedies: bool) 
             ["this plan", account.latency_cycles, moved],
         ],
         "ablation": [[step.name, step.cycles, step.dram_bytes] for step in steps],
-        "bounds": [
-            ["matrix engines", bounds.matrix],
-            ["vector engines", bounds.vector],
-            ["all engines", bounds.compute],
-            ["traffic", bounds.traffic],
-            ["suffix", bounds.suffix],
-            ["prefix", bounds.prefix],
-            ["chain", bounds.chain],
-        ],
+        "bounds": [[ENGINES.get(name, name), cycles] for name, cycles in bounds.parts],
         "reasons": [] if explanation is None else _reasons(planned, explanation),
         "tried": "" if explanation is None else _tried(explanation, remedies),
     }

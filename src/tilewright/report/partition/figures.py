@@ -4,6 +4,7 @@ from typing import Any
 
 from tilewright.partition.mapping import Mapped, MappedKernel
 from tilewright.partition.partition import FusedKernel, Partition
+from tilewright.tables import picked
 
 TOP = 10
 
@@ -11,15 +12,13 @@ TOP = 10
 def partition_json(partition: Partition, mapped: Mapped | None = None) -> dict[str, Any]:
     """All figures of a partition, and of its mapping on a machine where there is one."""
     work, traffic = partition.work, partition.traffic
-    path = partition.critical_path
+    names = [kernel.name for kernel in partition.kernels]
     found: dict[str, Any] = {
         "model": partition.name,
         "level": partition.level.value,
         "operators": len(partition.operators),
         "kernels": len(partition.kernels),
-        "macs": work.macs,
-        "flops_matmul": work.flops_matmul,
-        "flops_total": work.flops_total,
+        **picked(work, "macs", "flops_matmul", "flops_total"),
         "bytes_fused": traffic.external,
         "bytes_internal": traffic.internal,
         "bytes_op_by_op": traffic.op_by_op,
@@ -37,12 +36,12 @@ def partition_json(partition: Partition, mapped: Mapped | None = None) -> dict[s
             "average": len(partition.operators) / max(1, len(partition.kernels)),
             "largest": max((len(k.operators) for k in partition.kernels), default=0),
         },
-        "critical_path": [partition.kernels[i].name for i in path],
+        "critical_path": [names[i] for i in partition.critical_path],
         "parallel_width": partition.width,
-        "top_savings": [partition.kernels[i].name for i in top_savings(partition)],
+        "top_savings": [names[i] for i in top_savings(partition)],
         "kernel_list": [
             kernel_json(partition, index, mapped.kernels[index] if mapped else None)
-            for index in range(len(partition.kernels))
+            for index in range(len(names))
         ],
         "singles": [
             {"operator": kernel.name, "kind": kernel.label, "reason": kernel.reason}
@@ -63,9 +62,7 @@ def kernel_json(
     kernel = partition.kernels[index]
     work, traffic = kernel.work, kernel.traffic
     found: dict[str, Any] = {
-        "name": kernel.name,
-        "pattern": kernel.pattern,
-        "label": kernel.label,
+        **picked(kernel, "name", "pattern", "label"),
         "operators": [partition.operators[o].name for o in kernel.operators],
         "macs": work.macs,
         "flops": work.flops_matmul,

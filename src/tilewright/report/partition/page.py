@@ -1,7 +1,10 @@
-"""The page of a partition: one file, its data inside, in the style of report.html."""
+"""The files of a partition, and its page: data inside, in the style of report.html."""
 
+import json
+from pathlib import Path
 from typing import Any
 
+from tilewright.files import write_texts
 from tilewright.graph.ops.roles import Role
 from tilewright.partition.mapping import Mapped
 from tilewright.partition.partition import Partition
@@ -9,6 +12,7 @@ from tilewright.report.html.layout import drawing_of
 from tilewright.report.html.network import BoxRole, Drawing, DrawnBox, DrawnEdge, EdgeWay
 from tilewright.report.html.page import package_page
 from tilewright.report.partition.figures import partition_json
+from tilewright.report.partition.texts import csv_text, dot, mermaid
 
 SCRIPTS = ("partition/base.js", "html/graph.js", "partition/charts.js")
 _VIEWS = frozenset({Role.VIEW, Role.COPY, Role.TURN, Role.MOVE})
@@ -23,6 +27,18 @@ def page_text(partition: Partition, mapped: Mapped | None) -> str:
     return package_page("tilewright.report", body, sheet, SCRIPTS, title, data)
 
 
+def write_partition(partition: Partition, mapped: Mapped | None, folder: Path) -> None:
+    """Write the page, JSON, CSV, Mermaid and DOT, or none; what else is in the folder stays."""
+    texts = {
+        "partition.html": page_text(partition, mapped),
+        "partition.json": json.dumps(partition_json(partition, mapped), indent=2) + "\n",
+        "partition.csv": csv_text(partition, mapped),
+        "partition.mmd": mermaid(partition),
+        "partition.dot": dot(partition),
+    }
+    write_texts(folder, texts)
+
+
 def page_data(partition: Partition, mapped: Mapped | None) -> dict[str, Any]:
     """What the page draws."""
     found = partition_json(partition, mapped)
@@ -30,15 +46,9 @@ def page_data(partition: Partition, mapped: Mapped | None) -> dict[str, Any]:
         "figures": found,
         "graph": drawing_of(_network(partition)),
         "title": mapped.target.title if mapped is not None else "",
-        "capacity": _capacity(mapped),
+        "capacity": mapped
+        and {"name": mapped.target.capacity.name, "bytes": mapped.target.capacity.capacity},
     }
-
-
-def _capacity(mapped: Mapped | None) -> dict[str, Any] | None:
-    if mapped is None:
-        return None
-    level = mapped.target.capacity
-    return {"name": level.name, "bytes": level.capacity}
 
 
 def _network(partition: Partition) -> Drawing:
@@ -63,10 +73,6 @@ def _network(partition: Partition) -> Drawing:
         if name in source:
             boxes.append(DrawnBox(name, "output", -1, BoxRole.OUTPUT))
             pairs[source[name], len(boxes) - 1, name] = None
-    edges = tuple(
-        DrawnEdge(
-            a, b, name, graph.types[name].bytes if name in graph.types else None, EdgeWay.MAIN
-        )
-        for a, b, name in pairs
-    )
-    return Drawing(tuple(boxes), edges)
+    sizes = {name: kind.bytes for name, kind in graph.types.items()}
+    edges = (DrawnEdge(a, b, name, sizes.get(name), EdgeWay.MAIN) for a, b, name in pairs)
+    return Drawing(tuple(boxes), tuple(edges))

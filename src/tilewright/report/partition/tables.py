@@ -1,20 +1,11 @@
 """A partition in the terminal: its kernels, and what a person wants to know first."""
 
-from collections.abc import Sequence
-
 from rich.table import Table
 
 from tilewright.partition.mapping import Mapped
-from tilewright.partition.partition import SINGLE, FusedKernel, Partition
+from tilewright.partition.partition import SINGLE, Partition
 from tilewright.report.partition.figures import flops_share, intermediates, top_savings
-from tilewright.units import format_bytes, format_time, noun
-
-
-def _operators(partition: Partition, kernel: FusedKernel) -> str:
-    names = [partition.operators[o].name for o in kernel.operators]
-    if len(names) <= 3:
-        return ", ".join(names)
-    return f"{names[0]} ... {names[-1]} ({len(names)})"
+from tilewright.units import format_bytes, format_time, noun, several, some
 
 
 def kernels_table(partition: Partition, mapped: Mapped | None) -> Table:
@@ -34,10 +25,11 @@ def kernels_table(partition: Partition, mapped: Mapped | None) -> Table:
         table.add_column("time", justify="right", no_wrap=True)
         table.add_column("bound by", no_wrap=True)
     for index, kernel in enumerate(partition.kernels):
-        traffic = kernel.traffic
+        traffic, names = kernel.traffic, [partition.operators[o].name for o in kernel.operators]
+        many = f"{names[0]} ... {names[-1]} ({len(names)})"
         cells = [
             kernel.label,
-            _operators(partition, kernel),
+            many if len(names) > 3 else ", ".join(names),
             f"{kernel.work.flops_matmul / flop:.3f}",
             f"{flops_share(partition, kernel):.1%}",
             f"{traffic.external / byte:.2f} {unit}",
@@ -65,11 +57,11 @@ def summary_lines(partition: Partition, mapped: Mapped | None) -> list[str]:
     """What it comes to, most important first."""
     work, traffic = partition.work, partition.traffic
     operators, kernels = len(partition.operators), len(partition.kernels)
-    moved = intermediates(partition)
+    moved = {what: format_bytes(count) for what, count in intermediates(partition).items()}
     prefix, flop = _flop_prefix(work.flops_total)
     unit, byte = _byte_unit(traffic.op_by_op)
     lines = [
-        f"{partition.name}: {operators} {noun(operators, 'operator')} -> {kernels} "
+        f"{partition.name}: {several(operators, 'operator')} -> {kernels} "
         f"{noun(kernels, 'kernel')} ({partition.level.value} level), {partition.launches_before} "
         f"-> {partition.launches_after} launches; longest chain {len(partition.critical_path)}, "
         f"width {partition.width}",
@@ -79,7 +71,8 @@ def summary_lines(partition: Partition, mapped: Mapped | None) -> list[str]:
         f"{traffic.external / byte:.2f} {unit} fused ({traffic.saved_ratio:.1%} saved); "
         f"{traffic.internal / byte:.2f} {unit} stay inside; "
         f"parameters {traffic.parameters / byte:.2f} {unit}",
-        f"intermediates: written {_pair(moved, 'writes')}, read {_pair(moved, 'reads')}",
+        f"intermediates: written {moved['writes_before']} -> {moved['writes_after']}, "
+        f"read {moved['reads_before']} -> {moved['reads_after']}",
         "patterns: " + _patterns(partition),
     ]
     best = [partition.kernels[i] for i in top_savings(partition)[:3]]
@@ -91,18 +84,14 @@ def summary_lines(partition: Partition, mapped: Mapped | None) -> list[str]:
         if kernel.single:
             singles.setdefault(kernel.reason, []).append(kernel.name)
     for reason, names in sorted(singles.items(), key=lambda pair: (-len(pair[1]), pair[0]))[:8]:
-        lines.append(f"single ({reason}): {_some(names)}")
+        lines.append(f"single ({reason}): {some(names)}")
     left = partition.uncounted
     if left:
         lines.append(
-            f"not counted: what {_some(left)} {'gives' if len(left) == 1 else 'give'}, whose size "
+            f"not counted: what {some(left)} {'gives' if len(left) == 1 else 'give'}, whose size "
             "is not known before it runs"
         )
     return lines + ([] if mapped is None else mapped_lines(partition, mapped))
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _flop_prefix(largest: float) -> tuple[str, float]:
@@ -115,23 +104,13 @@ def _byte_unit(largest: float) -> tuple[str, float]:
     return ("MB", 1e6) if largest >= 1e5 else ("kB", 1e3)
 
 
-def _pair(moved: dict[str, int], what: str) -> str:
-    before, after = moved[f"{what}_before"], moved[f"{what}_after"]
-    return f"{format_bytes(before)} -> {format_bytes(after)}"
-
-
 def _patterns(partition: Partition) -> str:
     told: list[str] = []
     for pattern, count in partition.patterns.items():
-        low, high = partition.pattern_ranges[pattern]
-        ends = dict.fromkeys((f"{low:.0%}", f"{high:.0%}"))
+        ends = dict.fromkeys(f"{end:.0%}" for end in partition.pattern_ranges[pattern])
         spread = "" if pattern == SINGLE else f" ({'-'.join(ends)} saved)"
         told.append(f"{pattern} {count}{spread}")
     return ", ".join(told)
-
-
-def _teraflops(rate: float) -> str:
-    return f"{rate / 1e12:,.0f}" if rate >= 1e14 else f"{rate / 1e12:.3g}"
 
 
 def mapped_lines(partition: Partition, mapped: Mapped) -> list[str]:
@@ -141,9 +120,10 @@ def mapped_lines(partition: Partition, mapped: Mapped) -> list[str]:
     def bound(side: dict[str, dict[str, int]]) -> str:
         return ", ".join(f"{name} {count}" for name, count in side["bound_by"].items())
 
-    target = mapped.target
+    target, rate = mapped.target, mapped.target.matrix_rate / 1e12
+    teraflops = f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
     lines = [
-        f"on {target.name} in {target.dtype} ({_teraflops(target.matrix_rate)} TFLOP/s, "
+        f"on {target.name} in {target.dtype} ({teraflops} TFLOP/s, "
         f"{target.main.name} {format_bytes(target.main.bandwidth)}/s): "
         f"{format_time(before['seconds'])} op by op -> {format_time(after['seconds'])} fused "
         f"({mapped.totals['speedup']:.2f}x); {before['launches']} -> {after['launches']} launches, "

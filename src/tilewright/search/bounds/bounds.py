@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from math import inf
 
 import numpy as np
-import numpy.typing as npt
 
 from tilewright.geometry.access import Shifted
 from tilewright.graph.graph import Graph
@@ -22,11 +21,9 @@ from tilewright.program.constants import immediate
 from tilewright.program.layout import Layouts
 from tilewright.search.bounds.floors import Floors
 from tilewright.search.bounds.flow import Flow
-from tilewright.search.bounds.needs import ElementNeeds, NeedEdge, count_of
-from tilewright.search.bounds.prices import class_times, price_rows
-
-Mask = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float64]
+from tilewright.search.bounds.needs import ElementNeeds, Mask, NeedEdge, count_of
+from tilewright.search.bounds.prices import Floats, class_times, price_rows
+from tilewright.tables import picked
 
 _CHAIN_PRICES = 5  # of these, for the bound that looks at all pairs of operators
 _LOADED = {"activations", "weights"}  # roles of memories that what is loaded lies in
@@ -58,15 +55,8 @@ class Bounds:
     @property
     def parts(self) -> tuple[tuple[str, int], ...]:
         """Every bound on latency by its name."""
-        return (
-            ("matrix", self.matrix),
-            ("vector", self.vector),
-            ("compute", self.compute),
-            ("traffic", self.traffic),
-            ("suffix", self.suffix),
-            ("prefix", self.prefix),
-            ("chain", self.chain),
-        )
+        names = "matrix vector compute traffic suffix prefix chain".split()
+        return tuple(picked(self, *names).items())
 
 
 def bounds_of(graph: Graph, machine: Machine, dtype: str) -> Bounds:
@@ -91,11 +81,13 @@ class _Bounder:
         first = self._least_latency(loads=True)
         self.exit = self._least_latency(loads=False)
         self.latency = min(first, self.exit)
-        self.entry = first if self._reads_loaded() else 0
+        loaded = [n for n in graph.constants if immediate(graph, n) is None]
+        # Whether every operator reads something that was loaded, or made of what was.
+        brought = {*graph.inputs, *graph.producer, *loaded}
+        self.entry = first if all(brought.intersection(n.inputs) for n in graph.nodes) else 0
         own = [m for core in machine.cores for m in core.memories if {*m.roles} & _LOADED]
         self.held_by_cores = sum(memory.usable for memory in own)
         self.held_on_chip = self.held_by_cores + sum(memory.usable for memory in machine.on_chip)
-        loaded = (n for n in graph.constants if immediate(graph, n) is None)
         self.caller = [n for n in (*graph.inputs, *loaded) if n in self.needs.need]
         self.outputs = [n for n in graph.outputs if n in graph.producer]
         self.bit = {name: 1 << i for i, name in enumerate((*self.caller, *self.outputs))}
@@ -115,13 +107,17 @@ class _Bounder:
         }
         cycles = {name: int(value * (1 - _PRECISION)) for name, (value, _) in parts.items()}
         name = max(cycles, key=lambda key: cycles[key])
+        # Energy of all work at its cheapest, and of the main memory's side of what has to move.
+        main = self.machine.main_memory
+        each = dict.fromkeys(self.outputs, main.write_pj_per_byte)
+        moved = (size * each.get(n, main.read_pj_per_byte) for n, size in compulsory.items())
         return Bounds(
             cycles[name],
             name,
             parts[name][1],
             **cycles,
             compulsory_bytes=sum(compulsory.values()),
-            energy_pj=self._energy(compulsory),
+            energy_pj=self.work_energy + sum(moved),
         )
 
     def busy(self) -> dict[str, float]:
@@ -130,7 +126,11 @@ class _Bounder:
         compute = self._shared(np.ones((1, len(self.graph.nodes)), dtype=np.bool_))
         alone = self.prices.sum(axis=1) if len(self.graph.nodes) else np.zeros(2)
         cycles = {"matrix": alone[0], "vector": alone[1], "compute": compute[0]}
-        return {name: self._whole_run(float(work)) for name, work in cycles.items()}
+        # Something is loaded before all work on cores, and stored behind it.
+        return {
+            name: self.entry + float(work) + self.exit if work else 0.0
+            for name, work in cycles.items()
+        }
 
     def _least_latency(self, *, loads: bool) -> int:
         """Cycles of any copy out of the main memory, or into it, before its first byte moves."""
@@ -139,17 +139,6 @@ class _Bounder:
         ends = (route.source if loads else route.destination for route in routes)
         pairs = zip(routes, ends, strict=True)
         return min((route.latency for route, end in pairs if end == main), default=0)
-
-    def _reads_loaded(self) -> bool:
-        """Whether every operator reads something that was loaded, or made of what was."""
-        loaded = {*self.graph.inputs, *self.graph.producer}
-        loaded |= {n for n in self.graph.constants if immediate(self.graph, n) is None}
-        return all(loaded.intersection(node.inputs) for node in self.graph.nodes)
-
-    def _whole_run(self, work: float) -> float:
-        """Cycles of a run with so many cycles of work on cores: something is loaded before all of
-        it, and stored behind it."""
-        return self.entry + work + self.exit if work else 0.0
 
     def _transfer(self, size: float) -> float:
         """Cycles until so many bytes have moved: none does during the first latency."""
@@ -202,13 +191,6 @@ class _Bounder:
         first = edge.source == self.graph.nodes[edge.node].inputs[0]
         joined = any(isinstance(rule, Shifted) for rule in edge.rules or ())
         return min(size, moved.get(edge.target, 0)) if first or joined else 0
-
-    def _energy(self, compulsory: Mapping[str, int]) -> float:
-        """pJ of all work at its cheapest, and of the main memory's side of what has to move."""
-        main = self.machine.main_memory
-        each = dict.fromkeys(self.outputs, main.write_pj_per_byte)
-        moved = (size * each.get(n, main.read_pj_per_byte) for n, size in compulsory.items())
-        return self.work_energy + sum(moved)
 
     # Moments ----------------------------------------------------------------------------------
 
@@ -371,9 +353,7 @@ def _largest(values: Floats, titles: Sequence[str]) -> tuple[float, str]:
 
 def _matrix(rows: Sequence[int], count: int) -> Mask:
     """Sets as rows of a matrix."""
-    if not rows:
-        return np.zeros((0, count), dtype=np.bool_)
-    return np.stack([_bits(row, count) for row in rows])
+    return np.array([_bits(row, count) for row in rows], np.bool_).reshape(-1, count)
 
 
 def _bits(value: int, count: int) -> Mask:

@@ -52,7 +52,7 @@ class Floors:
         self.counts = [sum(model is kind for model, _ in engines) for kind in self.kinds]
         self.nothing = Floor(((0.0,) * len(self.kinds),))
         self._known: dict[tuple[tuple[tuple[Workload, int], ...], Workload], Floor] = {}
-        self._tasks: dict[Workload, float] = {}
+        self._costs = cache(self._least_cost)
         self._folds = cache(self._may_fold)
 
     def of(self, index: int) -> Floor:
@@ -97,9 +97,7 @@ class Floors:
         work = workload_of(spec, op, Tile(boxes, inputs), self.dtype)
         if work.kind is not WorkKind.VECTOR:  # at an edge it may read padding alone
             work = work._replace(in_height=0, in_width=0)
-        if work not in self._tasks:
-            self._tasks[work] = self._least_cost(work)
-        return self._tasks[work]
+        return self._costs(work)
 
     def _least_read(self, index: int, name: str, rules: tuple[AxisRule, ...]) -> tuple[int, ...]:
         """What a tile reads of an operand at least: all that is needed of axes it takes whole."""
@@ -113,14 +111,10 @@ class Floors:
 
     def _least_cost(self, work: Workload) -> float:
         """What the quickest engine takes; tables say nothing about other tiles."""
-        found: list[float] = []
-        for engine in self.machine.engines:
-            if isinstance(engine.parameters, TableParameters):
-                return 0.0
-            model = self.models.model(engine)
-            if model.supports(work):
-                found.append(model.cost(work).cycles)
-        return min(found, default=0.0)
+        if any(isinstance(e.parameters, TableParameters) for e in self.machine.engines):
+            return 0.0
+        models = map(self.models.model, self.machine.engines)
+        return min((m.cost(work).cycles for m in models if m.supports(work)), default=0.0)
 
     def _engines(self, work: Workload, pieces: int, whole: Workload) -> Floor:
         """The floor of so many equal pieces of work, none of which two tiles share; `whole` is the
@@ -231,12 +225,9 @@ class Floors:
     def _finished(self, index: int) -> bool:
         """Whether an output stage may see what an operator makes: an array runs it, or an output
         stage before."""
-        if self._folds(index):
-            return True
-        if self.needs.specs[index] is None:
-            return False
-        takes = self.of(index).takes[0]
-        kinds = zip(takes, self.classes, strict=True)
+        if self._folds(index) or self.needs.specs[index] is None:
+            return self._folds(index)
+        kinds = zip(self.of(index).takes[0], self.classes, strict=True)
         return any(each < inf and kind == "matrix" for each, kind in kinds)
 
     def _maker(self, index: int, operand: int) -> int | None:

@@ -3,14 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping
 from math import prod
 
-import numpy as np
-import numpy.typing as npt
-
 from tilewright.graph.graph import Graph
 from tilewright.graph.ops import SPECS
 from tilewright.search.bounds.needs import ElementNeeds, NeedEdge, counts_of, stays
-
-Mask = npt.NDArray[np.bool_]
 
 _MOST_AXES = 6  # states are sets of axes; a value of more counts as unknown
 
@@ -121,11 +116,9 @@ class Flow:
             return 0
         found = 0
         for edge in self.operands.get(index, ()):
-            if edge.target != target or edge.source not in self.graph.constants:
-                continue
-            whole = self._backward(edge, state) == (1 << len(edge.mask)) - 1
-            if whole and edge.source in self.bit:
-                found |= self.bit[edge.source]
+            read = edge.target == target and edge.source in self.graph.constants
+            if read and self._backward(edge, state) == (1 << len(edge.mask)) - 1:
+                found |= self.bit.get(edge.source, 0)
         return found
 
     def _precede(self, name: str, state: int) -> tuple[int, int]:
@@ -165,12 +158,9 @@ class Flow:
         """The larger of two states on the other side of a reshape of which all is needed: by axes
         that stay, or by how the elements lie in a row."""
         spec = SPECS.get(self.graph.nodes[edge.node].kind)
-        if spec is None or not spec.keeps_order:
-            return found
         before, after = self.graph.types[here].shape, self.graph.types[there].shape
-        if self.counts[here] != before or self.counts.get(there) != after:
-            return found
-        if 0 in after:
+        whole = self.counts[here] == before and self.counts.get(there) == after
+        if spec is None or not spec.keeps_order or not whole or 0 in after:
             return found
         other = _reshaped(state, before, after)
         return other if found is None or other.bit_count() > found.bit_count() else found
@@ -236,7 +226,10 @@ def _backward(edge: NeedEdge, state: int, counts: Mapping[str, tuple[int, ...]])
     found = counts[edge.source]
     if edge.rules is None:
         return (1 << len(found)) - 1
-    merged = edge.merges and _merged_whole(edge, state, len(counts[edge.target]))
+    # Whether all output axes that are not simply kept are whole.
+    kept = {rule.axis for rule in edge.rules if stays(rule)}
+    others = (out for out in range(len(counts[edge.target])) if out not in kept)
+    merged = edge.merges and all(state >> out & 1 for out in others)
     if edge.partial and not merged:
         return None
     whole = state | edge.whole_axes
@@ -252,9 +245,3 @@ def _backward(edge: NeedEdge, state: int, counts: Mapping[str, tuple[int, ...]])
                 return None
         reached |= ((full and edge.complete[axis]) or found[axis] <= 1) << axis
     return reached
-
-
-def _merged_whole(edge: NeedEdge, state: int, rank: int) -> bool:
-    """Whether all output axes that are not simply kept are whole."""
-    kept = {rule.axis for rule in edge.rules or () if stays(rule)}
-    return all(state >> out & 1 for out in range(rank) if out not in kept)

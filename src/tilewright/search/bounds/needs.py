@@ -81,14 +81,9 @@ class ElementNeeds:
             if best is None:
                 best, used = edge.mask, [edge]
                 continue
-            differing = [
-                a for a, (m, n) in enumerate(zip(best, edge.mask, strict=True)) if (n & ~m).any()
-            ]
-            same = all(
-                np.array_equal(m, n)
-                for a, (m, n) in enumerate(zip(best, edge.mask, strict=True))
-                if a not in differing
-            )
+            pairs = list(enumerate(zip(best, edge.mask, strict=True)))
+            differing = [axis for axis, (m, n) in pairs if (n & ~m).any()]
+            same = all(np.array_equal(m, n) for axis, (m, n) in pairs if axis not in differing)
             if len(differing) == 1 and same:
                 (axis,) = differing
                 joined = best[axis] | edge.mask[axis]
@@ -111,7 +106,9 @@ class ElementNeeds:
                     continue
                 shape = self.graph.types[source].shape
                 if known is None or access is None or access.empty:
-                    yield whole_edge(index, source, target, shape)
+                    every = (True,) * len(shape)
+                    mask = everything(shape)
+                    yield NeedEdge(index, source, target, None, mask, (), every, 0, False)
                     continue
                 rules = access.inputs[operand]
                 if rules is None:
@@ -233,11 +230,6 @@ def plain(rule: AxisRule) -> bool:
     """Whether a rule of data movement says exactly which positions are read: a reshape's rules
     name whole axes, and its result may be a view of which less is read."""
     return stays(rule) or not isinstance(rule, Scaled | Whole) or rule == Whole(1)
-
-
-def whole_edge(index: int, source: str, target: str, shape: tuple[int, ...]) -> NeedEdge:
-    mask = everything(shape)
-    return NeedEdge(index, source, target, None, mask, (), (True,) * len(shape), 0, False)
 
 
 def ones(extent: int) -> Mask:

@@ -1,16 +1,12 @@
 """What each technique buys: the same network planned with one more of them at a time."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
-from tilewright.graph.graph import Graph
-from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Plan
-from tilewright.program.metrics import Objective
 from tilewright.search.effort import Effort
 from tilewright.search.found import Found
 from tilewright.search.fusion import Fusion
-from tilewright.search.grouping.patterns import Pattern
 from tilewright.search.progress import Tell, silent
 
 RESHAPE, PIPELINING = "implicit-reshape", "pipelining"
@@ -54,18 +50,13 @@ class Ablation:
 
 
 def ablate(
-    graph: Graph,
-    machine: Machine,
-    dtype: str,
-    model: str,
-    objective: Objective = Objective.LATENCY,
-    *,
+    searching: Callable[[frozenset[str], Tell], Fusion],
     effort: Effort = Effort.NORMAL,
     without: frozenset[str] = frozenset(),
-    patterns: Sequence[Pattern] = (),
     progress: Tell = silent,
 ) -> tuple[Ablation, Found]:
-    """Every step, and what the last search found. `without` are passes that no step has.
+    """Every step, and what the last search found. `searching` begins a search without some passes;
+    `without` are passes that no step has.
 
     A step is never slower than the one before: it may keep that one's plan and passes.
     """
@@ -78,21 +69,13 @@ def ablate(
             progress(f"{name}: {text}", share)
 
         passes = without | left_out
-        search = Fusion(
-            graph,
-            machine,
-            dtype,
-            model,
-            objective,
-            without=passes,
-            patterns=patterns,
-            progress=tell,
-        )
+        search = searching(passes, tell)
         found = search.run(effort)
         if not steps:
             apart = next((r for r in found.rivals if r.name == "layer by layer"), found.best)
             steps.append(AblationStep("none", apart.plan, passes, apart.cycles, apart.dram_bytes))
-            layers = (apart.cycles, _piped(search, apart.plan, passes - {PIPELINING}))
+            piped = searching(passes - {PIPELINING}, silent).evaluate(apart.plan)
+            layers = (apart.cycles, 0 if piped is None else piped.cycles)
         best = found.best
         fresh = AblationStep(name, best.plan, passes, best.cycles, best.dram_bytes)
         steps.append(_better(search, fresh, steps[-1]))
@@ -102,33 +85,15 @@ def ablate(
     return Ablation(tuple(steps), layers), found
 
 
-def _piped(search: Fusion, plan: Plan, without: frozenset[str]) -> int:
-    again = Fusion(
-        search.graph,
-        search.machine,
-        plan.dtype,
-        plan.model,
-        without=without,
-    )
-    metrics = again.evaluate(plan)
-    return 0 if metrics is None else metrics.cycles
-
-
 def _better(search: Fusion, fresh: AblationStep, before: AblationStep) -> AblationStep:
     """The fastest of a new plan, the one before with the new pass, and the one before as it was."""
     metrics = search.evaluate(before.plan)
     choices = [fresh]
     if metrics is not None and before.plan != fresh.plan:
         kept = f"the plan of the step before was kept ({fresh.cycles:,} cycles searched anew)"
-        step = AblationStep(
-            fresh.name, before.plan, fresh.without, metrics.cycles, metrics.dram_bytes, kept
-        )
-        choices.append(step)
-    kept = "the step before was kept: "
-    kept += f"the pass only cost time here ({min(c.cycles for c in choices):,} cycles with it)"
-    choices.append(
-        AblationStep(
-            fresh.name, before.plan, before.without, before.cycles, before.dram_bytes, kept
-        )
-    )
+        figures = metrics.cycles, metrics.dram_bytes
+        choices.append(AblationStep(fresh.name, before.plan, fresh.without, *figures, kept))
+    with_it = min(step.cycles for step in choices)
+    kept = f"the step before was kept: the pass only cost time here ({with_it:,} cycles with it)"
+    choices.append(replace(before, name=fresh.name, kept=kept))
     return min(choices, key=lambda step: step.cycles)

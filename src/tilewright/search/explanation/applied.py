@@ -40,6 +40,10 @@ def apply(
     and so on until no boundary is better joined."""
     tensors: list[str] = []
     cycles = [explanation.cycles]
+
+    def told(text: str, share: float | None = None, /) -> None:
+        tell(f"{len(tensors)} joined, at most {ROUNDS}: {text}", share)
+
     for _ in range(ROUNDS):
         best = _best(explanation)
         if best is None:
@@ -52,30 +56,17 @@ def apply(
         plan = better
         tensors.append(boundary.edge.tensor)
         cycles.append(placed.schedule.makespan)
-        explanation = explaining(plan, placed, _behind(len(tensors), tell))
+        explanation = explaining(plan, placed, told)
     return Applied(plan, tuple(tensors), tuple(cycles))
-
-
-def _behind(joined: int, tell: Tell) -> Tell:
-    """Tells that what is explained has so many boundaries less than the plan that was given."""
-
-    def told(text: str, share: float | None = None, /) -> None:
-        tell(f"{joined} joined, at most {ROUNDS}: {text}", share)
-
-    return told
 
 
 def _best(explanation: Explanation) -> tuple[Boundary, Plan] | None:
     """The trial with the fewest cycles, then bytes, among those that are better joined."""
-    found: list[tuple[int, int, int, Boundary, Plan]] = []
-    for number, boundary in enumerate(explanation.boundaries):
-        if boundary.kind is not BoundaryKind.MISSED:
-            continue
-        for trial in boundary.trials:
-            if trial.plan is not None and trial.cycles is not None:
-                rank = (trial.cycles, trial.dram_bytes or 0, number)
-                found.append((*rank, boundary, trial.plan))
-    if not found:
-        return None
-    *_, boundary, plan = min(found, key=lambda row: row[:3])
-    return boundary, plan
+    missed = (b for b in explanation.boundaries if b.kind is BoundaryKind.MISSED)
+    found = [
+        (trial.cycles, trial.dram_bytes or 0, boundary, trial.plan)
+        for boundary in missed
+        for trial in boundary.trials
+        if trial.plan is not None and trial.cycles is not None
+    ]
+    return min(found, key=lambda row: row[:2])[2:] if found else None

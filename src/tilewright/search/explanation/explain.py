@@ -6,7 +6,7 @@ scratchpads, which makes it a boundary of tiles only. Every reason is backed by 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import count, product
 
 from tilewright.errors import TilewrightError
 from tilewright.graph.graph import Graph, Node
@@ -14,9 +14,8 @@ from tilewright.graph.ops import runs_whole
 from tilewright.machine.machine import Machine
 from tilewright.machine.rates import bytes_per_cycle, main_bytes_per_cycle
 from tilewright.plan.plan import GroupPlan, Place, Plan
-from tilewright.program.account import added_cycles, engine_names, traffic
+from tilewright.program.account import TaskSums, added_cycles, engine_names, task_sums, traffic
 from tilewright.program.place import Placed
-from tilewright.program.program import Transfer
 from tilewright.search.explanation.trials import (
     BoundaryKind,
     Forced,
@@ -155,7 +154,7 @@ def explain(
     pairs: dict[tuple[int, int], list[Edge]] = {}
     for edge in edges:
         pairs.setdefault((edge.before, edge.after), []).append(edge)
-    tried = [pair for pair, row in pairs.items() if explainer.can_be_tried(_whole_edge(row))]
+    tried = [pair for pair, row in pairs.items() if explainer.whole(_whole_edge(row)) is None]
     chosen = set(tried if limit is None else tried[:limit])
     done = count(1)
     found: dict[tuple[int, int], Boundary] = {}
@@ -195,11 +194,7 @@ class _Explainer:
         shape = self.graph.types[name].shape
         return self.trials.network.layouts.bytes(name, shape, aligned=True)
 
-    def can_be_tried(self, edge: Edge) -> bool:
-        """Whether nothing that runs whole is among the two groups and what lies between them."""
-        return self._whole(edge) is None
-
-    def _whole(self, edge: Edge) -> Node | None:
+    def whole(self, edge: Edge) -> Node | None:
         """An operator that cannot be cut, in one of the groups that a trial would join."""
         members = (self.plan.groups[n].nodes for n in (edge.before, edge.after))
         names = (*(name for row in members for name in row), *edge.via)
@@ -218,7 +213,7 @@ class _Explainer:
         edge = _whole_edge(edges)
         passing = tuple(self._passing(edge.tensor) for edge in edges)
         blank = Boundary(edge, passing, BoundaryKind.NOT_TRIED, "")
-        whole = self._whole(edge)
+        whole = self.whole(edge)
         if whole is not None:
             text = (
                 f"'{whole.name}' ({whole.kind}) runs whole: "
@@ -243,9 +238,11 @@ class _Explainer:
         verdicts.sort(key=_rank)
         text = "; ".join(f"{trial.told}: {words}" for trial, _, words in verdicts)
         if moving:
-            text = f"{self._movement(moving)}; {text}"
+            text = f"{', '.join(map(self._movement, moving))}; {text}"
         kind = verdicts[0][1]
-        pattern = self._pattern(edge)
+        before, after = (self.plan.groups[n].nodes for n in (edge.before, edge.after))
+        apart = (self.apart.get(pair) for pair in product(before, after))
+        pattern = next((name for name in apart if name is not None), None)
         if pattern is not None:
             kind, text = BoundaryKind.KEPT_APART, f"pattern '{pattern}' keeps them apart ({text})"
         return replace(blank, kind=kind, text=text, trials=tuple(v[0] for v in verdicts))
@@ -278,13 +275,11 @@ class _Explainer:
             extra = fused - unfused - boundary.saved_dma
             halo = 0.0 if trial.cut is None else _halo_share(self.graph, trial.cut)
             if extra > 0 and extra * 2 >= trial.cycles - base:  # most of what is lost
-                if not halo:
-                    return (
-                        BoundaryKind.NO_GAIN,
-                        f"{figures}: slower, its tiles take more work{rule}",
-                    )
-                text = f"slower, as tiles compute {halo:.1%} again of what the group takes uncut"
-                return BoundaryKind.HALO, f"{figures}: {text}{rule}"
+                kind, text = BoundaryKind.NO_GAIN, "slower, its tiles take more work"
+                if halo:
+                    again = f"{halo:.1%} again of what the group takes uncut"
+                    kind, text = BoundaryKind.HALO, f"slower, as tiles compute {again}"
+                return kind, f"{figures}: {text}{rule}"
         return BoundaryKind.NO_GAIN, f"{figures}: slower{rule}"
 
     def _rule(self, trial: Forced, boundary: Boundary) -> str:
@@ -309,20 +304,12 @@ class _Explainer:
             f"{', the simulated run says otherwise' if otherwise else ''}"
         )
 
-    def _movement(self, moving: Sequence[int]) -> str:
-        """What moves the tensor outside the cores in the plan as it is."""
-        rows: list[str] = []
-        for number in moving:
-            group = self.plan.groups[number]
-            node = self.graph.nodes[self.graph.index[group.nodes[0]]]
-            what = "a view of" if group.place is Place.VIEW else "copies within"
-            rows.append(f"'{node.name}' ({node.kind}) is {what} the main memory")
-        return ", ".join(rows)
-
-    def _pattern(self, edge: Edge) -> str | None:
-        before, after = (self.plan.groups[n].nodes for n in (edge.before, edge.after))
-        pairs = ((one, other) for one in before for other in after)
-        return next((self.apart[pair] for pair in pairs if pair in self.apart), None)
+    def _movement(self, number: int) -> str:
+        """How a group moves the tensor outside the cores in the plan as it is."""
+        group = self.plan.groups[number]
+        node = self.graph.nodes[self.graph.index[group.nodes[0]]]
+        what = "a view of" if group.place is Place.VIEW else "copies within"
+        return f"'{node.name}' ({node.kind}) is {what} the main memory"
 
 
 def _rank(verdict: tuple[Forced, BoundaryKind, str]) -> tuple[bool, int, int]:
@@ -351,43 +338,30 @@ def group_facts(
     graph: Graph, machine: Machine, plan: Plan, placed: Placed
 ) -> tuple[GroupFacts, ...]:
     """Every group as the placed program has it."""
-    names = engine_names(machine)
-    number_of = {name: i for i, name in enumerate(names)}
-    program, main = placed.program, machine.main_memory.name
-    inside = [buffer.memory == main for buffer in program.buffers]
-    starts, ends = placed.schedule.start.tolist(), placed.schedule.end.tolist()
-    busy = [[0] * len(names) for _ in plan.groups]
-    last = [0] * len(plan.groups)
-    moved = [[0, 0] for _ in plan.groups]
-    spans: list[tuple[int, int]] = [(0, 0)] * len(plan.groups)
-    tiles: list[set[int]] = [set() for _ in plan.groups]
-    for task, start, end in zip(program.tasks, starts, ends, strict=True):
-        group = task.group
-        last[group] = max(last[group], end)
-        busy[group][number_of[task.engine]] += end - start
-        moved[group][0] += sum(view.bytes for view in task.reads if inside[view.buffer])
-        moved[group][1] += sum(view.bytes for view in task.writes if inside[view.buffer])
-        if not isinstance(task.work, Transfer) or not on_cores(plan.groups[group]):
-            low, high = spans[group] if tiles[group] else (start, end)
-            spans[group] = (min(low, start), max(high, end))
-            tiles[group].add(task.tile)
+    names, folded = engine_names(machine), placed.program.folded()
+    found = task_sums(placed, machine, lambda task: task.group)
+    sums = [found.get(number, TaskSums()) for number in range(len(plan.groups))]
+    added = added_cycles(total.end for total in sums)
     facts: list[GroupFacts] = []
-    added, folded = added_cycles(last), program.folded()
-    for number, group in enumerate(plan.groups):
-        most = max(range(len(names)), key=lambda i: busy[number][i])
+    for number, (group, total) in enumerate(zip(plan.groups, sums, strict=True)):
+        most = max(names, key=total.engines.__getitem__)
+        tiles, span = total.computed, (total.active or 0, total.until)
+        if not on_cores(group):  # by copies alone
+            tiles, span = total.tiles, (total.start or 0, total.end)
         facts.append(
             GroupFacts(
                 number,
                 label_of(group),
                 group.place,
                 grid_words(graph, group, len(machine.cores)),
-                len(tiles[number]),
+                len(tiles),
                 _halo_share(graph, group),
-                names[most] if busy[number][most] else "",
-                busy[number][most],
-                *spans[number],
+                most if total.engines[most] else "",
+                total.engines[most],
+                *span,
                 added[number],
-                *moved[number],
+                total.read,
+                total.written,
                 folded=tuple((name, folded[name]) for name in group.nodes if name in folded),
             )
         )

@@ -157,7 +157,12 @@ class Trials:
         options = self._options(numbers, self._cores(*numbers))
         if isinstance(options, Forced):
             return options
-        found = [self._cut(numbers, order, option) for option in options[:CUTS]]
+        found: list[Forced] = []
+        for option in options[:CUTS]:
+            changed = self.joins.joined(self.plan, numbers, order, option)
+            place = order.index(numbers[0])
+            forced = self._run(How.TOGETHER, changed, (place, numbers))
+            found.append(replace(forced, cut=changed.groups[place]))
         return min(found, key=lambda forced: (forced.cycles is None, forced.cycles or 0))
 
     def on_fewer_cores(
@@ -196,13 +201,6 @@ class Trials:
         ops, exported = typed_group(self.graph, nodes), exports(self.graph, nodes)
         return options or self._no_cut(ops, exported, cores)
 
-    def _cut(self, numbers: Sequence[int], order: Sequence[int], option: Estimate) -> Forced:
-        """Groups as one in a given cut."""
-        changed = self.joins.joined(self.plan, numbers, order, option)
-        place = order.index(numbers[0])
-        forced = self._run(How.TOGETHER, changed, (place, numbers))
-        return replace(forced, cut=changed.groups[place])
-
     def _run(self, how: How, plan: Plan, joined: tuple[int, Sequence[int]] | None = None) -> Forced:
         self.simulated += 1
         try:
@@ -211,7 +209,8 @@ class Trials:
                 return Forced(how, obstacle=(BoundaryKind.MEMORY, ""), shortage=short)
             placed = lowered(self.graph, self.machine, plan, lowering=self.lowering)
         except DoesNotFitError as error:
-            short = _shortage(error)
+            there, short_by = error.misfit.capacity, error.misfit.short_by
+            short = Shortage(error.memory, there + short_by, there)
             return Forced(how, obstacle=(BoundaryKind.MEMORY, ""), shortage=short)
         except CostError as error:
             return Forced(how, obstacle=(BoundaryKind.LIMIT, str(error)))
@@ -261,8 +260,7 @@ class Trials:
 
     def _made_to_fit(self, plan: Plan, placed: Placed) -> Shortage | None:
         """What was short, where the trial fits only with spills or with passes left out."""
-        spilled = sum(spill.moved for spill in placed.spills)
-        before = sum(spill.moved for spill in self.base.spills)
+        spilled, before = (sum(s.moved for s in each.spills) for each in (placed, self.base))
         remedy = f"{spilled - before:,} bytes spilled" if spilled > before else "less overlap"
         return self._short(plan, remedy)
 
@@ -281,10 +279,8 @@ class Trials:
         for task in program.tasks:
             if task.group in total and isinstance(task.work, Compute):
                 total[task.group] += task.cycles
-        return sum(
-            cycles / len(plan.groups[number].cores or self.machine.cores)
-            for number, cycles in total.items()
-        )
+        cores = {n: len(plan.groups[n].cores or self.machine.cores) for n in total}
+        return sum(cycles / cores[n] for n, cycles in total.items())
 
     def _new_limit(self, program: Program, number: int, parts: Sequence[int]) -> str:
         """A limit of the arrays that a tile of the joined group breaks, and no group alone."""
@@ -339,8 +335,3 @@ class Trials:
 def on_cores(group: GroupPlan) -> bool:
     """Whether a group runs on the cores."""
     return group.place is Place.CORES
-
-
-def _shortage(error: DoesNotFitError) -> Shortage:
-    misfit = error.misfit
-    return Shortage(error.memory, misfit.capacity + misfit.short_by, misfit.capacity)
