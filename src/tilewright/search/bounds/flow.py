@@ -217,6 +217,8 @@ def _forward(edge: NeedEdge, state: int, counts: tuple[int, ...]) -> int | None:
 def _forward_merged(edge: NeedEdge, state: int, counts: tuple[int, ...]) -> int | None:
     """Axes that stay keep their state; the others are whole only together."""
     assert edge.rules is not None
+    if not all(edge.nonempty):  # some output elements may read nothing that is needed
+        return None
     if not edge.all_complete and state != (1 << len(edge.rules)) - 1:
         return None
     kept = {rule.axis: axis for axis, rule in enumerate(edge.rules) if stays(rule)}
@@ -237,7 +239,7 @@ def _backward(edge: NeedEdge, state: int, counts: Mapping[str, tuple[int, ...]])
     if edge.rules is None:
         return (1 << len(found)) - 1
     merged = edge.merges and _merged_whole(edge, state, len(counts[edge.target]))
-    if edge.partial and not merged:
+    if edge.merges and not merged and (edge.partial or not all(edge.nonempty)):
         return None
     whole = state | edge.whole_axes
     reached = 0
