@@ -9,6 +9,7 @@ from support.moves import moved
 from support.random_plans import (
     Draw,
     depthwise,
+    halved,
     ideal,
     legal_networks,
     plans,
@@ -36,7 +37,7 @@ UNLIKE = {
 }
 MACHINES = {**{name: load_machine(name) for name in NAMES}, **UNLIKE}
 KIBIBYTES = (None, None, 16, 40, 256)
-OPERATORS = (conv3, depthwise, pointwise, residual, squeeze, squeeze, pool, concat)
+OPERATORS = (conv3, depthwise, pointwise, residual, squeeze, squeeze, pool, concat, halved, halved)
 MOVEMENT = (*LAYOUT, matmul, softmax, conv3, residual)
 IMAGES = ((1, 8, 24, 20), (1, 4, 32, 16), (1, 40, 7, 7))
 MOVES = 60 if SOAK else 8

@@ -355,6 +355,19 @@ def pointwise(draw: Draw, b: GraphBuilder, x: str) -> str | None:
     return b.add("Relu", y) if draw(st.booleans()) else y
 
 
+def halved(draw: Draw, b: GraphBuilder, x: str) -> str | None:
+    """As a stage of a residual network begins: half the size behind 1x1 and 3x3, and beside it 1x1
+    that reads every other position."""
+    shape = b.shape(x)
+    if len(shape) != 4 or b.type(x).dtype != "float32":
+        return None
+    inner, filters = _int(draw, 1, 40), _int(draw, 8, 96)
+    y = b.add("Conv", x, b.weight(inner, shape[1], 1, 1), b.weight(inner))
+    y = b.add("Conv", y, b.weight(filters, inner, 3, 3), pads=[1] * 4, strides=[2, 2])
+    beside = b.add("Conv", x, b.weight(filters, shape[1], 1, 1), strides=[2, 2])
+    return b.add("Relu", b.add("Add", y, beside))
+
+
 def depthwise(draw: Draw, b: GraphBuilder, x: str) -> str | None:
     """3x3 or 5x5 for each channel, same size or half of it."""
     shape = b.shape(x)

@@ -25,6 +25,9 @@ from tilewright.search.bounds.needs import ElementNeeds, Mask, NeedEdge, count_o
 from tilewright.search.bounds.prices import Floats, class_times, price_rows
 from tilewright.tables import picked
 
+Moments = tuple[tuple[float, str], ...]
+"""Suffix, prefix and chain: cycles, and at which operator."""
+
 _CHAIN_PRICES = 5  # of these, for the bound that looks at all pairs of operators
 _LOADED = {"activations", "weights"}  # roles of memories that what is loaded lies in
 _PRECISION = 1e-9  # relative; costs are floats
@@ -70,12 +73,15 @@ def busy_cycles(graph: Graph, machine: Machine, dtype: str) -> int:
 
 
 class _Bounder:
-    """Works out all bounds of one network on one machine."""
+    """Works out all bounds of one network on one machine. Of values in `common`, only what all of
+    their readers read is asked for."""
 
-    def __init__(self, graph: Graph, machine: Machine, dtype: str) -> None:
+    def __init__(
+        self, graph: Graph, machine: Machine, dtype: str, common: frozenset[str] = frozenset()
+    ) -> None:
         self.graph, self.machine, self.dtype = graph, machine, dtype
         self.layouts = Layouts.of(graph, machine, dtype)
-        self.needs = ElementNeeds(graph)
+        self.needs = ElementNeeds(graph, common)
         self.floors = Floors(graph, machine, dtype, self.needs)
         self.rate = main_bytes_per_cycle(machine)
         first = self._least_latency(loads=True)
@@ -97,7 +103,7 @@ class _Bounder:
         busy = self.busy()
         compulsory = self._compulsory()
         traffic = self._transfer(sum(compulsory.values()))
-        suffix, prefix, chain = self._moments()
+        suffix, prefix, chain = self._at_forks(self._moments())
         parts = {
             **{name: (cycles, "") for name, cycles in busy.items()},
             "traffic": (traffic, ""),
@@ -194,7 +200,36 @@ class _Bounder:
 
     # Moments ----------------------------------------------------------------------------------
 
-    def _moments(self) -> tuple[tuple[float, str], ...]:
+    def _at_forks(self, found: Moments) -> Moments:
+        """The bounds of moments, or those of the network of which less is needed where some value's
+        readers read other parts of it: only what all of them read. More then waits for the last of
+        that, though less is done before. Most hopeful values first, as long as there is hope."""
+        forks = [(self._at_most(name), name) for name in self.needs.forks]
+        for hope, name in sorted(forks, reverse=True):
+            if hope <= max(cycles for cycles, _ in found):
+                break
+            other = _Bounder(self.graph, self.machine, self.dtype, frozenset({name}))
+            other.busy()
+            pairs = zip(found, other._moments(), strict=True)
+            found = tuple(max(pair, key=lambda part: part[0]) for pair in pairs)
+        return found
+
+    def _at_most(self, name: str) -> float:
+        """Cycles that may be proved where all that reads a value, directly or through others, waits
+        for the same element of it: the work before, then the weights of all that is behind."""
+        behind, todo = set[int](), [self.graph.producer[name]]
+        before = np.ones((1, len(self.graph.nodes)), dtype=np.bool_)
+        while todo:
+            fresh = [n for n in self.graph.successors(todo.pop()) if n not in behind]
+            behind.update(fresh)
+            todo += fresh
+        before[0, list(behind)] = False
+        read = {name for n in behind for name in self.graph.nodes[n].reads}
+        weights = sum(float(self._size(n)) for n in self.caller if n in read)
+        late = self._streamed([weights], [0.0], np.ones(1, dtype=np.bool_))
+        return self.entry + float(self._shared(before)[0] + late[0])
+
+    def _moments(self) -> Moments:
         """The bounds that look at operators one by one: when the last element of one first exists,
         when its first task starts; and one such moment after the other."""
         nodes = [

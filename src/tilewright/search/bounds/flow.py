@@ -207,6 +207,8 @@ def _forward(edge: NeedEdge, state: int, counts: tuple[int, ...]) -> int | None:
 def _forward_merged(edge: NeedEdge, state: int, counts: tuple[int, ...]) -> int | None:
     """Axes that stay keep their state; the others are whole only together."""
     assert edge.rules is not None
+    if not all(edge.nonempty):  # some output elements may read nothing that is needed
+        return None
     if not edge.all_complete and state != (1 << len(edge.rules)) - 1:
         return None
     kept = {rule.axis: axis for axis, rule in enumerate(edge.rules) if stays(rule)}
@@ -230,7 +232,7 @@ def _backward(edge: NeedEdge, state: int, counts: Mapping[str, tuple[int, ...]])
     kept = {rule.axis for rule in edge.rules if stays(rule)}
     others = (out for out in range(len(counts[edge.target])) if out not in kept)
     merged = edge.merges and all(state >> out & 1 for out in others)
-    if edge.partial and not merged:
+    if edge.merges and not merged and (edge.partial or not all(edge.nonempty)):
         return None
     whole = state | edge.whole_axes
     reached = 0

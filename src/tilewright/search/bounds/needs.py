@@ -46,14 +46,16 @@ class NeedEdge:
 
 class ElementNeeds:
     """Which elements of every value any plan has to have, as one mask per axis, from the outputs
-    back; no entry where nothing is known."""
+    back; no entry where nothing is known. Of values in `common` only those count that all of their
+    readers read; `forks` are values of which readers read other parts, but some elements all."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, common: frozenset[str] = frozenset()) -> None:
+        self.graph, self.common = graph, common
         self.specs = [spec_of(graph, node) for node in graph.nodes]
         self.need: dict[str, Need] = {}
         self.edges: list[NeedEdge] = []
         self.joint: dict[str, list[list[NeedEdge]]] = {}
+        self.forks: list[str] = []
         self._known: dict[tuple[AxisRule, int, bytes], tuple[Mask, bool]] = {}
         readers: dict[str, list[NeedEdge]] = {}
         for name in graph.outputs:
@@ -75,6 +77,15 @@ class ElementNeeds:
         else the largest part, which is needed anyway."""
         if name in self.need:  # an output of the network
             return
+        shared = tuple(
+            np.logical_and.reduce(axes) for axes in zip(*(e.mask for e in edges), strict=True)
+        )
+        if name in self.common:
+            self.need[name] = shared
+            return
+        differ = any(count_of(edge.mask) > count_of(shared) > 0 for edge in edges)
+        if differ and name in self.graph.producer:
+            self.forks.append(name)
         best: Need | None = None
         used: list[NeedEdge] = []
         for edge in sorted(edges, key=lambda e: -count_of(e.mask)):
