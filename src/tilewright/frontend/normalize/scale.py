@@ -78,7 +78,7 @@ def _move(matcher: Matcher, index: int) -> _Move | None:
         return None
     if matcher.node(scale).kind == "Div" and matcher.node(scale).inputs[0] != product:
         return None
-    if not _is_gentle(graph, matcher.node(scale), number):
+    if not is_gentle(graph, matcher.node(scale), number):
         return None
     # Constants first, they are scaled once and for all; then by size.
     sizes = [(name not in graph.constants, graph.types[name].size) for name in node.inputs]
@@ -89,25 +89,30 @@ def _move(matcher: Matcher, index: int) -> _Move | None:
     return _Move(scale, number, operand) if own or graph.types[name].size < kind.size else None
 
 
-def _is_gentle(graph: Graph, scale: Node, number: str) -> bool:
+def is_gentle(graph: Graph, scale: Node, number: str) -> bool:
     """Whether the value is one number, and, where that is known, one that operands can take."""
     constant = graph.constants.get(number)
     if constant is None or constant.type.size != 1:
         return False
-    if constant.data is None:
-        return True
-    found = abs(float(constant.data.reshape(-1)[0]))
-    if not isfinite(found) or not found:
-        return False
+    factor = factor_of(graph, scale, number)
+    if factor is None:
+        return constant.data is None
     least, most = GENTLE.get(constant.type.dtype, USUALLY_GENTLE)
-    return least <= (found if scale.kind == "Mul" else 1 / found) <= most
+    return least <= abs(factor) <= most
+
+
+def factor_of(graph: Graph, scale: Node, number: str) -> float | None:
+    """What a scale multiplies by, None if it is not known or no number to multiply by."""
+    data = graph.constants[number].data
+    found = 0.0 if data is None else float(data.reshape(-1)[0])
+    if not found or not isfinite(found):
+        return None
+    return found if scale.kind == "Mul" else 1 / found
 
 
 def _folded(graph: Graph, scale: Node, operand: str, number: str) -> Constant:
     """A weight with the scale in it; unknown numbers stay unknown."""
-    weight, factor = graph.constants[operand], graph.constants[number]
-    if weight.data is None or factor.data is None:
+    weight, factor = graph.constants[operand], factor_of(graph, scale, number)
+    if weight.data is None or factor is None:
         return Constant(weight.type, None)
-    exact = factor.data.reshape(-1).astype(np.float64)
-    exact = (exact if scale.kind == "Mul" else 1 / exact).reshape((1,) * weight.data.ndim)
-    return Constant(weight.type, scaled(weight.data, exact))
+    return Constant(weight.type, scaled(weight.data, np.full((1,) * weight.data.ndim, factor)))
