@@ -146,7 +146,7 @@ def carried(plan: Plan, before: Graph, graph: Graph, name: str) -> Plan | None:
     if name not in graph.index:
         readers = (graph.consumers[node.outputs[0]][0] for node in new)
         joining = {n.name: graph.nodes[reader].name for n, reader in zip(new, readers, strict=True)}
-        moved = set()
+        moved = set[str]()
     groups: list[GroupPlan] = []
     for group in plan.groups:
         nodes = {node for node in group.nodes if node in graph.index and node != name}
