@@ -8,6 +8,7 @@ from tilewright.graph.graph import Graph
 from tilewright.units import format_bytes, format_count
 
 CROPPED, UNCROPPED = FORMS = ("cropped", "uncropped")  # phases of a transposed convolution
+SCALES = "scales"  # among rewrites: all that can be folded into weights
 # rewritten: other nodes do the work. layout: memory pads it. tiling: tiles have to be cut smaller.
 # vector: the vector engine runs it, which the array's limits do not bind. illegal: nothing helps.
 Outcome = Literal["rewritten", "layout", "tiling", "vector", "illegal"]
@@ -56,8 +57,8 @@ def rewritten_name(entry: str) -> str:
 @dataclass(frozen=True, slots=True)
 class Legalised:
     """A network whose operators the machine can run, and how it got there. `choices` are operators
-    of the original that run as they are and rewritten, and whether they were; `forms` those that
-    can be rewritten in several ways, and in which of them they were."""
+    of the original (or its `SCALES`) that run as they are and rewritten, and whether they were;
+    `forms` those that can be rewritten in several ways, and in which of them they were."""
 
     graph: Graph
     steps: tuple[LegalStep, ...]

@@ -14,7 +14,8 @@ from tilewright.memory.rectangles import IntArray, Rectangles
 REPAIR_ROUNDS = 40
 """How often the best order is retried with its overshooting buffers moved to the front."""
 
-_ORDERS = 5
+ORDERS = 5
+"""Orders that are tried beside that of the program."""
 
 _ENDLESS = 2**62
 
@@ -239,10 +240,12 @@ def lowest_offsets(
     offset: IntArray,
     slots: int,
     target: int,
+    orders: int,
     repairs: int,
 ) -> IntArray:
-    """Offsets for buffers that live in slots [first, last), at the lowest peak found; stops early
-    at or below `target`. `pinned` are the numbers of buffers that keep their `offset`."""
+    """Offsets for buffers that live in slots [first, last), at the lowest peak found in so many
+    `orders` and after so many `repairs`; stops early at or below `target`. `pinned` are the numbers
+    of buffers that keep their `offset`."""
     count = first.size
     by_start = ranked(first, np.zeros(count, dtype=np.int64))
     started = np.zeros(slots + 1, dtype=np.int64)
@@ -263,16 +266,16 @@ def lowest_offsets(
     best_order, order = by_start, by_start
     best, offsets = offset, offset
     best_peak = np.int64(_ENDLESS)
-    for attempt in range(_ORDERS + 2 + repairs):
-        tight = attempt == _ORDERS + 1
+    for attempt in range(orders + 2 + repairs):
+        tight = attempt == orders + 1
         if attempt == 0:
             order = by_start
-        elif attempt <= _ORDERS:
+        elif attempt <= orders:
             order = _order(attempt - 1, first, last, size, live)
         elif tight:
             order = best_order
         else:  # repair: what overshoots goes first
-            if attempt == _ORDERS + 2:
+            if attempt == orders + 2:
                 order, offsets = best_order, best
             order = _repaired(order, offsets, size, target)
         turn = 0
@@ -283,7 +286,7 @@ def lowest_offsets(
             if free[buffer]:
                 turns[turn] = buffer
                 turn += 1
-        rough = attempt <= _ORDERS + 1  # a repair begins with what the one before it has placed
+        rough = attempt <= orders + 1  # a repair begins with what the one before it has placed
         offsets, peak = _place(
             turns,
             first,
@@ -321,5 +324,6 @@ def greedy(rectangles: Rectangles, target: int) -> IntArray:
         rectangles.offset,
         rectangles.slots,
         target,
+        ORDERS,
         min(REPAIR_ROUNDS, REPAIR_WORK // rectangles.count),
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 from tilewright.errors import TilewrightError, TilingError
 from tilewright.graph.graph import Graph
 from tilewright.legalise import Legalised
-from tilewright.legalise.steps import rewritten_name
+from tilewright.legalise.steps import SCALES, rewritten_name
 from tilewright.machine.document import Document
 from tilewright.machine.faults import Keys
 from tilewright.machine.machine import Machine
@@ -75,7 +75,8 @@ def _faults(plan: Plan, graph: Graph, machine: Machine) -> Iterator[KeyFault]:
                 home[name] = number
     yield from _wrong_cores(plan, machine)
     for place, name in enumerate(plan.rewrites or ()):
-        if rewritten_name(name) not in graph.index and plan.images == 1:
+        known = rewritten_name(name) in graph.index or name == SCALES
+        if not known and plan.images == 1:
             yield ("rewrites", place), f"rewrites names '{name}': no such node"
     missing = [node.name for node in graph.nodes if node.name not in home]
     if missing:

@@ -10,13 +10,15 @@ from tilewright.errors import ModelError
 from tilewright.execute.runtime import output_types
 from tilewright.frontend.load import reinferred
 from tilewright.frontend.normalize import normalize
+from tilewright.frontend.normalize.weigh import fold_scales
 from tilewright.frontend.save import save_onnx
 from tilewright.graph.edit import without_dead
 from tilewright.graph.graph import Graph, Node
 from tilewright.graph.ops import macs_of, planned_by_bytes, spec_of
 from tilewright.graph.ops.spec import Engine
 from tilewright.graph.types import BITS, FLOATS
-from tilewright.legalise import Legalised, legalise
+from tilewright.legalise import Legalised, LegalStep, legalise
+from tilewright.legalise.steps import SCALES
 from tilewright.machine.dtypes import element_bits, rate_class
 from tilewright.machine.machine import Machine
 from tilewright.machine.parameters import lacking_elements
@@ -29,11 +31,22 @@ def prepared(
     numbered: Graph, machine: Machine, dtype: str, rewrites: Collection[str] | None = None
 ) -> Legalised:
     """The network that is planned and run: plain, and within the machine's limits. `rewrites` are
-    operators to be rewritten of those that need not be (None: as estimated).
+    operators to be rewritten of those that need not be (None: as estimated); scales are folded into
+    weights only where that says so.
 
     Its weights are seeded before: those that are folded together then fit each other.
     """
-    return legalise(normalize(numbered), machine, dtype, rewrites)
+    graph, wanted = normalize(numbered), SCALES in (rewrites or ())
+    weighed, scales = fold_scales(graph)
+    legal = legalise(weighed if wanted else graph, machine, dtype, rewrites)
+    if not scales:
+        return legal
+    steps: list[LegalStep] = []
+    for name, into in (scales if wanted else {}).items():
+        kind, what = graph.nodes[graph.index[name]].kind, f"folded into the weights of '{into}'"
+        steps.append(LegalStep(name, kind, SCALES, "rewritten", what))
+    choices = (*legal.choices, (SCALES, wanted))
+    return replace(legal, steps=(*legal.steps, *steps), choices=choices)
 
 
 def plannable(

@@ -123,7 +123,7 @@ class _Variants:
             self.progress("comparing rewrites of the network")
             rest = tuple(other for other in taken if rewritten_name(other) != name)
             other = self.made(rest if rewritten else (*rest, name), remedies=False)
-            plan = carried(best.plan, other.legal.graph, name)
+            plan = carried(best.plan, variant.legal.graph, other.legal.graph, name)
             if plan is None:
                 continue
             metrics = other.search.evaluate(plan)
@@ -136,17 +136,23 @@ class _Variants:
         return chosen
 
 
-def carried(plan: Plan, graph: Graph, name: str) -> Plan | None:
+def carried(plan: Plan, before: Graph, graph: Graph, name: str) -> Plan | None:
     """A plan for the network in which another form of an operator has taken its place: what stands
-    for the operator runs in the first of its groups that is on cores. None where there is no
-    such, or no order for it."""
+    for the operator runs in the first of its groups that is on cores. Where no operator has the
+    name, what is new runs with its reader. None where there is no such, or no order for it."""
     planned = {node for group in plan.groups for node in group.nodes}
-    moved = {name, *(node.name for node in graph.nodes if node.name not in planned)}
+    new = [node for node in graph.nodes if node.name not in planned]
+    moved, joining = {name, *(node.name for node in new)}, dict[str, str]()
+    if name not in graph.index:
+        readers = (graph.consumers[node.outputs[0]][0] for node in new)
+        joining = {n.name: graph.nodes[reader].name for n, reader in zip(new, readers, strict=True)}
+        moved = set[str]()
     groups: list[GroupPlan] = []
     for group in plan.groups:
         nodes = {node for node in group.nodes if node in graph.index and node != name}
         if moved and len(nodes) < len(group.nodes) and group.place is Place.CORES:
             nodes, moved = nodes | moved, set[str]()
+        nodes |= {node for node, reader in joining.items() if reader in nodes}
         if nodes:
             row = sorted(nodes, key=graph.index.__getitem__)
             groups.append(replace(group, nodes=tuple(row)))
@@ -154,6 +160,12 @@ def carried(plan: Plan, graph: Graph, name: str) -> Plan | None:
     def leaving(nodes: tuple[str, ...]) -> Collection[str]:
         return exports(graph, [graph.index[node] for node in nodes])
 
+    called: dict[str, str] = {}  # values that have another name now
+    for node in before.nodes:
+        if node.name in graph.index:
+            called |= zip(node.outputs, graph.nodes[graph.index[node.name]].outputs, strict=False)
+    resident = dict.fromkeys(n for old in plan.resident for n in (old, called.get(old, old)))
+    plan = replace(plan, resident=tuple(resident))
     found = None if moved else in_order(graph, plan, groups, leaving)
     if found is None:
         return None

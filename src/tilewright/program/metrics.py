@@ -1,6 +1,6 @@
 """What a placed program costs, and what a search wants least of: the same figures for both."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from math import fsum
 
@@ -29,7 +29,7 @@ class Objective(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Metrics:
     """Time, bytes from and to the main memory, energy, and the most that is live at once in the
-    fullest scratchpad."""
+    fullest scratchpad; how many tasks were run in how many ways to know it."""
 
     cycles: int
     read_bytes: int
@@ -37,6 +37,7 @@ class Metrics:
     energy_pj: float
     peak_bytes: int
     tasks: int
+    ways: int = field(default=1, compare=False)
 
     @property
     def dram_bytes(self) -> int:
@@ -97,6 +98,7 @@ def metrics_of(timed: Timed) -> Metrics:
         float(columns.energy.sum()),
         int(timed.most_live[others].max(initial=0)),
         columns.tasks,
+        timed.ways,
     )
 
 

@@ -56,7 +56,8 @@ class Switches:
 class Timed:
     """A program with addresses and times. Rows are in the order the tasks are issued: `order` are
     their numbers in the columns, `needs` what each waits for by its data, `waits` also by reused
-    bytes. `tables` are what numbers in the columns mean."""
+    bytes. `tables` are what numbers in the columns mean; `ways` tells how often it was run to
+    compare results in place with those that are not."""
 
     tables: Tables
     columns: Columns
@@ -69,6 +70,7 @@ class Timed:
     most_live: Quantities
     start: Quantities
     end: Quantities
+    ways: int = 1
 
     @property
     def makespan(self) -> int:
@@ -105,13 +107,14 @@ def timed(
     over = None
     if plain.tight and (columns.over >= 0).any():
         over = _roomed(in_place(columns), tables, needs, switches, explained=False)
-    if over is None or over.space is None or over.space.short.any():
+    if over is None or over.short:
         return _run(plain, tables, needs, switches)
-    rival = _run(over, tables, needs, switches)
-    if plain.space is None or plain.space.short.any():  # in place there are addresses for all
+    if plain.short:  # in place there are addresses for all
+        rival = _run(over, tables, needs, switches)
         return rival if isinstance(rival, Timed) else _run(plain, tables, needs, switches)
-    found = _run(plain, tables, needs, switches)
-    return min((found, rival), key=lambda way: way.makespan if isinstance(way, Timed) else np.inf)
+    ways = [_run(way, tables, needs, switches, both=False) for way in (plain, over)]
+    found = min(ways, key=_end)
+    return replace(found, ways=len(ways)) if isinstance(found, Timed) else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +130,11 @@ class _Roomed:
     space: Space | None
     ahead: Ids
     tight: bool
+
+    @property
+    def short(self) -> bool:
+        """Whether not all has an address."""
+        return self.space is None or bool(self.space.short.any())
 
 
 def _roomed(
@@ -151,19 +159,25 @@ def _roomed(
     return _Roomed(columns, loads, crowded, during, space, ahead, tight)
 
 
-def _run(way: _Roomed, tables: Tables, needs: Needs, switches: Switches) -> Timed | Refused:
-    """A program in its room. Where loads come late, the faster of two ways to make room counts."""
+def _run(
+    way: _Roomed, tables: Tables, needs: Needs, switches: Switches, *, both: bool = True
+) -> Timed | Refused:
+    """A program in its room. Where loads come late and come earlier with another way to make room,
+    the faster of `both` counts, or only the other is simulated."""
     if way.space is None:
         return Refused(way.during)
     columns, loads, crowded = way.columns, way.loads, way.crowded
-    found = _in_space(columns, tables, needs, loads, way.space, crowded, switches)
-    if switches.prefetch and switches.hold and not crowded and isinstance(found, Timed):
+    other = None
+    if switches.prefetch and switches.hold and not crowded:
         other = _roomier(columns, tables, loads, way.space, way.ahead, switches)
-        if other is not None:
-            rival = _in_space(columns, tables, needs, loads, other, crowded, switches)
-            if isinstance(rival, Timed) and rival.makespan < found.makespan:
-                return rival
-    return found
+    spaces = [way.space] if other is None else [way.space, other] if both else [other]
+    found = (_in_space(columns, tables, needs, loads, s, crowded, switches) for s in spaces)
+    return min(found, key=_end)
+
+
+def _end(found: Timed | Refused) -> float:
+    """When it ends, if it fits."""
+    return found.makespan if isinstance(found, Timed) else np.inf
 
 
 def _with_room(

@@ -75,7 +75,7 @@ class Fusion:
         self.at_fault: frozenset[int] = frozenset()  # groups of the last plan that do not fit
         self.remedies = True  # for the first plan, where it does not fit without
         self.exact = False  # until searches for all objectives looked at all groups
-        self.simulated = self.looked_at = self.tasks = 0  # plans, groups; of the best proposal
+        self.simulated = self.looked_at = self.tasks = 0  # plans, groups; to time a plan
         self.given, self.portion = tuple[Trial, ...](), 1.0  # plans found before, of a whole search
         self.reached: list[Effort] = []  # efforts that were made
         self.worst = inf  # score of what they found
@@ -210,7 +210,8 @@ class Fusion:
         ahead.shrink("fused, in a part of the scratchpads", self.best)
         self.starts[-1] = self.best()
         self.done.append(STAGES[1])
-        self.tasks = self.best().metrics.tasks
+        best = self.best().metrics
+        self.tasks = best.tasks * best.ways
 
     def _propose_moving(self, known: int) -> Proposals | None:
         """The same for data movement on the cores, unless what it makes is stored and loaded within

@@ -18,6 +18,7 @@ from tilewright.frontend.normalize import PASSES, merge_views, normalize, remove
 from tilewright.frontend.normalize.collapse import collapse_idioms
 from tilewright.frontend.normalize.fold import fold_channel_affine
 from tilewright.frontend.normalize.scale import move_scales
+from tilewright.frontend.normalize.weigh import fold_scales
 from tilewright.frontend.proto import infer_types, model_proto
 from tilewright.graph.graph import Array, Constant, Graph, Node
 from tilewright.graph.verify import verify
@@ -644,6 +645,104 @@ def test_attention_of_the_zoo_scales_queries_or_keys(model: str, scaled: int) ->
     assert [i.parameters for i in recognise(after) if i.kind == "attention"] == [
         i.parameters for i in recognise(graph) if i.kind == "attention"
     ]
+
+
+# Scales in weights
+
+
+def folded(graph: Graph) -> Graph:
+    return fold_scales(graph)[0]
+
+
+@pytest.mark.parametrize("joint", [True, False])
+@pytest.mark.parametrize("product", ["MatMul", "Gemm", "Conv"])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("scores", [True, False])
+def test_a_scale_goes_into_the_filters_that_make_its_operand(
+    product: str, bias: bool, joint: bool, shared: bool, scores: bool
+) -> None:
+    b = GraphBuilder()
+    width = 24 if joint else 12
+    more = [uneven(b, width)] if bias else []
+    match product:
+        case "MatMul":
+            weight, data = uneven(b, 6, width), b.input(1, 9, 6)
+            x = b.add("MatMul", data, weight)
+            x = b.add("Add", *more, x) if bias else x
+        case "Gemm":
+            weight, data = uneven(b, width, 6), b.input(9, 6)
+            x = b.add("Gemm", data, weight, *more, transB=1, alpha=0.5)
+        case _:
+            weight, data = uneven(b, width, 6, 1, 1), b.input(1, 6, 3, 3)
+            x = b.add("Conv", data, weight, *more)
+            x = b.add("Transpose", x, perm=[0, 2, 3, 1])
+    others = [b.add("Tanh", b.add("Add", weight, weight))] if shared else []
+    if joint:
+        x = b.add("Reshape", x, b.constant([1, 9, 2, 3, 4], "int64"))
+        x = b.add("Transpose", x, perm=[2, 0, 3, 1, 4])
+        x = b.add("Split", x, b.constant([1, 1], "int64"), outputs=2, axis=0)
+        others.append(b.add("Tanh", f"{x}.1"))
+    x = b.add("Reshape", x, b.constant([3, 9, 4], "int64"))
+    x = b.add("MatMul", x, b.input(3, 4, 9)) if scores else x
+    x = b.add("Div", x, b.constant(2.5, "float32"))
+    graph = b.graph(b.add("Relu", x), *others)
+    after = same_numbers(graph, folded)
+    assert kinds(after) == [kind for kind in kinds(graph) if kind != "Div"]
+    assert set(after.outputs) == set(graph.outputs) and x in after.producer
+
+
+def test_scales_stay_where_no_filters_make_just_their_operand() -> None:
+    def graph_of(write: Callable[[GraphBuilder, str], str]) -> Graph:
+        b = GraphBuilder()
+        x = b.add("MatMul", b.input(1, 4, 6), uneven(b, 6, 8))
+        return b.graph(b.add("Relu", write(b, x)))
+
+    def half(b: GraphBuilder, x: str) -> str:
+        return b.add("Mul", x, b.constant(0.5, "float32"))
+
+    def of_rows(b: GraphBuilder, x: str) -> str:
+        first = b.add("Split", x, b.constant([2, 2], "int64"), outputs=2, axis=1)
+        return b.add("Add", half(b, first), f"{first}.1")
+
+    def squared(b: GraphBuilder, x: str) -> str:
+        x = b.add("Reshape", x, b.constant([2, 4, 4], "int64"))
+        return half(b, b.add("MatMul", x, x))
+
+    graphs = [
+        graph_of(of_rows),  # a filter makes other numbers too
+        graph_of(squared),
+        graph_of(lambda b, x: b.add("Add", half(b, x), x)),
+        graph_of(lambda b, x: half(b, b.add("Relu", x))),
+        graph_of(lambda b, x: half(b, b.add("Add", x, uneven(b, 4, 1)))),  # a bias for every row
+        graph_of(lambda b, x: half(b, b.add("Add", x, b.input(8)))),
+        graph_of(lambda b, x: b.add("Div", b.constant(0.5, "float32"), x)),
+    ]
+    for graph in graphs:
+        assert folded(graph) is graph
+
+
+def test_scales_without_numbers_leave_weights_without() -> None:
+    b = GraphBuilder()
+    x = b.add("Add", b.add("MatMul", b.input(4, 6), uneven(b, 6, 8)), uneven(b, 8))
+    graph = without_numbers(b.graph(b.add("Relu", b.add("Mul", x, b.constant(0.5, "float32")))))
+    after = folded(graph)
+    check_structure(graph, after)
+    assert kinds(after) == ["MatMul", "Add", "Relu"]
+    assert all(constant.data is None for constant in after.constants.values())
+
+
+@pytest.mark.parametrize("model", ["vit_b16", "vit_b16@64x64", "bert_base", "sd15_down_block"])
+def test_attention_of_the_zoo_can_do_without_scales(model: str) -> None:
+    graph = normalize(zoo.build(model))
+    after, scales = fold_scales(graph)
+    verify(after)
+    assert len(after.nodes) == len(graph.nodes) - len(scales) < len(graph.nodes)
+    assert not [
+        n for n in after.nodes if n.kind == "Mul" and any(x in after.constants for x in n.inputs)
+    ]
+    seen = [[i.nodes[-1] for i in recognise(g) if i.kind == "attention"] for g in (graph, after)]
+    assert seen[0] == seen[1] != []
 
 
 # All together

@@ -6,6 +6,7 @@ from itertools import permutations
 from math import inf
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from support.builder import GraphBuilder, feeds_of
@@ -16,13 +17,15 @@ from support.unlike import unlike_cores
 from tilewright.compare.differ import difference
 from tilewright.compare.side import PlanSide, side_of
 from tilewright.compare.told import notes
+from tilewright.frontend.builder import Builder
+from tilewright.frontend.weights import seeded
 from tilewright.graph.graph import Graph
 from tilewright.legalise import dilated, legalise, transposed
 from tilewright.legalise.costs import LegalCosts
-from tilewright.legalise.steps import rewritten_name
+from tilewright.legalise.steps import SCALES, rewritten_name
 from tilewright.machine.load import load_machine
 from tilewright.machine.machine import Machine
-from tilewright.plan.plan import plan_text
+from tilewright.plan.plan import Place, Plan, plan_text
 from tilewright.plan.read import read_plan
 from tilewright.planning import Options, plan, prepared
 from tilewright.planning.check import PlanFaultsError
@@ -99,7 +102,7 @@ def test_single_rewrites_are_made_where_plans_are_better_with_them(
     for node in graph.nodes:
         rewrites = taken.symmetric_difference({node.name})
         other = prepared(graph, machine, machine.dtype, rewrites).graph
-        changed = carried(found.plan, other, node.name)
+        changed = carried(found.plan, found.graph, other, node.name)
         if changed is not None:
             timed = lowered(other, machine, changed).schedule
             assert timed.makespan >= found.placed.schedule.makespan
@@ -117,11 +120,60 @@ def test_a_plan_is_carried_over_to_another_form_of_an_operator(kept: bool) -> No
     for one, other in permutations(forms):
         made = layer_by_layer(forms[one], machine, machine.dtype, "net")
         resident = first.outputs if kept else ()
-        changed = carried(replace(made, resident=resident), forms[other], second.name)
+        changed = carried(replace(made, resident=resident), forms[one], forms[other], second.name)
         assert changed is not None and changed.resident == resident
         placed = lowered(forms[other], machine, changed)
         done = Lowered(graph, forms[other], machine, placed)
         assert_same(done.execute().outputs, done.reference())
+
+
+def attentions() -> Graph:
+    """Two, with queries of joint and of single projections."""
+    b = Builder("attentions")
+    x = b.input("x", (1, 64, 32))
+    with b.scope("single"):
+        q, k, v = (b.heads(b.linear(x, 32), 2) for _ in range(3))
+        x = b.op("Add", b.linear(b.attention(q, k, v), 32), x)
+    with b.scope("joint"):
+        sizes = b.constant("sizes", np.asarray([32] * 3, np.int64))
+        rows = b.split_op("Split", b.linear(x, 96), sizes, results=3, axis=2)
+        x = b.op("Add", b.attention(*(b.heads(row, 2) for row in rows)), x)
+    return seeded(b.finish(x))
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_scales_are_a_choice_and_plans_are_carried_over(kept: bool) -> None:
+    """In both directions; tensors stay, whoever makes them now."""
+    graph = attentions()
+    forms = [prepared(graph, NPU, NPU.dtype, rewrites) for rewrites in ((), (SCALES,))]
+    assert [legal.choices for legal in forms] == [((SCALES, False),), ((SCALES, True),)]
+    scales = [node for node in forms[0].graph.nodes if node.kind == "Mul"]
+    told = [step.node for step in forms[1].steps if step.outcome == "rewritten"]
+    assert told == [node.name for node in scales] and len(scales) == 2
+    for one, other in permutations(forms):
+        made = layer_by_layer(one.graph, NPU, NPU.dtype, "net")
+        passed = [name for node in scales for name in (node.inputs[0], node.outputs[0])]
+        there = [name for name in passed if kept and name in one.graph.producer]
+        moved = [replace(group, place=Place.CORES) for group in made.groups]
+        given = replace(made, groups=tuple(moved), resident=tuple(there))
+        changed = carried(given, one.graph, other.graph, SCALES)
+        assert changed is not None and len(changed.resident) == 2 * kept
+        done = Lowered(graph, other.graph, NPU, lowered(other.graph, NPU, changed))
+        assert_same(done.execute().outputs, done.reference())
+
+
+def test_scales_are_folded_where_plans_are_better_without() -> None:
+    graph = attentions()
+    found = plan(graph, NPU, Options(effort=Effort.LOW))
+    assert found.plan.rewrites == (SCALES,)
+    again = plan(graph, NPU, Options(plan=found.plan))
+    assert again.placed.schedule.makespan == found.placed.schedule.makespan
+    older = plan(graph, NPU, Options(plan=replace(plan_of_scales(graph), rewrites=None)))
+    assert older.plan.rewrites == ()
+
+
+def plan_of_scales(graph: Graph) -> Plan:
+    return layer_by_layer(prepared(graph, NPU, NPU.dtype).graph, NPU, NPU.dtype, "net")
 
 
 @pytest.mark.parametrize(("graph", "machine"), CASES)

@@ -69,7 +69,7 @@ def _move(matcher: Matcher, index: int) -> tuple[int, str, int]:
     number, scale = need(matcher.other(index, product)), matcher.node(index)
     require(kind.dtype in FLOATS and graph.types.get(scale.outputs[0]) == kind)
     require(scale.kind == "Mul" or scale.inputs[0] == product)
-    require(_is_gentle(need(graph.constants.get(number)), scale.kind))
+    require(is_gentle(graph, scale, number))
     # Constants first, they are scaled once and for all; then by size.
     sizes = [(name not in graph.constants, graph.types[name].size) for name in node.inputs]
     operand = sizes.index(min(sizes))
@@ -79,22 +79,29 @@ def _move(matcher: Matcher, index: int) -> tuple[int, str, int]:
     return index, number, operand
 
 
-def _is_gentle(constant: Constant, kind: str) -> bool:
-    """Whether a constant is one number, and, where it is known, one that operands can take."""
-    if constant.type.size != 1 or constant.number is None:
-        return constant.type.size == 1
-    found = abs(constant.number)
-    if not isfinite(found) or not found:
+def is_gentle(graph: Graph, scale: Node, number: str) -> bool:
+    """Whether the value is one number, and, where that is known, one that operands can take."""
+    constant = graph.constants.get(number)
+    if constant is None or constant.type.size != 1:
         return False
+    factor = factor_of(graph, scale, number)
+    if factor is None:
+        return constant.number is None
     least, most = GENTLE.get(constant.type.dtype, USUALLY_GENTLE)
-    return least <= (found if kind == "Mul" else 1 / found) <= most
+    return least <= abs(factor) <= most
+
+
+def factor_of(graph: Graph, scale: Node, number: str) -> float | None:
+    """What a scale multiplies by, None if it is not known or no number to multiply by."""
+    found = graph.constants[number].number
+    if not found or not isfinite(found):
+        return None
+    return found if scale.kind == "Mul" else 1 / found
 
 
 def _folded(graph: Graph, scale: Node, operand: str, number: str) -> Constant:
     """A weight with the scale in it; unknown numbers stay unknown."""
-    weight, factor = graph.constants[operand], graph.constants[number]
-    if weight.data is None or factor.data is None:
+    weight, factor = graph.constants[operand], factor_of(graph, scale, number)
+    if weight.data is None or factor is None:
         return Constant(weight.type, None)
-    exact = factor.data.reshape(-1).astype(np.float64)
-    exact = (exact if scale.kind == "Mul" else 1 / exact).reshape((1,) * weight.data.ndim)
-    return Constant(weight.type, scaled(weight.data, exact))
+    return Constant(weight.type, scaled(weight.data, np.full((1,) * weight.data.ndim, factor)))

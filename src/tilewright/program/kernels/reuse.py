@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tilewright.compiled import njit
-from tilewright.memory.greedy import lowest_offsets
+from tilewright.memory.greedy import ORDERS, lowest_offsets
 from tilewright.program.columns import Columns, Hardware, Needs
 from tilewright.program.kernels.link import beyond, longer, put_sorted, rows_of
 from tilewright.schedule.problem import Flags, Ids, Quantities
@@ -86,7 +86,7 @@ def place_main(
         size[index], alignment[index] = columns.size[buffer], columns.alignment[buffer]
     nothing, zeros = np.empty(0, np.int64), np.zeros(count, np.int64)
     target = hardware.usable[hardware.main] - base
-    offsets = lowest_offsets(first, last, size, alignment, nothing, zeros, tasks, target, 0)
+    offsets = lowest_offsets(first, last, size, alignment, nothing, zeros, tasks, target, ORDERS, 0)
     top = base
     for index in range(count):
         address[others[index]] = base + offsets[index]

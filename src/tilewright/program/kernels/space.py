@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tilewright.compiled import njit
-from tilewright.memory.greedy import lowest_offsets, ranked
+from tilewright.memory.greedy import ORDERS, lowest_offsets, ranked
 from tilewright.program.columns import Columns, Hardware
 from tilewright.program.kernels.prefetch import Loads
 from tilewright.schedule.problem import Flags, Ids, Quantities
@@ -22,6 +22,7 @@ from tilewright.schedule.problem import Flags, Ids, Quantities
 _BUCKET = 5  # 32 positions, and 4 times as many for what stays longer: see `_Shelves`
 _WIDER = 2
 _NEVER = 2**30
+_PLACED = 10_000  # buffers, in all orders that are tried beside that of the program, or in one
 
 
 class Space(NamedTuple):
@@ -211,6 +212,7 @@ def _computed(
             np.zeros(count, np.int64),
             loads.rest.size + 1,
             least,
+            min(ORDERS, max(1, _PLACED // count)),
             0,
         )
         for index in range(count):

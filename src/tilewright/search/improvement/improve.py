@@ -48,7 +48,8 @@ EVERYWHERE = 0.1  # share of the mean loss that a place has at least
 
 
 def evaluations_of(effort: Effort, tasks: int) -> int:
-    """Plans that an effort simulates of a network with plans of so many tasks."""
+    """Plans that an effort simulates of a network with plans of so many tasks, those that are run
+    in two ways counted twice."""
     most = EVALUATIONS[effort]
     return most if tasks <= LARGE else max(min(most, FEWEST), most * LARGE // tasks)
 
