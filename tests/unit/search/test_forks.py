@@ -130,7 +130,7 @@ def check(graph: Graph, common: frozenset[str]) -> None:
         for value, positions in required.items():
             if positions >> number & 1 and (value, name) in depends:
                 rows = depends[value, name][wanted[name]]
-                assert rows.any(axis=0)[wanted[value]].all(), (value, name)
+                assert rows[:, wanted[value]].any(axis=0).all(), (value, name)
         done, waiting = flow.before(name, flow.least(name)), flow.after(name, flow.least(name))
         some = flow.after(name, flow.most(name))[1]
         for other, value in enumerate(values):
