@@ -201,7 +201,8 @@ def test_what_is_evaluated_is_what_is_placed(data: st.DataObject) -> None:
     assert isinstance(timed, Timed)
     np.testing.assert_array_equal(timed.start, placed.schedule.start)
     np.testing.assert_array_equal(timed.end, placed.schedule.end)
-    assert tuple(timed.address.tolist()) == placed.address
+    held = timed.address[timed.address >= 0]  # a result in place has no buffer of its own
+    assert tuple(held.tolist()) == placed.address
     assert timed.makespan == placed.schedule.makespan
     on_columns = metrics_of(timed)
     on_tasks = metrics_of_placed(placed, machine.main_memory.name)
