@@ -1,7 +1,7 @@
 """`tilewright partition`: kernels, FLOPs and bytes of a network, before and after fusion."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,9 @@ from tilewright.cli.common import out, print_json, print_lines
 from tilewright.cli.progress import shown_line
 from tilewright.errors import TilewrightError
 from tilewright.partition.partition import FusionLevel
+
+if TYPE_CHECKING:
+    from tilewright.results.partitioned import PartitionResult
 
 
 def partition(
@@ -76,9 +79,6 @@ def partition(
     from tilewright.api.studies import load_for_partition
     from tilewright.files import check_place, check_writable
     from tilewright.model import is_torch_name
-    from tilewright.report.partition.figures import partition_json
-    from tilewright.report.partition.page import write_partition
-    from tilewright.report.partition.tables import kernels_table, summary_lines
 
     if folder is not None:
         check_place(folder)
@@ -92,6 +92,15 @@ def partition(
         loaded = load_for_partition(model, shapes=shapes, graph=graph)
     with shown_line("counting kernels, FLOPs and bytes"):
         result = api.partition(loaded, on=on, level=level, dtype=dtype)
+    _tell(result, folder, csv, as_json)
+
+
+def _tell(result: "PartitionResult", folder: Path | None, csv: Path | None, as_json: bool) -> None:
+    """Write the files that are asked for, and print what was counted."""
+    from tilewright.report.partition.figures import partition_json
+    from tilewright.report.partition.page import write_partition
+    from tilewright.report.partition.tables import kernels_table, summary_lines
+
     if folder is not None:
         write_partition(result.partition, result.mapped, folder)
     if csv is not None:

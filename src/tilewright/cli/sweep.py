@@ -23,55 +23,73 @@ if TYPE_CHECKING:
 EVERY = 10.0  # seconds between lines where nobody sees a bar
 
 
+SpaceArgument = Annotated[
+    Path | None,
+    typer.Argument(metavar="[SPACE.yaml]", help="The space; with --resume, the last one."),
+]
+FolderOption = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="Where the store and the answers are kept."),
+]
+EngineOption = Annotated[
+    str, typer.Option(metavar="local|dask", help="Who plans: this computer, or a cluster.")
+]
+SchedulerOption = Annotated[
+    str | None, typer.Option(metavar="tcp://HOST:PORT", help="The Dask scheduler.")
+]
+WorkersOption = Annotated[
+    int | None, typer.Option(min=1, help="Local processes; one per core if not given.")
+]
+ResumeOption = Annotated[
+    bool,
+    typer.Option("--resume", help="Go on with the sweep in DIR; there has to be one."),
+]
+BudgetOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1, metavar="N", help="At most N points: the first of a grid, or of a guided search."
+    ),
+]
+TimeoutOption = Annotated[
+    float | None,
+    typer.Option(min=0.001, metavar="SECONDS", help="Give a point up after so long."),
+]
+RetriesOption = Annotated[
+    int, typer.Option(min=0, help="Further attempts for a point whose worker dies.")
+]
+UnderOption = Annotated[
+    float | None,
+    typer.Option(
+        "--under", min=0, metavar="MS", help="Cheapest machine that runs all networks in time."
+    ),
+]
+ExportOption = Annotated[
+    list[Path] | None,
+    typer.Option(metavar="FILE", help="Write the table as .csv or .parquet. May be repeated."),
+]
+ShowOption = Annotated[
+    str | None,
+    typer.Option(metavar="POINT", help="Print a point's plan by number or key; sweep nothing."),
+]
+AnswersOption = Annotated[
+    bool, typer.Option("--answers", help="Answer from what is there; sweep nothing.")
+]
+
+
 def sweep(
-    space: Annotated[
-        Path | None,
-        typer.Argument(metavar="[SPACE.yaml]", help="The space; with --resume, the last one."),
-    ] = None,
-    folder: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="Where the store and the answers are kept."),
-    ] = None,
-    engine: Annotated[
-        str, typer.Option(metavar="local|dask", help="Who plans: this computer, or a cluster.")
-    ] = "local",
-    scheduler: Annotated[
-        str | None, typer.Option(metavar="tcp://HOST:PORT", help="The Dask scheduler.")
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Local processes; one per core if not given.")
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the sweep in DIR; there has to be one.")
-    ] = False,
-    budget: Annotated[
-        int | None,
-        typer.Option(
-            min=1, metavar="N", help="At most N points: the first of a grid, or of a guided search."
-        ),
-    ] = None,
-    timeout: Annotated[
-        float | None,
-        typer.Option(min=0.001, metavar="SECONDS", help="Give a point up after so long."),
-    ] = None,
-    retries: Annotated[
-        int, typer.Option(min=0, help="Further attempts for a point whose worker dies.")
-    ] = 2,
-    under: Annotated[
-        float | None,
-        typer.Option(min=0, metavar="MS", help="Cheapest machine that runs all networks in time."),
-    ] = None,
-    export: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="Write the table as .csv or .parquet. May be repeated."),
-    ] = None,
-    show: Annotated[
-        str | None,
-        typer.Option(metavar="POINT", help="Print a point's plan by number or key; sweep nothing."),
-    ] = None,
-    answers: Annotated[
-        bool, typer.Option("--answers", help="Answer from what is there; sweep nothing.")
-    ] = False,
+    space: SpaceArgument = None,
+    folder: FolderOption = None,
+    engine: EngineOption = "local",
+    scheduler: SchedulerOption = None,
+    workers: WorkersOption = None,
+    resume: ResumeOption = False,
+    budget: BudgetOption = None,
+    timeout: TimeoutOption = None,
+    retries: RetriesOption = 2,
+    under: UnderOption = None,
+    export: ExportOption = None,
+    show: ShowOption = None,
+    answers: AnswersOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Plan a whole space: machines x networks x objectives, on every core or on a cluster.

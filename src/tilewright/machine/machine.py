@@ -7,16 +7,16 @@ Memories form a hierarchy by their routes alone: the main memory holds the netwo
 memories lie on the chip, each core has its own. `path` is the way between any two of them.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Set
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from heapq import heappop, heappush
 from html import escape
 from typing import Literal, TypeVar, get_args
 
 from tilewright.errors import TilewrightError
 from tilewright.machine.dtypes import rate_class
 from tilewright.machine.parameters import EngineParameters, lacking_elements, packed_channels
+from tilewright.machine.paths import shortest_path
 from tilewright.units import (
     format_bandwidth,
     format_binary,
@@ -269,9 +269,9 @@ class Machine:
         if (source, target) not in self._paths:
             ends = {self.memory(source).core, self.memory(target).core, None}
             own = frozenset(memory.name for memory in self.memories if memory.core in ends)
-            found = _shortest_path(self._cheapest, source, target, own)
+            found = shortest_path(self._cheapest, source, target, own)
             if found is None:
-                found = _shortest_path(self._cheapest, source, target, None)
+                found = shortest_path(self._cheapest, source, target, None)
             self._paths[source, target] = found
         return self._paths[source, target]
 
@@ -415,32 +415,6 @@ class Machine:
             ),
         )
         return changed._changed(f"{group} at {format_bandwidth(per_second)}")
-
-
-def _shortest_path(
-    hops: Mapping[str, Mapping[str, tuple[float, Hop]]],
-    source: str,
-    target: str,
-    through: Set[str] | None,
-) -> tuple[Hop, ...] | None:
-    """The hops of the least cost from source to target, or None (Dijkstra). `hops` has the cost and
-    the hop by where they start and end; `through` are the places a path may pass, None for all. Of
-    paths of equal cost the one of fewer hops is taken, then the one whose hops are listed first."""
-    number = 0  # of a path: those found earlier win ties, and hops are never compared
-    waiting: list[tuple[float, int, int, str, tuple[Hop, ...]]] = [(0.0, 0, number, source, ())]
-    done: set[str] = set()
-    while waiting:
-        cost, length, _, place, path = heappop(waiting)
-        if place == target:
-            return path
-        if place in done or (through is not None and place not in through):
-            continue
-        done.add(place)
-        for after, (more, hop) in hops.get(place, {}).items():
-            if after not in done:
-                number += 1
-                heappush(waiting, (cost + more, length + 1, number, after, (*path, hop)))
-    return None
 
 
 def _check_positive(

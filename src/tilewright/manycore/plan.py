@@ -113,16 +113,8 @@ def plan_cores(
     given = read_mapping(mapping, accelerator.ids)
     workload = workload_of(graph)
 
-    trials = _Trials(
-        workload,
-        fabric,
-        core_costs,
-        final_write,
-        objective,
-        CLIMB // 5 if fast else CLIMB,
-        seed,
-        tell,
-    )
+    plans = CLIMB // 5 if fast else CLIMB
+    trials = _Trials(workload, fabric, core_costs, final_write, objective, plans, seed, tell)
     for room in ROOMS:
         choices = choices_of(given, workload, fabric, fused=fused, open_tiles=open_tiles, room=room)
         results = trials.of(choices)
