@@ -4,7 +4,7 @@ docs/results.md.
     python bench/fusion.py [--json FILE] [--verify]
         [--set main|small|monotone|low|batch|clusters|growth|all]
 
-CPU seconds are of the search alone, with compiled code already loaded. `--verify` also executes
+CPU seconds are of the whole call, with compiled code already there. `--verify` also executes
 every plan on the virtual machine and compares it with onnxruntime.
 """
 
@@ -25,7 +25,6 @@ from tilewright.model import Model
 from tilewright.plan.plan import Place, Plan, plan_text
 from tilewright.planning import prepared
 from tilewright.program.lower import lowered
-from tilewright.search.bounds.bounds import bounds_of
 from tilewright.search.candidates.layers import layer_by_layer
 from tilewright.search.effort import Effort
 from tilewright.search.fusion import Fusion
@@ -59,11 +58,12 @@ def searched(
     model: str, machine: Machine, *, effort: Effort = Effort.NORMAL, verify: bool = False
 ) -> dict[str, Any]:
     """One search, as a row; its plan executed and compared with onnxruntime if asked."""
-    graph = prepared(api.load(model).graph, machine, machine.dtype).graph
+    network = api.load(model)
     begin = time.process_time()
-    found = Fusion(graph, machine, machine.dtype, model).run(effort)
+    planned = api.plan(network, machine, effort=effort, verify=False).planned
     seconds = time.process_time() - begin
-    bounds = bounds_of(graph, machine, machine.dtype)
+    found, bounds = planned.found, planned.bounds
+    assert found is not None
     rivals = {trial.name: trial for trial in found.rivals}
     plain = rivals.get("layer by layer")
     greedy = rivals.get("greedy merge")
