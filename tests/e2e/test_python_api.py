@@ -490,3 +490,47 @@ def test_faults_of_files_and_plans_are_there_for_programs(tmp_path: Path) -> Non
         tilewright.shrink("four_convs@16x16", 10)
     with pytest.raises(tilewright.ModelError):
         tilewright.load("no such network")
+
+
+@pytest.mark.parametrize("limit", [[1], float("nan"), float("inf"), True, 1.5, "nan"])
+def test_a_limit_of_memory_that_is_no_amount(limit: Any) -> None:
+    with pytest.raises(tilewright.TilewrightError, match="memory_limit|amount of memory"):
+        tilewright.plan("four_convs@16x16", on="npu-2.7", memory_limit=limit, verify=False)
+
+
+def test_partition_takes_the_type_that_is_asked_for_or_none() -> None:
+    for machine, dtype in (("npu-2.7", "fp64"), ("h100-sxm", "int2")):
+        with pytest.raises(tilewright.TilewrightError, match=f"{machine} has no elements of type"):
+            tilewright.partition("four_convs@16x16", on=machine, dtype=dtype)
+    half = tilewright.partition("four_convs@16x16", on="npu-2.7", dtype="int8").mapped
+    assert half is not None and half.target.dtype == "int8"
+
+
+def test_what_takes_no_time_says_so() -> None:
+    """A split inside a group only looks at what is there otherwise; an activation names the
+    operator that it runs in."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        net (float[64, 32] x, float[32, 64] w) => (float[64, 32] y) {
+            a = MatMul(x, w)
+            b = Relu(a)
+            c, d = Split<axis = 1>(b)
+            y = Mul(c, d)
+        }"""
+    )
+    names = [node.name for node in tilewright.load(model).graph.nodes]
+    groups = [{"nodes": names, "core_split": None}]
+    made = {"model": "net", "machine": "npu-2.7", "dtype": "fp16", "groups": groups}
+    found = tilewright.plan(model, "npu-2.7", plan=made, verify=False)
+    rows = dict(zip(found.layers.column("operator"), found.layers.column("engine"), strict=True))
+    assert rows["Split"] == "a view" and rows["Relu"].startswith("folded into ")
+
+
+def test_outputs_that_are_no_numbers_are_told() -> None:
+    """What onnxruntime makes infinite too is no proof of anything."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        net (float[1, 4] x) => (float[1, 4] y) <float[1] zero = {0.0}> { y = Div(x, zero) }"""
+    )
+    found = tilewright.plan(model, "npu-2.7", fast=True)
+    assert any("4 of 4 numbers are infinite or NaN" in note for note in found.planned.notes)

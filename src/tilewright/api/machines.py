@@ -108,7 +108,7 @@ def plan(
     if patterns is not None:
         of_type(patterns, (str, Path, Sequence), "patterns", "a file of patterns, or patterns")
     wanted = Path(patterns) if isinstance(patterns, str | Path) else tuple(patterns or ())
-    limit = parse_bytes(memory_limit) if isinstance(memory_limit, str) else memory_limit
+    limit = _limit_of(memory_limit)
     with interrupted_between(progress) as tell:
         loaded, target = load_model(model, shapes), machine(on)
         given = None if plan is None else _plan_given(plan)
@@ -229,6 +229,15 @@ def of_type(
         told = f"is a {type(given).__name__}" if long else shown
         raise TilewrightError(f"{name} {told}: has to be {expected}")
     return given
+
+
+def _limit_of(given: object) -> int | None:
+    """A limit of memory, if there is one: bytes, or text."""
+    if given is None or isinstance(given, str):
+        return None if given is None else parse_bytes(given)
+    if isinstance(given, bool) or not hasattr(given, "__index__"):
+        raise TilewrightError(f"memory_limit {given!r}: has to be bytes, or text such as '256KiB'")
+    return index(cast(SupportsIndex, given))
 
 
 def seed_of(given: object) -> int:

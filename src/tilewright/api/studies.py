@@ -46,7 +46,8 @@ def partition(
     """
     loaded = load_for_partition(model, inputs, shapes, graph)
     given = machine(on) if isinstance(on, Mapping) else on
-    target = None if given is None else load_target(given, dtype or network_dtype(loaded.graph))
+    own = network_dtype(loaded.graph)
+    target = None if given is None else load_target(given, own, dtype)
     found = partition_graph(
         loaded.graph,
         chosen(FusionLevel, level, "level"),

@@ -46,14 +46,14 @@ class MappingTarget:
         return self.memories[0]
 
 
-def load_target(given: str | Path | Machine, dtype: str) -> MappingTarget:
+def load_target(given: str | Path | Machine, dtype: str, asked: str | None = None) -> MappingTarget:
     """A processor or a planned machine by name or file, or a machine as it is, for a network of an
-    element type."""
+    element type; with the one that is `asked` for, if any, and no other."""
     if isinstance(given, Machine):
-        return _of_machine(given)
+        return _of_machine(given, asked)
     name = str(given)
     if is_processor(name):
-        return _of_processor(load_processor(name), dtype)
+        return _of_processor(load_processor(name), dtype, asked)
     try:
         machine = load_machine(name)
     except TilewrightError as error:
@@ -63,11 +63,14 @@ def load_target(given: str | Path | Machine, dtype: str) -> MappingTarget:
                 f"no machine '{name}': give one of {known}, or a .yaml file"
             ) from None
         raise
-    return _of_machine(machine)
+    return _of_machine(machine, asked)
 
 
-def _of_processor(processor: Processor, dtype: str) -> MappingTarget:
-    wanted = rate_class(dtype)
+def _of_processor(processor: Processor, dtype: str, asked: str | None) -> MappingTarget:
+    wanted = rate_class(asked or dtype)
+    if asked and wanted not in processor.rates:
+        known = ", ".join(processor.rates)
+        raise TilewrightError(f"{processor.name} has no elements of type {wanted} (it has {known})")
     kept = wanted if wanted in processor.rates else processor.dtype
     rates = processor.rates[kept]
     levels = {
@@ -89,9 +92,10 @@ def _of_processor(processor: Processor, dtype: str) -> MappingTarget:
     )
 
 
-def _of_machine(machine: Machine) -> MappingTarget:
+def _of_machine(machine: Machine, asked: str | None) -> MappingTarget:
     """Rates and memories of a machine that plans are made for."""
-    macs = peak_macs(machine, machine.dtype) or 1.0
+    dtype = machine.elements(asked) if asked else machine.dtype
+    macs = peak_macs(machine, dtype) or 1.0
     rate = 2 * macs * machine.clock_hz
     local = min((core.memory for core in machine.cores), key=lambda memory: memory.usable)
     main = machine.main_memory
@@ -101,8 +105,8 @@ def _of_machine(machine: Machine) -> MappingTarget:
     return MappingTarget(
         machine.name,
         machine.title,
-        machine.dtype,
-        element_bytes(machine.dtype),
+        dtype,
+        element_bytes(dtype),
         rate,
         rate,
         0.0,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 
 from tilewright.errors import TilewrightError, TilingError
@@ -77,7 +78,9 @@ def _faults(plan: Plan, graph: Graph, machine: Machine) -> Iterator[KeyFault]:
     for place, name in enumerate(plan.rewrites or ()):
         known = rewritten_name(name) in graph.index or name == SCALES
         if not known and plan.images == 1:
-            yield ("rewrites", place), f"rewrites names '{name}': no such node"
+            near = get_close_matches(name.lower(), (SCALES, *graph.index), 1)
+            hint = f": did you mean '{near[0]}'?" if near else ""
+            yield ("rewrites", place), f"rewrites names '{name}': no such node{hint}"
     missing = [node.name for node in graph.nodes if node.name not in home]
     if missing:
         more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
@@ -190,8 +193,10 @@ def rewritten_in_vain(plan: Plan, legal: Legalised, machine: Machine) -> Iterato
     for place, entry in enumerate(plan.rewrites or ()):
         name = rewritten_name(entry)
         if name not in chosen:
-            why = "rewrites it anyway" if name in made else "has no other form of it"
-            text = f"rewrites names '{entry}' to no effect: {machine.name} {why}"
+            why = f"{machine.name} {'rewrites it anyway' if name in made else 'has no other form of it'}"
+            if name == SCALES:
+                why = "the network has none that can be folded into weights"
+            text = f"rewrites names '{entry}' to no effect: {why}"
             yield ("rewrites", place), text
 
 

@@ -2,11 +2,13 @@
 the untouched model."""
 
 import tempfile
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+
+import numpy as np
 
 from tilewright.errors import VerificationError
 from tilewright.execute.compare import compare, compared
@@ -67,7 +69,17 @@ def prove(
             worst = outcome if outcome.failure and outcome.failure.cause else as_written
             return replace(planned, numbers=numbers, failure=worst.failure)
         outcome = as_written
+    planned = replace(planned, notes=(*planned.notes, *_not_finite(expected)))
     return replace(planned, numbers=numbers, verified=Verified(outcome.difference, done.tasks))
+
+
+def _not_finite(expected: Arrays) -> Iterator[str]:
+    """What is said of outputs of the original that are no numbers to compare."""
+    for name, array in expected.items():
+        lost = int(np.count_nonzero(~np.isfinite(array))) if array.dtype.kind == "f" else 0
+        if lost:
+            text = f"{lost} of {array.size} numbers are infinite or NaN, in onnxruntime too"
+            yield f"output '{name}': {text}; the others were compared"
 
 
 def validate(placed: Placed, machine: Machine) -> None:

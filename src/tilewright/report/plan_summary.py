@@ -110,7 +110,8 @@ def summary_lines(planned: Planned) -> list[str]:
     bound, least = planned.bounds.cycles, planned.bounds.compulsory_bytes
     node = f" at '{planned.bounds.node}'" if planned.bounds.node else ""
     # Where there was a choice of rewrites, another one has another bound.
-    of = ", of the network as rewritten" if planned.plan.rewrites is not None else ""
+    chosen = planned.plan.rewrites
+    of = "" if chosen is None else f", of the network {'as' if chosen else 'not'} rewritten"
     tasks, groups = len(planned.placed.program.tasks), len(planned.plan.groups)
     moved = account.dram_read_bytes + account.dram_write_bytes
     times = f" ({moved / least:.1f}x)" if least else ""

@@ -19,7 +19,6 @@ GROUPS = (
     "group nodes operators place engine tiles macs_executed cycles share bytes_read_weights "
     "bytes_read_activations bytes_written energy_pj costed_by"
 )
-_WITHOUT_TASKS = {Place.CORES: "folded into {}", Place.VIEW: "a view", Place.MAIN: ""}
 
 
 def layers_table(planned: Planned) -> Table:
@@ -34,8 +33,11 @@ def layers_table(planned: Planned) -> Table:
         layer = layers.get(node.name, TaskSums())
         cycles = layer.computing.total()
         group = home[node.name]
-        idle = _WITHOUT_TASKS[planned.plan.groups[group].place].format(folded.get(node.name))
-        engine = _busiest(layer.computing) or idle
+        engine = _busiest(layer.computing)
+        if not engine and node.name in folded:
+            engine = f"folded into {folded[node.name]}"
+        elif not engine and planned.plan.groups[group].place is not Place.MAIN:
+            engine = "a view"
         rows.append(
             (
                 node.name,
