@@ -494,7 +494,7 @@ def test_faults_of_files_and_plans_are_there_for_programs(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("limit", [[1], float("nan"), float("inf"), True, 1.5, "nan"])
 def test_a_limit_of_memory_that_is_no_amount(limit: Any) -> None:
-    with pytest.raises(tilewright.TilewrightError, match="memory_limit|amount of memory"):
+    with pytest.raises(tilewright.TilewrightError, match=r"memory_limit|amount of memory"):
         tilewright.plan("four_convs@16x16", on="npu-2.7", memory_limit=limit, verify=False)
 
 

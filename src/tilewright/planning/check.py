@@ -193,7 +193,8 @@ def rewritten_in_vain(plan: Plan, legal: Legalised, machine: Machine) -> Iterato
     for place, entry in enumerate(plan.rewrites or ()):
         name = rewritten_name(entry)
         if name not in chosen:
-            why = f"{machine.name} {'rewrites it anyway' if name in made else 'has no other form of it'}"
+            why = "rewrites it anyway" if name in made else "has no other form of it"
+            why = f"{machine.name} {why}"
             if name == SCALES:
                 why = "the network has none that can be folded into weights"
             text = f"rewrites names '{entry}' to no effect: {why}"
