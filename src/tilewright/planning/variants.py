@@ -18,7 +18,7 @@ from tilewright.program.metrics import Objective, score
 from tilewright.search.effort import Effort
 from tilewright.search.found import Found, Trial
 from tilewright.search.fusion import Fusion
-from tilewright.search.improvement.improve import evaluations_of
+from tilewright.search.improvement.improve import FEWEST, evaluations_of
 from tilewright.search.progress import Tell
 from tilewright.tiling.group import exports
 
@@ -34,7 +34,7 @@ def best_variant(
     estimated to be cheaper, with all and with none of them are compared by what a search proposes
     first, or layer by layer where that is asked for. What is searched on for the fastest plan is
     then compared, effort by effort, with the same plan of the network with one rewrite more or
-    less."""
+    less. Of networks with very large plans only what is estimated to be cheaper is searched."""
     given = options.plan
     legal = plannable(graph, machine, dtype, None if given is None else given.rewrites)
     if given is not None or not legal.choices:
@@ -47,6 +47,8 @@ def best_variant(
         for rewrites in dict.fromkeys((estimated, names, ())):
             progress("comparing rewrites of the network")
             found.append(variants.proposed(rewrites))
+            if found[-1].large:
+                break
     except KeyboardInterrupt:
         if not found or found[0].score == inf:
             raise
@@ -69,6 +71,11 @@ class _Variant:
     legal: Legalised
     search: Fusion
     score: float = inf
+
+    @property
+    def large(self) -> bool:
+        """Whether its plans are so large that as few as can be are looked at: no others, then."""
+        return evaluations_of(Effort.NORMAL, self.search.tasks) == FEWEST
 
 
 class _Variants:
@@ -115,6 +122,8 @@ class _Variants:
     def _better(self, variant: _Variant, found: Found, step: Effort) -> _Variant | None:
         """The network with one rewrite more or less with which the plan is best, if it is better
         than with those it has; its search begins with it."""
+        if variant.large:
+            return None
         search, best, objective = variant.search, found.best, self.options.objective
         chosen, least = None, best.score(objective)
         taken = variant.legal.rewrites or ()
