@@ -121,7 +121,7 @@ def test_weights_that_onnxruntime_cannot_read_are_refused_before_the_search(
     def searched(*_: object, **__: object) -> None:
         pytest.fail("a plan was looked for")
 
-    monkeypatch.setattr(planning, "_plan", searched)
+    monkeypatch.setattr(planning, "plan", searched)
     with pytest.raises(tilewright.TilewrightError, match="DequantizeLinear"):
         tilewright.plan(net, "npu-2.7")
 

@@ -12,7 +12,7 @@ from tilewright.legalise.steps import rewritten_name
 from tilewright.machine.machine import Machine
 from tilewright.plan.order import in_order
 from tilewright.plan.plan import GroupPlan, Place, Plan
-from tilewright.planning.decide import Options, search_of
+from tilewright.planning.decide import Options, search_of, told
 from tilewright.planning.prepare import plannable
 from tilewright.program.metrics import Objective, score
 from tilewright.search.effort import Effort
@@ -39,13 +39,20 @@ def best_variant(
     legal = plannable(graph, machine, dtype, None if given is None else given.rewrites)
     if given is not None or not legal.choices:
         return legal, None
-    variants = _Variants(graph, machine, dtype, options, progress)
-    found: list[_Variant] = []
+    with told(legal.graph, machine, dtype, options):
+        best = _best(_Variants(graph, machine, dtype, options, progress), legal)
+    return (legal, None) if best is None else (best.legal, best.search)
+
+
+def _best(variants: "_Variants", legal: Legalised) -> "_Variant | None":
+    """The network with the rewrites that are best, searched if that is asked for; None where no
+    plan is found for any."""
+    options, found = variants.options, list[_Variant]()
     names = tuple(name for name, _ in legal.choices)
     estimated = tuple(name for name, rewritten in legal.choices if rewritten)
     try:
         for rewrites in dict.fromkeys((estimated, names, ())):
-            progress("comparing rewrites of the network")
+            variants.progress("comparing rewrites of the network")
             found.append(variants.proposed(rewrites))
             if found[-1].large:
                 break
@@ -56,12 +63,11 @@ def best_variant(
             variant.search.ended = True
     best = min(found, key=lambda variant: variant.score)
     if best.score == inf:
-        return legal, None
+        return None
     searched = options.objective is Objective.LATENCY and not (
         options.layer_by_layer or options.ablation or options.patterns
     )
-    best = variants.flipped(best) if searched else best
-    return best.legal, best.search
+    return variants.flipped(best) if searched else best
 
 
 @dataclass(frozen=True, slots=True)
