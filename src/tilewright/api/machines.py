@@ -233,8 +233,10 @@ def of_type(
 
 def _limit_of(given: object) -> int | None:
     """A limit of memory, if there is one: bytes, or text."""
-    if given is None or isinstance(given, str):
-        return None if given is None else parse_bytes(given)
+    if given is None:
+        return None
+    if isinstance(given, str):
+        return parse_bytes(given)
     if isinstance(given, bool) or not hasattr(given, "__index__"):
         raise TilewrightError(f"memory_limit {given!r}: has to be bytes, or text such as '256KiB'")
     return index(cast(SupportsIndex, given))

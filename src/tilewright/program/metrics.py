@@ -40,6 +40,11 @@ class Metrics:
     ways: int = field(default=1, compare=False)
 
     @property
+    def run_tasks(self) -> int:
+        """Tasks of all ways in which it was run."""
+        return self.tasks * self.ways
+
+    @property
     def dram_bytes(self) -> int:
         """Bytes from and to the main memory."""
         return self.read_bytes + self.write_bytes
@@ -47,13 +52,17 @@ class Metrics:
 
 def score(metrics: Metrics, objective: Objective) -> float:
     """What a search compares."""
-    return {
-        Objective.LATENCY: float(metrics.cycles),
-        Objective.ENERGY: metrics.energy_pj,
-        Objective.TRAFFIC: float(metrics.dram_bytes),
-        Objective.MEMORY: float(metrics.peak_bytes),
-        Objective.EDP: metrics.energy_pj * metrics.cycles,
-    }[objective]
+    match objective:  # asked several times of every plan: only the one figure is worked out
+        case Objective.LATENCY:
+            return float(metrics.cycles)
+        case Objective.ENERGY:
+            return metrics.energy_pj
+        case Objective.TRAFFIC:
+            return float(metrics.dram_bytes)
+        case Objective.MEMORY:
+            return float(metrics.peak_bytes)
+        case Objective.EDP:
+            return metrics.energy_pj * metrics.cycles
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,7 +148,7 @@ def _roomed(
     at_once = np.arange(loads.rest.size, dtype=np.int32)
     live, short = least_live(columns, tables.hardware, loads, at_once)
     crowded = [m for m in _scratchpads(tables.hardware) if live[m] > tables.hardware.usable[m]]
-    during = _groups_at(columns, loads, short)
+    during = _groups_at(columns, loads, short) if crowded else frozenset[int]()
     hold = switches.hold if switches.prefetch and not crowded else 0
     copies = columns.kind[loads.rest] == COPY
     wish = np.where(copies, hold, min(hold, 1)).astype(np.int32)  # others hold something or do not

@@ -120,8 +120,7 @@ class _Batch:
         best = min(self.ways, key=self._score, default=None)
         if best is not None and (self.whole is None or self._score(best) < self._least(self.whole)):
             again = self.search.like(graph=best.images.graph)
-            metrics = best.trial.metrics
-            plans = evaluations_of(self.effort, metrics.tasks * metrics.ways) // self.images
+            plans = evaluations_of(self.effort, best.trial.metrics.run_tasks) // self.images
             trial = again.improved(best.trial, plans)
             self.simulated += again.simulated
             self.ways.append(_Way(trial, best.images))

@@ -210,8 +210,7 @@ class Fusion:
         ahead.shrink("fused, in a part of the scratchpads", self.best)
         self.starts[-1] = self.best()
         self.done.append(STAGES[1])
-        best = self.best().metrics
-        self.tasks = best.tasks * best.ways
+        self.tasks = self.best().metrics.run_tasks
 
     def _propose_moving(self, known: int) -> Proposals | None:
         """The same for data movement on the cores, unless what it makes is stored and loaded within
