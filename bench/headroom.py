@@ -454,7 +454,7 @@ def headroom(
         plan, cycles, gains, fitting = climber.climb(found.plan, evaluations)
         if save is not None:
             save.mkdir(parents=True, exist_ok=True)
-            stem = name.rpartition("/")[2] + f".{machine.name}"
+            stem = f"{name}.{machine.name}".replace("/", "_")
             (save / f"{stem}.searched.yaml").write_text(plan_text(found.plan))
             (save / f"{stem}.climbed{seed}.yaml").write_text(plan_text(plan))
         yield {

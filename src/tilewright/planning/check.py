@@ -1,6 +1,6 @@
 """Whether a plan can be one of a network: all that is wrong with it at once, each with its key."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -40,11 +40,26 @@ class PlanFaultsError(PlanError):
         return PlanFileError(found, " --model MODEL")
 
 
-def check_plan(plan: Plan, label: object, graph: Graph, machine: Machine) -> None:
+def check_plan(
+    plan: Plan, label: object, graph: Graph, machine: Machine, choices: Collection[str] = ()
+) -> None:
     """Raise unless a plan names every node of the (legalised) network once, in an order that
-    runs, cuts its groups as they can be cut, and keeps tensors where they can be kept."""
-    if faults := list(_faults(plan, graph, machine)):
+    runs, cuts its groups as they can be cut, and keeps tensors where they can be kept. `choices`
+    are rewrites that decide which nodes there are."""
+    faults = list(_faults(plan, graph, machine))
+    named = {name for group in plan.groups for name in group.nodes}
+    if choices and named != set(graph.index):
+        faults.append(_of_other_rewrites(plan, choices))
+    if faults:
         raise PlanFaultsError(label, faults)
+
+
+def _of_other_rewrites(plan: Plan, choices: Collection[str]) -> KeyFault:
+    """Why nodes may be unknown or missing: they are those of the network rewritten otherwise."""
+    keys: Keys = () if plan.rewrites is None else ("rewrites",)
+    chosen = ", ".join(plan.rewrites) if plan.rewrites else "none"
+    text = f"the network's nodes also depend on rewrites (here {chosen}; it has a choice of"
+    return keys, f"{text} {', '.join(choices)})"
 
 
 def keys_of(error: TilewrightError, plan: Plan) -> Keys:

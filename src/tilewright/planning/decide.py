@@ -117,7 +117,7 @@ def decide(
     """The plan that the options ask for, within their limit of memory; `search` has looked at the
     network already."""
     asked = options.memory_limit
-    found = _decided(legal.graph, machine.within(asked), dtype, options, progress, search)
+    found = _decided(legal, machine.within(asked), dtype, options, progress, search)
     if options.plan is not None:
         notes = options.noted(rewritten_in_vain(options.plan, legal, machine))
         found = replace(found, notes=(*found.notes, *notes))
@@ -131,18 +131,18 @@ def decide(
 
 
 def _decided(
-    graph: Graph,
+    legal: Legalised,
     machine: Machine,
     dtype: str,
     options: Options,
     progress: Tell,
     search: Fusion | None,
 ) -> Decision:
-    name, without = options.name, options.without
+    name, without, graph = options.name, options.without, legal.graph
     given = options.plan
     if given is not None:
         graph = _repeated(graph, given, options.plan_name)
-        check_plan(given, options.plan_name, graph, machine)
+        check_plan(given, options.plan_name, graph, machine, [name for name, _ in legal.choices])
         given, inner = without_inner(given, graph)
         notes = [*given.notes, *options.noted(inner)]
         if given.machine != machine.name:

@@ -115,15 +115,16 @@ class _Tables(NamedTuple):
     def of(packed: Table) -> "_Tables":
         """Those of a block."""
         tasks, accesses, _, _ = packed[:HEAD].tolist()
-        ends = np.cumsum([HEAD, OF_TASK * tasks, tasks, tasks, OF_ACCESS * accesses])
-        parts = np.split(packed, ends)
+        energy = HEAD + OF_TASK * tasks
+        lengths, begin = energy + tasks, energy + 2 * tasks
+        end = begin + OF_ACCESS * accesses
         return _Tables(
-            parts[0],
-            parts[1].reshape(OF_TASK, -1),
-            parts[2],
-            parts[3],
-            parts[4].reshape(OF_ACCESS, -1),
-            parts[5].reshape(OF_BUFFER, -1),
+            packed[:HEAD],
+            packed[HEAD:energy].reshape(OF_TASK, -1),
+            packed[energy:lengths],
+            packed[lengths:begin],
+            packed[begin:end].reshape(OF_ACCESS, -1),
+            packed[end:].reshape(OF_BUFFER, -1),
         )
 
     def ordered(self, order: Ids) -> Table:

@@ -2,6 +2,7 @@
 within groups, and how they are repeated where a scratchpad is short."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -35,7 +36,8 @@ from tilewright.program.tables import Tables
 from tilewright.schedule.kernel import run
 from tilewright.schedule.problem import Flags, Ids, Quantities
 
-STEPS = 3  # so often only what is held where something found no room is given up
+STEPS = 2  # so often only what is held where something found no room is given up
+WIDER = 4  # groups on either side that then give up what they hold too; then so many times as many
 NODES = 1000  # of the exact search, where greedy addresses do not fit
 
 
@@ -99,19 +101,25 @@ def timed(
     columns: Columns, tables: Tables, switches: Switches, *, explained: bool = True
 ) -> Timed | Refused:
     """Link, issue loads ahead, find addresses, deal out copies, simulate. Where there is not room
-    for all that would be held, results are also put over operands that die, and the faster counts.
+    for all that would be held, results are also put over operands that die, and the faster counts,
+    or only that where else whole groups would have to hold less.
     Where no order of the loads leaves enough room, none is looked for, unless that shall be
     `explained`: then it is `Short`."""
     needs = link(columns, tables.views)
-    plain = _roomed(columns, tables, needs, switches, explained)
-    over = None
-    if plain.tight and (columns.over >= 0).any():
-        over = _roomed(in_place(columns), tables, needs, switches, explained=False)
-    if over is None or over.short:
+    roomed = partial(_roomed, tables=tables, needs=needs, switches=switches)
+    if not (columns.over >= 0).any():
+        return _run(roomed(columns, explained=explained), tables, needs, switches)
+    plain = roomed(columns, explained=explained, by_group=False)
+    if not plain.tight:
         return _run(plain, tables, needs, switches)
+    over = roomed(in_place(columns), explained=False)
+    if over.short:
+        return _run(roomed(columns, explained=explained), tables, needs, switches)
     if plain.short:  # in place there are addresses for all
-        rival = _run(over, tables, needs, switches)
-        return rival if isinstance(rival, Timed) else _run(plain, tables, needs, switches)
+        found = _run(over, tables, needs, switches)
+        if isinstance(found, Refused):
+            found = _run(roomed(columns, explained=explained), tables, needs, switches)
+        return found
     ways = [_run(way, tables, needs, switches, both=False) for way in (plain, over)]
     found = min(ways, key=_end)
     return replace(found, ways=len(ways)) if isinstance(found, Timed) else found
@@ -138,10 +146,17 @@ class _Roomed:
 
 
 def _roomed(
-    columns: Columns, tables: Tables, needs: Needs, switches: Switches, explained: bool
+    columns: Columns,
+    tables: Tables,
+    needs: Needs,
+    switches: Switches,
+    *,
+    explained: bool,
+    by_group: bool = True,
 ) -> _Roomed:
-    """Room for what is loaded and computed: groups without hold less at once, step by step; at last
-    none holds more than the order says."""
+    """Room for what is loaded and computed: groups without hold less at once, step by step, as long
+    as not whole groups have to (unless that is so `by_group`); at last none holds more than the
+    order says."""
     loads = find_loads(columns, tables.copies, needs, tables.hardware)
     if not switches.prefetch:
         loads = loads._replace(wanted=own_places(columns.tasks, loads))
@@ -154,7 +169,7 @@ def _roomed(
     wish = np.where(copies, hold, min(hold, 1)).astype(np.int32)  # others hold something or do not
     if crowded and not explained:
         return _Roomed(columns, loads, crowded, during, None, wish, tight=True)
-    ahead, space = _with_room(columns, tables, loads, wish, switches)
+    ahead, space = _with_room(columns, tables, loads, wish, switches, by_group)
     tight = bool(space.short.any()) or not np.array_equal(ahead, wish)
     return _Roomed(columns, loads, crowded, during, space, ahead, tight)
 
@@ -181,12 +196,17 @@ def _end(found: Timed | Refused) -> float:
 
 
 def _with_room(
-    columns: Columns, tables: Tables, loads: Loads, ahead: Ids, switches: Switches
+    columns: Columns,
+    tables: Tables,
+    loads: Loads,
+    ahead: Ids,
+    switches: Switches,
+    by_group: bool,
 ) -> tuple[Ids, Space]:
     """Addresses, and how many operators each position holds something beside: as given. Where there
-    is no room, first only what is held there gives way, then all that its groups hold, at last
-    all."""
-    step = 0
+    is no room, first only what is held there gives way, then, `by_group`, all that its groups hold,
+    and more and more of their neighbours: at last all."""
+    step = near = 0
     while True:
         held, ahead = _held(columns, tables, loads, ahead, switches)
         space = _space(columns, tables, loads, held)
@@ -195,9 +215,12 @@ def _with_room(
         over = held_over(columns, loads, held, space.short)
         fewer = ahead - over
         if step >= STEPS or not over.any():
-            fewer = ahead * ~_in_groups(columns, loads, space.short)
-        if step > STEPS or np.array_equal(fewer, ahead):
-            fewer = np.zeros_like(ahead)
+            if not by_group:
+                return ahead, space
+            fewer = ahead
+        while np.array_equal(fewer, ahead):
+            fewer = ahead * ~_near_groups(columns, loads, space.short, near)
+            near = WIDER * (near + 1)
         ahead = fewer
         step += 1
 
@@ -289,9 +312,15 @@ def _scratchpads(hardware: Hardware) -> list[int]:
     return [memory for memory in range(hardware.home.size) if memory != hardware.main]
 
 
-def _in_groups(columns: Columns, loads: Loads, short: Flags) -> Flags:
-    """Positions of the groups that run where there is no room for something."""
-    return np.isin(columns.group[loads.rest], list(_groups_at(columns, loads, short)))
+def _near_groups(columns: Columns, loads: Loads, short: Flags, near: int) -> Flags:
+    """Positions of the groups that run where there is no room for something, and of so many before
+    and behind each of them."""
+    group = columns.group[loads.rest]
+    groups = int(group.max(initial=0)) + 1
+    there = np.full(groups + 2 * near, near >= groups)
+    for number in _groups_at(columns, loads, short):
+        there[number : number + 2 * near + 1] = True
+    return there[group + near]
 
 
 def _groups_at(columns: Columns, loads: Loads, short: Flags) -> frozenset[int]:

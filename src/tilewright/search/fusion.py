@@ -227,9 +227,10 @@ class Fusion:
 
     def _on_fewer(self) -> Trial | None:
         """What the smallest effort finds for some cores alone, unless their engines are busy for
-        longer than the best plan takes: for those of the kind with the best proposal where cores
-        differ, else for half of them. Searches for other objectives are given what the one for the
-        fastest plan finds."""
+        longer than the best plan takes, or what is proposed for them would have to be improved by
+        more than twice as many percent as this search's own: for those of the kind with the best
+        proposal where cores differ, else for half of them. Searches for other objectives are given
+        what the one for the fastest plan finds."""
         alone: list[Fusion] = []
         if self.patterns or self.objective is not Objective.LATENCY:
             return None
@@ -249,6 +250,9 @@ class Fusion:
         if not alone:
             return None
         chosen = min(alone, key=lambda other: other.best().score(self.objective))
+        begun, best = (min(trial.metrics.cycles for trial in t) for t in (self.starts, self.trials))
+        if chosen.best().cycles * best >= begun * begun:
+            return None
         before = chosen.simulated
         found = chosen.run(Effort.LOW)
         self.simulated += found.simulated - before

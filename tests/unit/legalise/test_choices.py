@@ -211,6 +211,19 @@ def test_rewrites_of_unknown_operators_are_faults() -> None:
         plan(graph, machine, Options(plan=wrong))
 
 
+def test_a_plan_of_another_form_of_the_network_says_what_its_nodes_depend_on() -> None:
+    graph, machine = CASES[0]
+    names = [(), (graph.nodes[0].name,)]
+    legal = [prepared(graph, machine, machine.dtype, chosen).graph for chosen in names]
+    made = [layer_by_layer(form, machine, machine.dtype, "net") for form in legal]
+    for other, chosen in zip(made, reversed(names), strict=True):
+        with pytest.raises(PlanFaultsError) as caught:
+            plan(graph, machine, Options(plan=replace(other, rewrites=chosen)))
+        keys, text = caught.value.faults[-1]
+        assert keys == ("rewrites",)
+        assert f"here {', '.join(chosen) or 'none'}; it has a choice of {names[1][0]}" in text
+
+
 # Four taps of which the first row is cut off: phases can begin with the kernel or with the output.
 padded = partial(one_conv, (1, 16, 12, 12), 8, (4, 4), transposed=True, strides=[2, 2])
 
