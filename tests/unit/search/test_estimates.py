@@ -340,6 +340,29 @@ def test_loads_are_counted_as_the_program_makes_them(
     assert estimate.traffic == metrics_of(found).dram_bytes
 
 
+@pytest.mark.parametrize("same", [True, False])
+def test_weights_that_several_operators_read_are_loaded_once(same: bool) -> None:
+    """Two products of one group: a tile loads what both read for both."""
+    b = GraphBuilder()
+    weights = b.weight(192, 384)
+    for other in (weights, weights if same else b.weight(192, 384)):
+        b.add("MatMul", b.input(48, 192), other)
+    machine = load_machine("npu-2.7")
+    graph = prepared(b.graph(), machine, machine.dtype).graph
+    network = Network(graph, machine, machine.dtype)
+    tiler, splits = Tiler(network), (Split(1, 8),)
+    nodes = tuple(node for unit in network.units for node in unit.nodes)
+    ops = tuple(op for unit in network.units for op in network.ops(unit.number))
+    estimate = tiler.estimate(ops, tiler.exported(nodes), splits, 0)
+    group = GroupPlan(network.names(nodes), splits, 0)
+    plan = Plan("products", machine.name, machine.dtype, (group,))
+    found = Lowering(graph, machine, machine.dtype).timed(plan)
+    assert estimate is not None and isinstance(found, Timed)
+    loaded = sum(constant.type.size for constant in graph.constants.values()) * 2
+    assert loaded == 192 * 384 * 2 * (1 if same else 2)
+    assert loaded < metrics_of(found).dram_bytes == estimate.traffic
+
+
 @pytest.mark.parametrize("model", ["mobilenet_v2", "vit_b16"])
 def test_what_estimates_share_changes_none_of_them(model: str) -> None:
     """Groups that look alike, values that stay or do not, and alike cores share what is known."""

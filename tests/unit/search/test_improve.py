@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from support.builder import GraphBuilder
 from support.networks import residual, u_shape
 from support.programs import Lowered, relative_error, transformer_block
 from tilewright.frontend.weights import seeded
@@ -177,6 +178,27 @@ def test_neighbours_are_divided_alike_in_one_move() -> None:
     alone = case_of(u_shape(), "mcu", 16 * 1024)
     kinds = {site.kind for site, _ in alone.made(alone.start()[0])}
     assert Kind.ALIGN not in kinds, "there is nothing to divide on a single core"
+
+
+def test_operators_with_the_same_weights_run_as_one() -> None:
+    """Of two towers: each layer's weights are loaded once then."""
+    b = GraphBuilder()
+    towers = [b.input(1, 64, 8, 8), b.input(1, 64, 8, 8)]
+    for _ in range(2):
+        weights = b.weight(64, 64, 3, 3)
+        towers = [b.add("Conv", x, weights, kernel_shape=[3, 3], pads=[1] * 4) for x in towers]
+    b.add("Concat", *towers, axis=1)
+    case = case_of(b.graph(), "npu-2.7")
+    plan, metrics = case.start()
+    merged = [changed for site, changed in case.made(plan) if site.kind is Kind.MERGE]
+    layers = {group.nodes for changed in merged for group in changed.groups}
+    names = [node.name for node in case.search.graph.nodes if node.kind == "Conv"]
+    assert {tuple(names[:2]), tuple(names[2:])} <= layers
+    *_, last = case.improver().better(plan, metrics, 400)
+    weights = 2 * 64 * 64 * 9 * 2
+    assert last.metrics.dram_bytes < metrics.dram_bytes - weights
+    assert last.metrics.dram_bytes < 2 * weights, "each of them is loaded once"
+    assert case.error(last.plan) < 1e-4
 
 
 def test_groups_go_to_cores_of_one_kind_in_one_move() -> None:

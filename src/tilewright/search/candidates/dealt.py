@@ -193,8 +193,9 @@ def _loads(
         copy = value.known.get(region[1]) or costs.copy(value, region[1])
         if copy.bytes:
             rows.append((number, copy, region[0]))
-    for outputs, tile in zip(probe.outputs, cut.tiles, strict=True):
-        if not tile.constants:
+    for place, (outputs, tile) in enumerate(zip(probe.outputs, cut.tiles, strict=True)):
+        back = probe.twins[place]
+        if not tile.constants or (back and cut.tiles[place - back].constants == tile.constants):
             continue
         region = next(r for number in outputs if (r := cut.needs[number]) is not None)
         for axes, copy in tile.constants:

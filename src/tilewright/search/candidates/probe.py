@@ -49,6 +49,7 @@ class Probe:
             tuple(number[tiled.node.inputs[position]] for position in node.data)
             for tiled, node in zip(ops, self.nodes, strict=True)
         )
+        self.twins = _twins(ops)
         self.computing = {  # values that are read by more than data movement
             value
             for node, values in zip(self.nodes, self.reads, strict=True)
@@ -86,6 +87,7 @@ class Probe:
         self.look: Hashable = (
             *(self.nodes, self.values, self.outputs, self.reads),
             *(self.final, self.exported, self.ends, self.names if self.views else ()),
+            self.twins if any(self.twins) else (),
         )
         self.cuts: dict[tuple[Split, ...], Cutting | None] = {}
 
@@ -172,6 +174,17 @@ class Probe:
             else:
                 spans.append((min(first[0], second[0]), max(first[1], second[1])))
         return tuple(dims), tuple(spans)
+
+
+def _twins(ops: Sequence[TiledOp]) -> tuple[int, ...]:
+    """Of each node the first one with the same constants, if there is one: 0, or how far before."""
+    first: dict[tuple[str, ...], int] = {}
+    found: list[int] = []
+    for place, tiled in enumerate(ops):
+        pairs = zip(tiled.node.inputs, tiled.op.inputs, strict=True)
+        names = tuple([name for name, operand in pairs if operand is not None and operand.constant])
+        found.append(place - first.setdefault(names, place) if names else 0)
+    return tuple(found)
 
 
 class Probes:

@@ -32,6 +32,10 @@ class Moves:
         self.cuts, self.graph, self.network = cuts, cuts.graph, cuts.network
         self.may_stay, self.joins = may_stay, joins
         self._signatures: dict[Hashable, int] = {}
+        given = (*self.graph.constants, *self.graph.inputs)
+        given = tuple(name for name in given if self.graph.types[name].size > 1)
+        readers = dict.fromkeys(self.graph.consumers.get(name, ()) for name in given)
+        self._sharing = [nodes for nodes in readers if len(nodes) > 1]
         self.changes = Changes(cuts, may_stay, slower)
 
     def plans(self, shape: Shape, site: Site) -> Iterator[Plan]:
@@ -156,8 +160,16 @@ class Moves:
                 yield pair
 
     def _joined(self, shape: Shape, numbers: Sequence[int]) -> dict[tuple[int, ...], None]:
-        """Groups that can become one: those of paths, and pairs that read the same."""
+        """Groups that can become one: those of paths, pairs that read the same of another group,
+        and all or neighbours of those that read the same weights or input."""
         found: dict[tuple[int, ...], None] = {}
+        for nodes in self._sharing:
+            homes = sorted({shape.home[node] for node in nodes})
+            if len(homes) < 2 or any(shape.related(*pair) for pair in combinations(homes, 2)):
+                continue
+            for groups in (homes, *pairwise(homes)):
+                if not set(groups).isdisjoint(numbers):
+                    found.setdefault(tuple(groups))
         for number in numbers:
             if self._cuttable(shape, number):
                 for path in shape.paths(number, CHAIN):
