@@ -28,6 +28,7 @@ EVALUATIONS = {  # plans that are simulated at least
     Effort.HIGH: 10_000,
 }
 LARGE = 13_000  # tasks; plans of more, which take most of a tenth of a second and up, are fewer
+SMALL = 670  # tasks; plans of fewer are timed in a few milliseconds, and up to twice as many are
 FEWEST = 1_000  # of an effort that has as many, whatever the size of the network
 EXPECTED = {  # gain of a move at its place, in percent, before anything is learnt
     Kind.MERGE: 0.10,
@@ -49,9 +50,14 @@ EVERYWHERE = 0.1  # share of the mean loss that a place has at least
 
 def evaluations_of(effort: Effort, tasks: int) -> int:
     """Plans that an effort simulates of a network with plans of so many tasks, those that are run
-    in two ways counted twice."""
+    in two ways counted twice: more where plans are small, unless low effort is asked for, fewer
+    where they are very large."""
     most = EVALUATIONS[effort]
-    return most if tasks <= LARGE else max(min(most, FEWEST), most * LARGE // tasks)
+    if tasks > LARGE:
+        return max(min(most, FEWEST), most * LARGE // tasks)
+    if effort is Effort.LOW or tasks >= SMALL:
+        return most
+    return min(2 * most, most * SMALL // max(1, tasks))
 
 
 class Improver(Climber[Plan, Metrics, Shape, Site]):
