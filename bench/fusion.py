@@ -2,7 +2,7 @@
 docs/results.md.
 
     python bench/fusion.py [--json FILE] [--verify]
-        [--set main|small|monotone|low|batch|clusters|growth|all]
+        [--set main|low|whole|small|monotone|batch|clusters|objectives|growth|all]
 
 CPU seconds are of the whole call, with compiled code already there. `--verify` also executes
 every plan on the virtual machine and compares it with onnxruntime.
@@ -11,9 +11,10 @@ every plan on the virtual machine and compares it with onnxruntime.
 import argparse
 import json
 import math
+import resource
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,19 +26,28 @@ from tilewright.model import Model
 from tilewright.plan.plan import Place, Plan, plan_text
 from tilewright.planning import prepared
 from tilewright.program.lower import lowered
+from tilewright.program.metrics import Objective, score
 from tilewright.search.candidates.layers import layer_by_layer
 from tilewright.search.effort import Effort
 from tilewright.search.fusion import Fusion
 
+MODELS = Path(__file__).resolve().parents[2] / "shared" / "data" / "models"
+FROM_FILES = {name: MODELS / f"{name}.onnx" for name in ("efficientnet_b0", "sd15_unet")}
 MAIN = (
-    "resnet18",
-    "resnet50",
-    "mobilenet_v2",
-    "fsrcnn@540x960",
-    "unet",
-    "vit_b16",
-    "sd15_down_block",
+    ("resnet18", "npu-2.7"),
+    ("resnet50", "npu-2.7"),
+    ("mobilenet_v2", "npu-2.7"),
+    ("efficientnet_b0", "npu-2.7"),
+    ("unet", "npu-2.7"),
+    ("fsrcnn@540x960", "npu-2.7"),
+    ("vit_b16", "npu-2.7"),
+    ("bert_base", "npu-2.7"),
+    ("sd15_down_block", "npu-2.7"),
+    ("resnet50", "npu-4.0"),
+    ("mobilenet_v2", "npu-4.0"),
+    ("unet@256x256", "trn2"),
 )
+WHOLE = "sd15_unet"
 SHORT = ("resnet18", "resnet50", "mobilenet_v2", "unet")
 SMALL = (
     *((model, kib) for model in SHORT for kib in (512, 256)),
@@ -50,15 +60,24 @@ BATCH = ("mobilenet_v2", "resnet18", "fsrcnn@64x64")
 BATCH_MACHINES = ("npu-2.7", "three-core-bus", "mcu")
 CLUSTERS = (1, 2, 4, 6)
 CLUSTER_NETWORKS = (*SHORT, "fsrcnn@270x480", "vit_b16")
-UNET = Path(__file__).resolve().parents[2] / "shared" / "data" / "models" / "sd15_unet.onnx"
-GROWTH = ("resnet18", "resnet50", "unet", "sd15_down_block", *([str(UNET)] * UNET.exists()))
+GROWTH = ("resnet18", "resnet50", "unet", "sd15_down_block", WHOLE)
+
+
+def there(models: Iterable[str]) -> Iterator[str]:
+    """Those of some networks that are of the zoo, or lie in the folder beside the checkout."""
+    yield from (name for name in models if name not in FROM_FILES or FROM_FILES[name].exists())
+
+
+def loaded(model: str) -> Model:
+    """A network of the zoo, or of the folder."""
+    return api.load(FROM_FILES.get(model, model))
 
 
 def searched(
     model: str, machine: Machine, *, effort: Effort = Effort.NORMAL, verify: bool = False
 ) -> dict[str, Any]:
     """One search, as a row; its plan executed and compared with onnxruntime if asked."""
-    network = api.load(model)
+    network = loaded(model)
     begin = time.process_time()
     planned = api.plan(network, machine, effort=effort, verify=False).planned
     seconds = time.process_time() - begin
@@ -99,7 +118,7 @@ def executed(model: str, machine: Machine, plan: Plan) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "plan.yaml"
         path.write_text(plan_text(plan))
-        planned = api.plan(api.load(model), machine, plan=path).planned
+        planned = api.plan(loaded(model), machine, plan=path).planned
     assert planned.verified is not None
     difference = planned.verified.difference.max_rel_error
     return {"reported_cycles": planned.account.latency_cycles, "max_rel_error": difference}
@@ -116,17 +135,25 @@ def untiled(model: str, machine: Machine) -> int | None:
 def rows_of(kind: str, verify: bool) -> Iterator[dict[str, Any]]:
     """The rows of one table."""
     base = load_machine("npu-2.7")
-    if kind == "main":
-        for model in MAIN:
-            yield searched(model, base, verify=verify)
+    if kind in ("main", "low"):
+        effort = Effort.LOW if kind == "low" else Effort.NORMAL
+        for model, machine in MAIN:
+            if [*there([model])]:
+                row = searched(model, load_machine(machine), effort=effort, verify=verify)
+                yield {**row, "effort": effort}
+    elif kind == "whole":
+        for model in there([WHOLE]):
+            yield {
+                **searched(model, base),
+                "mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+            }
+    elif kind == "objectives":
+        yield from _objectives(base)
     elif kind == "small":
         for model, kib in SMALL:
             machine = base if kib is None else base.with_memory(kib * 1024)
             row = {**searched(model, machine, verify=verify), "kib": kib}
             yield row | {"untiled": untiled(model, machine)}
-    elif kind == "low":
-        for model in SHORT:
-            yield {**searched(model, base, effort=Effort.LOW), "effort": "low"}
     elif kind == "monotone":
         for model in ("resnet18", "mobilenet_v2"):
             for kib in SIZES:
@@ -151,7 +178,7 @@ def _batches() -> Iterator[dict[str, Any]]:
             (name,) = network.graph.inputs
             one, *rest = network.graph.types[name].shape
             several = api.load(serialize(network.with_numbers(0)), {name: (4 * one, *rest)})
-            both = [plan_of(loaded, machine) for loaded in (network, several)]
+            both = [plan_of(images, machine) for images in (network, several)]
             ratio = round(both[1]["cycles"] / both[0]["cycles"], 3)
             yield {"model": model, "machine": machine.name, "ratio": ratio, "batch": both}
 
@@ -177,11 +204,26 @@ def plan_of(network: Model, machine: Machine) -> dict[str, Any]:
     return {"cycles": account.latency_cycles, "cpu_seconds": seconds}
 
 
+def _objectives(machine: Machine) -> Iterator[dict[str, Any]]:
+    """What the plan found for each objective is by the measures of all, low effort."""
+    for model in ("resnet18", "mobilenet_v2", "unet"):
+        for objective in Objective:
+            begin = time.process_time()
+            planned = api.plan(
+                api.load(model), machine, objective=objective, effort=Effort.LOW, verify=False
+            ).planned
+            seconds = round(time.process_time() - begin, 1)
+            assert planned.found is not None
+            metrics = planned.found.best.metrics
+            measures = {each.value: score(metrics, each) for each in Objective}
+            yield {"model": model, "for": objective, **measures, "cpu_seconds": seconds}
+
+
 def _growth(machine: Machine) -> Iterator[dict[str, Any]]:
     """CPU seconds of lowering layer by layer against tasks, and the exponent between the ends."""
     points: list[tuple[int, float]] = []
-    for model in GROWTH:
-        graph = prepared(api.load(model).graph, machine, machine.dtype).graph
+    for model in there(GROWTH):
+        graph = prepared(loaded(model).graph, machine, machine.dtype).graph
         begin = time.process_time()
         plan = layer_by_layer(graph, machine, machine.dtype, model)
         chosen = time.process_time()
@@ -189,7 +231,7 @@ def _growth(machine: Machine) -> Iterator[dict[str, Any]]:
         done = time.process_time()
         points.append((len(placed.program.tasks), done - begin))
         yield {
-            "model": Path(model).stem,
+            "model": model,
             "tasks": points[-1][0],
             "tiles_s": round(chosen - begin, 2),
             "lowered_s": round(done - chosen, 2),
@@ -205,7 +247,7 @@ def main() -> None:
     parser.add_argument("--set", default="main")
     parser.add_argument("--verify", action="store_true")
     options = parser.parse_args()
-    kinds = ("main", "small", "monotone", "low", "batch", "clusters", "growth")
+    kinds = "main low whole small monotone batch clusters objectives growth".split()
     rows: list[dict[str, Any]] = []
     for kind in kinds if options.set == "all" else (options.set,):
         for row in rows_of(kind, options.verify):
