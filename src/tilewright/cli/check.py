@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -97,9 +98,13 @@ def check(
 def _check(path: Path, fits: Callable[[Path], None] | None) -> Checked:
     """A file as what it looks like; what comes through a pipe can be read only once."""
     if str(path) in ("-", "/dev/stdin") or path.is_fifo():
-        with TemporaryDirectory(prefix="tilewright-") as folder:
+        from tilewright.machine.document import LARGEST
+
+        with TemporaryDirectory(prefix="tilewright-") as folder, ExitStack() as open_:
+            piped = path.is_fifo()
+            stream = open_.enter_context(path.open("rb")) if piped else sys.stdin.buffer
             copy = Path(folder) / "stdin.yaml"
-            copy.write_bytes(path.read_bytes() if path.is_fifo() else sys.stdin.buffer.read())
+            copy.write_bytes(stream.read(LARGEST + 1))
             return replace(_check(copy, fits), file=path)
     kind = kind_of(path)
     try:

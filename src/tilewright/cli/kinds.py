@@ -38,8 +38,10 @@ def kind_of(path: Path) -> str:
     """The kind of a file, or `UNKNOWN`. Where its YAML is broken, keys at the left margin tell."""
     import yaml
 
+    from tilewright.machine.document import text_of
+
     try:
-        text = path.read_text(encoding="utf-8")
+        text = text_of(path)
     except (OSError, ValueError):
         return UNKNOWN
     try:
@@ -85,21 +87,24 @@ def _of_keys(top: Mapping[object, object]) -> str:
 
 def looks_like(path: Path) -> str:
     """What a file of no known kind is, as far as its name and its first bytes tell."""
+    from tilewright.machine.document import LARGEST, text_of
+
     if path.is_dir():
         return "a folder (tilewright verify FOLDER checks that of a run)"
-    data = path.read_bytes()
+    with path.open("rb") as stream:
+        data = stream.read(LARGEST + 1)
     if not data.strip():
         return "empty"
     if path.suffix.lower() in _OTHERS:
         return _OTHERS[path.suffix.lower()]
     if data[:4] == b"PK\3\4":
         return "an archive"
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        text = "\0"
-    if not _BINARY.isdisjoint(text.encode()):
+    if not _BINARY.isdisjoint(data):
         return "binary, maybe an ONNX model (these end in .onnx)"
+    try:
+        text = text_of(path)
+    except UnicodeDecodeError:
+        return "text, but not in UTF-8"
     try:
         return f"JSON{_keys(json.loads(text))}"
     except (ValueError, RecursionError):

@@ -55,7 +55,8 @@ def partition(
         str | None,
         typer.Option(
             metavar="fp32|bf16|...",
-            help="Element type on the machine; the network's own if it has a rate for it.",
+            help="Element type; the network's own if a processor has a rate for it, that of "
+            "the file on machines that plans are made for.",
         ),
     ] = None,
     shape: ShapeOption = None,

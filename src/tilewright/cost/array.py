@@ -336,6 +336,11 @@ class ArrayModel(CostModel):
         rate = self._parameters.rates[nearest_class(dtype, self._dtypes)]
         return self._lanes * rate.in_channels / self._scale
 
+    def sustained_macs(self, dtype: str) -> float:
+        """The same as long as its work goes on: less where a step takes several cycles."""
+        rate = self._parameters.rates[nearest_class(dtype, self._dtypes)]
+        return self.peak_macs(dtype) / max(1.0, rate.conv.compute)
+
     def compute(self, work: Workload) -> Cost:
         """The best mode's cost."""
         cycles = self.cycles(work)

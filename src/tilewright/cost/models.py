@@ -27,18 +27,19 @@ def model_for(machine: Machine, engine: Engine) -> CostModel:
 
 
 def peak_macs(machine: Machine, dtype: str) -> float | None:
-    """Multiply-accumulates per reference cycle of all matrix engines together; of all engines where
-    there is no matrix engine; None where no model tells."""
-    arrays = [engine for engine in machine.engines if engine.kind == "matrix"]
+    """Multiply-accumulates per reference cycle of all matrix engines that have the element type, or
+    a wider one, together; of all others where there is none; None where no model tells."""
     work = Workload(WorkKind.CONV, dtype, 1024, 1024, out_height=64, out_width=64)
+    models = [(engine, model_for(machine, engine)) for engine in machine.engines]
+    models = [(engine, model) for engine, model in models if model.supports(work)]
+    arrays = [model for engine, model in models if engine.kind == "matrix"]
     known: list[float] = []
-    for engine in arrays or machine.engines:
-        model = model_for(machine, engine)
+    for model in arrays or [model for _, model in models]:
         if isinstance(model, ArrayModel):
-            known.append(model.peak_macs(dtype))
+            known.append(model.sustained_macs(dtype))
             continue
         with suppress(CostError, ZeroDivisionError):  # a table says nothing about other work
-            known += [work.macs / model.floor(work)] if model.supports(work) else []
+            known.append(work.macs / model.floor(work))
     return sum(known) if known else None
 
 

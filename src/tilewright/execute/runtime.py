@@ -1,6 +1,7 @@
 # pyright: basic
 """The one module that imports onnxruntime: sessions with the settings tiled models need."""
 
+import os
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -67,7 +68,7 @@ def session(
         options.enable_mem_reuse = reuse
         options.enable_mem_pattern = False
         options.enable_cpu_mem_arena = arena
-        options.intra_op_num_threads = threads
+        options.intra_op_num_threads = min(threads, os.cpu_count() or 1)
         options.inter_op_num_threads = 1
         options.log_severity_level = 4  # errors are raised; its log would repeat them
         if not optimise:

@@ -8,6 +8,7 @@ import yaml
 
 from tilewright.kernel.nest import Nest
 from tilewright.kernel.problem import KernelError
+from tilewright.machine.document import text_of
 
 # Section and key of every choice, in the order they are written.
 KEYS = {
@@ -49,7 +50,7 @@ def nest_text(nest: Nest) -> str:
 def read_nest(path: Path) -> Nest:
     """A nest from a YAML file; what is wrong is named with file and key."""
     try:
-        document: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+        document: Any = yaml.safe_load(text_of(path))
     except OSError as error:
         raise KernelError(f"cannot read '{path}': {error.strerror or error}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:

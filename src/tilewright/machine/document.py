@@ -1,5 +1,6 @@
 """A YAML file as plain data that knows on which line each of its keys stands."""
 
+import errno
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from importlib.resources import files
@@ -16,6 +17,7 @@ Tree = dict[str, Any]
 T = TypeVar("T")
 _Parser = cast("type[yaml.SafeLoader]", getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 _TAG = "tag:yaml.org,2002:"
+LARGEST = 8 * 2**20  # bytes that are read of a file of keys; those of whole networks have a tenth
 _TYPED = frozenset(_TAG + kind for kind in ("bool", "int", "float", "null", "timestamp"))
 
 
@@ -80,7 +82,7 @@ class Document:
 
     def _read(self) -> tuple[yaml.Node, object]:
         try:
-            loader = _Loader(self.file.read_text(encoding="utf-8"))
+            loader = _Loader(text_of(self.file))
             node = loader.get_single_node()
             if node is not None:
                 self._check(node)
@@ -111,6 +113,15 @@ class Document:
         twice = [Fault(self.label, line, written(keys), "is given twice") for keys, line in found]
         if twice:
             raise FileError(twice)
+
+
+def text_of(file: Path | Traversable) -> str:
+    """The text of a file, unless it has more than a file of keys can have."""
+    with file.open("rb") as stream:
+        data = stream.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise OSError(errno.EFBIG, f"it has more than {LARGEST >> 20} MiB, as no file of keys has")
+    return data.decode("utf-8")
 
 
 @lru_cache(maxsize=8)
