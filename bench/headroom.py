@@ -75,6 +75,7 @@ class Climber:
             "place": self.place,
             "order": self.order,
             "halo": self.halo,
+            "grain": self.grain,
         }
 
     def climb(self, plan: Plan, evaluations: int) -> tuple[Plan, int, dict[str, float], int]:
@@ -337,6 +338,18 @@ class Climber:
             cores = tuple(sorted(self.chance.sample(names, count), key=names.index))
         cut = replace(group, core_split=core_split, replicated=replicated, cores=cores)
         return self._with(plan, self.alike(plan, number), cut)
+
+    def grain(self, plan: Plan) -> Plan | None:
+        """Tiles at other multiples."""
+        cut = [n for n in self.on_cores(plan) if plan.groups[n].splits]
+        if not cut:
+            return None
+        number = self.chance.choice(cut)
+        splits = list(plan.groups[number].splits)
+        place = self.chance.randrange(len(splits))
+        splits[place] = replace(splits[place], grain=self.chance.choice((1, 2, 4, 8, 16, 32)))
+        changed = replace(plan.groups[number], splits=tuple(splits))
+        return self._with(plan, self.alike(plan, number), changed)
 
     def halo(self, plan: Plan) -> Plan | None:
         """Halo computed again, or kept from tile to tile along an axis."""

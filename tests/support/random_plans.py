@@ -8,7 +8,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from support.builder import GraphBuilder, feeds_of
-from support.strategies import Operator, cuttable_axes, networks
+from support.strategies import Operator, cuttable_axes, grained, networks
 from tilewright.errors import TilewrightError, TilingError, VerificationError
 from tilewright.execute.compare import compare
 from tilewright.execute.runtime import run
@@ -273,10 +273,15 @@ def random_cut(
     chosen = draw(st.permutations(sorted(axes)))[: _int(draw, 0, 2)]
     kept = _int(draw, -2, len(chosen) - 1) if chosen else -1  # one axis may keep its halo
     splits = tuple(
-        Split(
-            axis,
-            _int(draw, 1 + (axes[axis] > 1), min(7, axes[axis])),
-            Halo.CACHE if number == kept else Halo.RECOMPUTE,
+        grained(
+            graph,
+            members,
+            Split(
+                axis,
+                _int(draw, 1 + (axes[axis] > 1), min(7, axes[axis])),
+                Halo.CACHE if number == kept else Halo.RECOMPUTE,
+            ),
+            _int(draw, 1, 5),
         )
         for number, axis in enumerate(chosen)
     )

@@ -1,7 +1,7 @@
 """Random small networks, groups and grids for the property tests."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from hypothesis import strategies as st
@@ -582,6 +582,16 @@ def cuttable_axes(graph: Graph, members: tuple[int, ...]) -> dict[int, int]:
     return found
 
 
+def grained(graph: Graph, members: tuple[int, ...], split: Split, grain: int) -> Split:
+    """A split with a grain, if the group has such a cut."""
+    other = replace(split, grain=grain)
+    try:
+        cut_group(graph, members, (other,))
+    except TilingError:
+        return split
+    return other
+
+
 @st.composite
 def cuttings(
     draw: Draw, graph: Graph, halo: Halo | None = None, taken: frozenset[int] = frozenset()
@@ -603,7 +613,12 @@ def cuttings(
         return None
     chosen = draw(st.permutations(sorted(axes)))[: _int(draw, 1, 2)]
     splits = tuple(
-        Split(axis, _int(draw, 2, min(4, axes[axis])), halo or _pick(draw, *Halo))
+        grained(
+            graph,
+            members,
+            Split(axis, _int(draw, 2, min(4, axes[axis])), halo or _pick(draw, *Halo)),
+            _int(draw, 1, 5),
+        )
         for axis in chosen
     )
     return Cutting(graph, members, splits)

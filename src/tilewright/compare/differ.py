@@ -265,7 +265,9 @@ def _axis(part: Part, split: int) -> str:
 def _cut(part: Part) -> str:
     """A grid as people read it: `H in 8 x C in 2 (halo cached)`."""
     texts = [
-        f"{_axis(part, k)} in {s.parts}" + (" (halo cached)" if s.halo is Halo.CACHE else "")
+        f"{_axis(part, k)} in {s.parts}"
+        + (f" by {s.grain}" if s.grain > 1 else "")
+        + (" (halo cached)" if s.halo is Halo.CACHE else "")
         for k, s in enumerate(part.plan.splits)
     ]
     return " x ".join(texts) or "whole"

@@ -201,6 +201,14 @@ class ArrayModel(CostModel):
             return False
         return work.dense or self._channelwise(work.kind, self._rate(work)) is not None
 
+    def grains(self, dtype: str) -> frozenset[int]:
+        """What a step takes along each axis, and of positions in all."""
+        steps = [mode.unroll for mode in self._modes]
+        rate = self._parameters.rates[nearest_class(dtype, self._dtypes)]
+        sides = {side for s in steps for side in (s.height, s.width, s.height * s.width)}
+        sides |= {step.out_channels for step in steps} | {rate.channel_grain or 1}
+        return frozenset(sides) - {1}
+
     def views(self, work: Workload) -> list[Workload]:
         """Any height and width for the positions of pointwise work, and two rectangles of whole
         steps of the array. Where modes have steps of the same size, only those that may cost least:

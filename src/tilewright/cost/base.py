@@ -227,6 +227,10 @@ class CostModel(ABC):
         """The work's cycles: of many views, only those of the best need a cost."""
         return self.cost(work).cycles
 
+    def grains(self, dtype: str) -> frozenset[int]:
+        """Multiples that positions, rows, columns or channels of work are rounded up to."""
+        return frozenset()
+
     def views(self, work: Workload) -> list[Workload]:
         """Shapes in which the positions of work may be seen, in order of preference."""
         return views_of(work)

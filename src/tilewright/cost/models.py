@@ -93,6 +93,11 @@ class CostModels:
         model = self.model(engine)
         return model.cost(model.seen(work)).cycles
 
+    def grains(self, dtype: str) -> tuple[int, ...]:
+        """Multiples that some engine rounds work in an element type up to."""
+        found = (model.grains(dtype) for model in self._models.values())
+        return tuple(sorted(frozenset[int]().union(*found)))
+
     @cached_property
     def core_classes(self) -> tuple[tuple[Core, ...], ...]:
         """The cores in classes that cost alike: the same engines and memories, as far from the

@@ -59,3 +59,13 @@ def even_split(extent: int, parts: int, grain: int = 1) -> tuple[Interval, ...]:
     size, rest = divmod(extent, parts)
     cuts = (part * size + min(part, rest) for part in range(parts + 1))
     return tuple(Interval(a, b) for a, b in pairwise(cuts))
+
+
+@lru_cache(maxsize=4096)
+def grained_split(extent: int, parts: int, grain: int) -> tuple[Interval, ...]:
+    """Cut [0, extent) in parts that begin at multiples of a grain, as even as can be: smaller and
+    larger ones by turns, so that neighbours together are even too. None is empty as long as there
+    are as many grains."""
+    grains = -(-extent // grain)
+    starts = [grains * part // parts * grain for part in range(parts)]
+    return tuple(Interval(a, b) for a, b in pairwise([*starts, extent]))

@@ -147,7 +147,11 @@ def plan_text(plan: Plan) -> str:
 
 
 def _group_entry(group: GroupPlan) -> dict[str, Any]:
-    splits = [{"axis": s.axis, "parts": s.parts, "halo": s.halo.value} for s in group.splits]
+    splits = [
+        {"axis": s.axis, "parts": s.parts, "halo": s.halo.value}
+        | ({"grain": s.grain} if s.grain > 1 else {})
+        for s in group.splits
+    ]
     both = list(group.core_splits)
     return {
         "nodes": list(group.nodes),

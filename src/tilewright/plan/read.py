@@ -21,7 +21,7 @@ _OLD_KEYS = {"spread": "core_split", "everywhere": "replicated"}  # of groups, s
 # Lists of names, of nodes, tensors and cores: text, whatever YAML takes them for.
 _NAMES = frozenset({"nodes", "cores", "resident", "batched", "reloaded", "shared", "rewrites"})
 _ON_CORES = frozenset({"splits", "core_split", "replicated", "cores", "shares"})
-_SPLIT_KEYS = frozenset({"axis", "parts", "halo"})
+_SPLIT_KEYS = frozenset({"axis", "parts", "halo", "grain"})
 
 Tree = Mapping[str, Any]
 _Choice = TypeVar("_Choice", bound=Enum)
@@ -137,7 +137,8 @@ def _split(given: object, where: Keys, faults: Faults) -> Split:
     axis = faults.take(partial(_whole, entry.get("axis"), (*where, "axis"), 0), 0)
     parts = faults.take(partial(_whole, entry.get("parts"), (*where, "parts"), 1), 1)
     halo = partial(_choice, Halo.RECOMPUTE, entry, "halo", where)
-    return Split(axis, parts, faults.take(halo, Halo.RECOMPUTE))
+    grain = faults.take(partial(_whole, entry.get("grain", 1), (*where, "grain"), 1), 1)
+    return Split(axis, parts, faults.take(halo, Halo.RECOMPUTE), grain=grain)
 
 
 def _nodes(entry: Tree, where: Keys) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ the other there: images one by one while tensors are large, all at once where we
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
+from math import inf
 
 from tilewright.errors import TilewrightError
 from tilewright.graph.graph import Graph
@@ -22,6 +23,7 @@ from tilewright.search.candidates.network import Network
 from tilewright.search.effort import Effort
 from tilewright.search.found import Found, Trial
 from tilewright.search.fusion import Fusion
+from tilewright.search.improvement.climb import KICKED
 from tilewright.search.improvement.improve import evaluations_of
 from tilewright.tiling.images import Images, by_image, image_counts, repeatable
 from tilewright.units import noun
@@ -101,7 +103,7 @@ class _Batch:
 
     def look(self) -> None:
         """Try image by image on all cores, then in part, then on some cores each; improve the
-        best."""
+        best, unless it is worse than all images at once by more than a kick may be."""
         for number, lot in enumerate(_lots(self.machine.cores, self.images)):
             machine = self.machine.part(lot[0]) if number else self.machine
             cores = len(machine.cores)
@@ -118,7 +120,8 @@ class _Batch:
             if found.interrupted:
                 raise KeyboardInterrupt
         best = min(self.ways, key=self._score, default=None)
-        if best is not None and (self.whole is None or self._score(best) < self._least(self.whole)):
+        most = inf if self.whole is None else (1 + KICKED) * self._least(self.whole)
+        if best is not None and self._score(best) <= most:
             again = self.search.like(graph=best.images.graph)
             plans = evaluations_of(self.effort, best.trial.metrics.run_tasks) // self.images
             trial = again.improved(best.trial, plans)

@@ -6,10 +6,11 @@ Access relations are separable, so everything is done per axis and per dimension
 """
 
 from collections.abc import Iterable, Mapping
+from math import lcm
 
 from tilewright.errors import TilingError
 from tilewright.geometry.access import Access
-from tilewright.geometry.interval import Interval, even_split
+from tilewright.geometry.interval import Interval, even_split, grained_split
 from tilewright.graph.graph import Graph
 from tilewright.tiling.grid import Cut, Halo, Shares, Split, dealt, whole_cut
 from tilewright.tiling.group import (
@@ -123,8 +124,16 @@ def _even_cuts(
         if split.parts > 1 and grain >= extent:
             kind = graph.nodes[graph.producer[name]].kind
             raise TilingError(f"axis {split.axis} of '{name}' cannot be cut: {kind} needs it whole")
+        unit = lcm(grain, split.grain)
+        if split.grain > 1 and split.parts > -(-extent // unit):
+            raise TilingError(
+                f"axis {split.axis} of '{name}' has {extent} positions: it cannot be cut in "
+                f"{split.parts} with a grain of {split.grain}"
+            )
         if probe:
-            intervals = (Interval(*inner_span(extent, split.parts, grain)),)
+            intervals = (Interval(*inner_span(extent, split.parts, unit)),)
+        elif split.grain > 1:
+            intervals = grained_split(extent, split.parts, unit)
         else:
             intervals = even_split(extent, split.parts, grain)
         cuts[split.axis] = Cut(dim, intervals)

@@ -22,12 +22,14 @@ class Halo(Enum):
 @dataclass(frozen=True, slots=True)
 class Split:
     """One dimension of the grid of tiles: an axis of the group's outputs, and how it is cut.
-    `crossed`: the cores share it too, beside the one that is divided among them."""
+    `crossed`: the cores share it too, beside the one that is divided among them. Parts begin at
+    multiples of the `grain`."""
 
     axis: int
     parts: int
     halo: Halo = Halo.RECOMPUTE
     crossed: bool = False
+    grain: int = 1
 
     def __hash__(self) -> int:  # of what differs most often: searches ask for it all the time
         return hash((self.axis, self.parts))

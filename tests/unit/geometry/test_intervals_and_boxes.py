@@ -16,7 +16,7 @@ from tilewright.geometry.access import (
     Window,
 )
 from tilewright.geometry.box import Box
-from tilewright.geometry.interval import Interval, even_split
+from tilewright.geometry.interval import Interval, even_split, grained_split
 
 pytestmark = pytest.mark.quick
 
@@ -77,6 +77,21 @@ def test_aligned_split_rounds_up_and_leaves_the_remainder_last(
     extent: int, parts: int, grain: int, expected: tuple[Interval, ...]
 ) -> None:
     assert even_split(extent, parts, grain) == expected
+
+
+@pytest.mark.parametrize(
+    "extent, parts, grain, expected",
+    [
+        (197, 4, 16, spans((0, 48), (48, 96), (96, 144), (144, 197))),
+        (28, 2, 4, spans((0, 12), (12, 28))),
+        (20, 3, 4, spans((0, 4), (4, 12), (12, 20))),
+        (10, 2, 8, spans((0, 8), (8, 10))),
+    ],
+)
+def test_grained_split_begins_parts_at_multiples_and_deals_them_evenly(
+    extent: int, parts: int, grain: int, expected: tuple[Interval, ...]
+) -> None:
+    assert grained_split(extent, parts, grain) == expected
 
 
 def test_box_basics() -> None:

@@ -95,7 +95,7 @@ def test_single_rewrites_are_made_where_plans_are_better_with_them(
     """Though estimates like all of them, or none."""
     monkeypatch.setattr(LegalCosts, "whole", lambda self: cheap)
     graph, machine = two_upscales(), unlike_cores()
-    found = plan(graph, machine, Options(effort=Effort.LOW))
+    found = plan(graph, machine, Options(effort=Effort.NORMAL))
     assert found.plan.rewrites is not None
     taken = {rewritten_name(entry) for entry in found.plan.rewrites}
     assert taken == {graph.nodes[1].name}

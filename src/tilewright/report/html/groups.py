@@ -1,7 +1,7 @@
 """One row per group: its work, time, traffic and memory. Traffic adds up to the account's."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -11,7 +11,7 @@ from tilewright.planning import Planned
 from tilewright.program.account import TaskSums, added_cycles, counted, task_sums
 from tilewright.search.explanation.explain import group_facts
 from tilewright.tables import picked
-from tilewright.tiling.grid import Halo
+from tilewright.tiling.grid import Halo, Split
 from tilewright.tiling.group import output_axes
 
 CLASSES = ("matrix", "vector", "copy")
@@ -31,7 +31,7 @@ def group_rows(planned: Planned) -> list[dict[str, Any]]:
                 "kinds": [graph.nodes[graph.index[name]].kind for name in group.nodes],
                 "place": group.place.value,
                 "splits": [
-                    [axis, s.parts, "" if s.halo is Halo.RECOMPUTE else "cache"]
+                    [axis, s.parts, " ".join(_further(s))]
                     for axis, s in zip(_axes(graph, group), group.splits, strict=True)
                 ],
                 "core_splits": group.core_splits,
@@ -53,6 +53,14 @@ def group_rows(planned: Planned) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _further(split: Split) -> Iterator[str]:
+    """What a dimension of the grid has beside an axis and a number of parts."""
+    if split.grain > 1:
+        yield f"by {split.grain}"
+    if split.halo is Halo.CACHE:
+        yield "cache"
 
 
 def group_parts(planned: Planned) -> list[dict[str, Any]]:

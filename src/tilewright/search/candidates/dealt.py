@@ -9,6 +9,7 @@ from functools import cached_property
 from math import prod
 from typing import NamedTuple
 
+from tilewright.search.candidates.grained import Steps, steps_of
 from tilewright.search.candidates.probe import Cutting, Region
 from tilewright.search.candidates.tile_costs import Dims, PartCost
 from tilewright.tiling.grid import Split, core_grid, tiles_of, turns_of
@@ -90,8 +91,15 @@ class Dealt:
         self.most = 0 if core_split is None else turns[core_split]  # parts of a core
         self.tiles, self.turns = tiles_of(splits), prod(turns)
         self.cores = cores if core_split is not None else 1
-        self.loads = tuple(_loads(cut, splits, grid, turns, multicast))
-        self.stores = tuple(_stores(cut))
+        self.steps: dict[int, Steps] = {}  # of dimensions whose tiles are not of one size
+        if any(split.grain > 1 for split in splits):
+            access = cut.probe.access[cut.probe.final[0]]
+            alike = len(cut.probe.costs.cores) == 1  # others get as many tiles as suits them
+            for dim, split in enumerate(splits):
+                extent, grain = access.shape[split.axis], access.grain[split.axis]
+                self.steps[dim] = steps_of(split, extent, grain, grid.get(dim, 1) if alike else 1)
+        self.loads = tuple(_loads(cut, splits, grid, turns, multicast, self.steps))
+        self.stores = tuple(_stores(cut, self.steps))
         self.inner = cut.inner
         self._works: dict[Kept, tuple[Work, ...]] = {}
 
@@ -141,6 +149,9 @@ class Dealt:
             cycles = 0 if node.folds[kind] and matrix else run.cycles
             once = tiles > 1 and not any(_driven(cut.needs[value]) for value in outputs)
             times = 1 / turns if once else 1.0
+            if self.steps:
+                region = cut.needs[outputs[0]]
+                times *= _share(self.steps, region[0] if region else (), computed=True)
             if run.kind == "matrix":
                 matrix += cycles * times
             else:
@@ -181,7 +192,12 @@ class Copied:
 
 
 def _loads(
-    cut: Cutting, splits: Splits, grid: Grid, turns: list[int], multicast: bool
+    cut: Cutting,
+    splits: Splits,
+    grid: Grid,
+    turns: list[int],
+    multicast: bool,
+    steps: Mapping[int, Steps],
 ) -> list[Load]:
     """All loads of a group: data by tile, constants as often as what cuts them moves on."""
     probe, costs = cut.probe, cut.probe.costs
@@ -208,7 +224,8 @@ def _loads(
         if times is None:
             times = known[dims] = _times(dims, splits, grid, turns, multicast)
         slow, once = innermost not in dims, copy.cycles
-        found.append(Load(number, once, once * times, copy.bytes * times, copy.held, slow))
+        each, size = _mean(copy, costs.rate, steps, dims) if steps else (once, copy.bytes)
+        found.append(Load(number, once, each * times, size * times, copy.held, slow))
     return found
 
 
@@ -227,7 +244,20 @@ def _times(dims: Dims, splits: Splits, grid: Grid, turns: list[int], multicast: 
     return times
 
 
-def _stores(cut: Cutting) -> list[Store]:
+def _share(steps: Mapping[int, Steps], dims: Dims, *, computed: bool = False) -> float:
+    """What tiles copy, or compute, for each of the largest where these dimensions drive them."""
+    return prod([pair[computed] for dim, pair in steps.items() if dim in dims])
+
+
+def _mean(
+    copy: PartCost, rate: float, steps: Mapping[int, Steps], dims: Dims
+) -> tuple[float, float]:
+    """Cycles and bytes of a copy of each tile, given that of the largest."""
+    share = _share(steps, dims)
+    return copy.cycles - (1 - share) * copy.bytes / rate, copy.bytes * share
+
+
+def _stores(cut: Cutting, steps: Mapping[int, Steps]) -> list[Store]:
     probe, costs = cut.probe, cut.probe.costs
     found: list[Store] = []
     for number in probe.exported:
@@ -237,7 +267,10 @@ def _stores(cut: Cutting) -> list[Store]:
         copy = costs.copy(value, written[1])
         if copy.bytes:
             held = costs.copy(value, needed[1]).held
-            found.append(Store(number, copy.cycles, copy.bytes, held))
+            each, size = copy.cycles, float(copy.bytes)
+            if steps:
+                each, size = _mean(copy, costs.rate, steps, written[0])
+            found.append(Store(number, each, int(size), held))
     return found
 
 

@@ -37,6 +37,11 @@ class Estimate(NamedTuple):
         return max(self.compute, self.dma) + self.fill
 
     @property
+    def order(self) -> tuple[float, int, int]:
+        """By what the best of several comes first."""
+        return self.cycles, self.traffic, self.bytes
+
+    @property
     def amid(self) -> tuple[float, int]:
         """What it takes between units that keep their values, whose time hides half of the loads:
         cycles, then bytes."""

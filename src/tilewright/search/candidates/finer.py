@@ -34,7 +34,7 @@ class Finer:
         while smaller and not fitting and not found:
             large = smaller
             found, smaller = self._along_one_more(large, fitting)
-        best = min([*fitting, *found], key=_order, default=None)
+        best = min([*fitting, *found], key=lambda e: e.order, default=None)
         return large if best is None else [*found, *self._nearby(best)]
 
     def _along_one_more(
@@ -45,7 +45,7 @@ class Finer:
         most = min((e.cycles for e in fitting), default=inf)
         found: list[Estimate] = []
         finest: dict[Hashable, Estimate] = {}
-        for large in sorted(known, key=_order):
+        for large in sorted(known, key=lambda e: e.order):
             if large.cycles >= most:
                 break
             for estimate in self._further(large):
@@ -104,7 +104,7 @@ class Finer:
             for splits in self._neighbours(best):
                 estimate = self._estimate(splits, best.core_split, best.cycles)
                 if estimate is not None and estimate.bytes <= self.limit:
-                    better = min(better, estimate, key=_order)
+                    better = min(better, estimate, key=lambda e: e.order)
             if better is best:
                 return
             yield (best := better)
@@ -150,10 +150,6 @@ def parts_of(extent: int, step: int) -> list[int]:
 
 def _bytes(estimate: Estimate) -> int:
     return estimate.bytes
-
-
-def _order(estimate: Estimate) -> tuple[float, int, int]:
-    return estimate.cycles, estimate.traffic, estimate.bytes
 
 
 def _with(splits: tuple[Split, ...], dim: int, parts: int) -> tuple[Split, ...]:

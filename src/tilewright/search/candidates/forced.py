@@ -26,7 +26,7 @@ def forced_cuts(
     whole = tiler.estimate(ops, exported, (), None)
     known = [*all_cuts(tiler, ops, exported), *([] if whole is None else [whole])]
     fitting = [e for e in known if e.bytes <= tiler.usable]
-    return sorted(fitting, key=lambda e: (e.cycles, e.traffic, e.bytes))
+    return sorted(fitting, key=lambda e: e.order)
 
 
 def all_cuts(

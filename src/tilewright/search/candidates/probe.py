@@ -7,6 +7,7 @@ thousands of them.
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import lcm
 
 from tilewright.geometry.access import Access
 from tilewright.graph.ops.spec import Strides
@@ -287,8 +288,10 @@ def _even(access: Access, splits: tuple[Split, ...]) -> Region | None:
         if split.axis >= rank:
             return None
         extent, grain, parts = access.shape[split.axis], access.grain[split.axis], split.parts
-        if parts > extent or (parts > 1 and grain >= extent):
+        unit = lcm(grain, split.grain)
+        most = extent if split.grain == 1 else -(-extent // unit)
+        if parts > most or (parts > 1 and grain >= extent):
             return None
         dims[split.axis] = dim
-        spans[split.axis] = inner_span(extent, parts, grain)
+        spans[split.axis] = inner_span(extent, parts, unit)
     return tuple(dims), tuple(spans)

@@ -13,6 +13,7 @@ from tilewright.graph.ops.spec import channel_axis
 from tilewright.search.candidates.dealt import Copied, Dealt, Kept
 from tilewright.search.candidates.estimates import Estimate
 from tilewright.search.candidates.finer import Finer
+from tilewright.search.candidates.grained import regrained
 from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.probe import Cutting, Probe, Probes
 from tilewright.search.candidates.tile_costs import TileCosts
@@ -29,6 +30,7 @@ FINE_ENOUGH = 24  # tiles so many times smaller than the scratchpad need not bec
 LEAST_TURNS = 8
 AFTER_FIRST_FIT = 3  # cuts of a fused group that are tried from the first that fits on
 LITTLE_HALO = 0.1  # a group that recomputes less need not be cut along two axes
+REGRAINED = 4  # cuts of a group that are also estimated at multiples of what arrays round up to
 MOST_HALO = 0.9  # an axis along which most is recomputed does not really cut the group
 
 
@@ -48,6 +50,7 @@ class Tiler:
         self.probes = Probes(TileCosts(network))
         self._dealt: dict[tuple[Cutting, int | None], Dealt] = {}
         self._uneven: dict[tuple[Cutting, int | None, int], Dealt] = {}  # by the most of a core
+        self.grains = network.models.grains(network.dtype)
         self.rate, self.multicast = self.costs.rate, self.costs.route.multicast
         writes = [core.memory.write_pj_per_byte for core in self.machine.cores]
         self.main_pj = self.machine.main_memory.read_pj_per_byte + max(writes)
@@ -276,11 +279,30 @@ class Tiler:
         access = ops[-1].access[0]
         axes = {axis: access.shape[axis] for axis in access.tileable()}
         found += self._finer(probe, kept, axes, limit, found)
+        found += self.regrained(probe, kept, found, limit)
         if self.cores > 1:
             whole = self.probed(probe, (), None, replicated=True, resident=resident)
             if whole is not None:
                 found.append(whole)
-        return sorted(found, key=lambda e: (e.cycles, e.traffic, e.bytes))
+        return sorted(found, key=lambda e: e.order)
+
+    def regrained(
+        self, probe: Probe, kept: Kept, known: Sequence[Estimate], limit: float
+    ) -> list[Estimate]:
+        """The best of some cuts that fit into so many bytes, in as many parts at multiples of what
+        arrays round up to, where that takes less."""
+        fitting = [e for e in known if e.bytes <= limit and not e.replicated]
+        extents = dict(enumerate(probe.access[probe.final[0]].shape))
+        found: list[Estimate] = []
+        for estimate in sorted(fitting, key=lambda e: e.order)[:REGRAINED]:
+            for splits in regrained(estimate.splits, extents, self.grains):
+                copied = self.copied(probe, splits, estimate.core_split, kept)
+                if copied is None:
+                    continue
+                other = self.computed(copied)
+                if other.compute < estimate.compute and other.bytes <= limit:
+                    found.append(other)
+        return found
 
     def _finer(
         self,
@@ -327,13 +349,21 @@ class Tiler:
             parts = self._parts(extent, PARTS, self.cores)
             if parts and search.along((), axis, parts, core_split=0):
                 axes.append(axis)
-        if search.found and search.sorted()[0].halo < LITTLE_HALO and not crossed:
+        if (
+            search.found
+            and min(search.found, key=lambda e: e.order).halo < LITTLE_HALO
+            and not crossed
+        ):
             return search.sorted()
         for pair in combinations(axes, 2):
             for along, across in self.grids([extents[axis] for axis in pair]):
                 others = self._parts(extents[pair[1]], PARTS, across)
                 search.along((Split(pair[0], along),), pair[1], others, 0, crossed=True)
-        if search.found and search.sorted()[0].halo < LITTLE_HALO and not crossed:
+        if (
+            search.found
+            and min(search.found, key=lambda e: e.order).halo < LITTLE_HALO
+            and not crossed
+        ):
             return search.sorted()
         for outer in axes:
             for parts in self._parts(extents[outer], (1, 4), self.cores):
@@ -428,4 +458,5 @@ class _Fused:
 
     def sorted(self) -> list[Estimate]:
         """The best first."""
-        return sorted(dict.fromkeys(self.found), key=lambda e: (e.cycles, e.traffic, e.bytes))
+        self.found += self.tiler.regrained(self.probe, self.kept, self.found, self.limit)
+        return sorted(dict.fromkeys(self.found), key=lambda e: e.order)

@@ -25,7 +25,7 @@ from tilewright.search.explanation.trials import (
 )
 from tilewright.search.improvement.boundaries import TIE, Edge, edges_of, moving_groups
 from tilewright.search.progress import Tell, silent
-from tilewright.tiling.cutting import cut_group
+from tilewright.tiling.cutting import cut_group, inner_span
 from tilewright.tiling.grid import core_grid
 from tilewright.tiling.group import output_axes
 from tilewright.units import noun
@@ -390,7 +390,8 @@ def grid_words(graph: Graph, group: GroupPlan, cores: int) -> str:
     shares = f" in shares {':'.join(map(str, group.shares))}" if group.shares else ""
     for dim, split in enumerate(group.splits):
         axis = axes.get(split.axis, f"axis {split.axis}")
-        each = -(-shape[split.axis] // split.parts)
+        start, stop = inner_span(shape[split.axis], split.parts, split.grain)
+        each = f"{'up to ' if split.grain > 1 else ''}{stop - start}"
         kept = ", halo kept" if split.halo.value == "cache" else ""
         among = min(grid.get(dim, 1), split.parts)
         over = f" over {among} cores{shares}" if among > 1 else ""

@@ -14,6 +14,7 @@ from tilewright.plan.plan import GroupPlan, Place
 from tilewright.program.signature import Signatures
 from tilewright.search.candidates.core_sets import core_sets, kinds_of_cores, parts_of_cores
 from tilewright.search.candidates.estimates import Division, Estimate
+from tilewright.search.candidates.grained import regrained
 from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.tiles import TILES, Tiler
 from tilewright.search.candidates.unlike import shares_of
@@ -208,6 +209,8 @@ class Cuts:
                     yield _with(own, number, replace(split, parts=parts))
         members = [self.graph.index[name] for name in group.nodes]
         extents = self.extents(exports(self.graph, members))
+        for splits in regrained(own.splits, dict(enumerate(extents)), self.tiler.grains):
+            yield replace(own, splits=splits)
         for axis, extent in enumerate(extents):
             if extent < 2 or any(split.axis == axis for split in own.splits):
                 continue
