@@ -102,9 +102,8 @@ def timed(
 ) -> Timed | Refused:
     """Link, issue loads ahead, find addresses, deal out copies, simulate. Where there is not room
     for all that would be held, results are also put over operands that die, and the faster counts,
-    or only that where else whole groups would have to hold less.
-    Where no order of the loads leaves enough room, none is looked for, unless that shall be
-    `explained`: then it is `Short`."""
+    or only that where else whole groups would have to hold less. Where no order of the loads leaves
+    enough room, none is looked for, unless that shall be `explained`: then it is `Short`."""
     needs = link(columns, tables.views)
     roomed = partial(_roomed, tables=tables, needs=needs, switches=switches)
     if not (columns.over >= 0).any():

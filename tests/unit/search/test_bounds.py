@@ -28,7 +28,7 @@ from tilewright.program.lower import lowered
 from tilewright.search.bounds.bounds import bounds_of
 from tilewright.search.bounds.floors import Floors
 from tilewright.search.bounds.needs import ElementNeeds
-from tilewright.search.candidates import tiles
+from tilewright.search.candidates import ways
 from tilewright.search.candidates.layers import layer_by_layer
 from tilewright.search.effort import Effort
 from tilewright.search.fusion import Fusion
@@ -397,7 +397,7 @@ def machine_of(name: str, kib: int | None) -> Machine:
 @pytest.fixture
 def few_choices(monkeypatch: pytest.MonkeyPatch) -> None:
     """The planner of layers tries few tiles: it is not what is tested."""
-    monkeypatch.setattr(tiles, "PARTS", (1, 2, 8))
+    monkeypatch.setattr(ways, "PARTS", (1, 2, 8))
 
 
 @pytest.mark.parametrize(("name", "dtype", "kib"), MACHINES)

@@ -231,7 +231,7 @@ def test_estimates_are_those_of_the_plain_reference(model: str, machine: str) ->
         ops = tuple(sorted(tiled, key=lambda t: graph.index[t.node.name]))
         exported = tiler.exported(nodes)
         residents = (frozenset[str](), frozenset(ops[0].node.inputs[:1]))
-        for splits, core_split in list(tiler.choices(ops))[number % 11 :: 71]:
+        for splits, core_split in list(tiler.ways.alone(ops[-1].access[0]))[number % 11 :: 71]:
             for resident in residents:
                 mine = tiler.estimate(ops, exported, splits, core_split, resident=resident)
                 other = reference.estimate(ops, exported, splits, core_split, resident)
@@ -376,7 +376,7 @@ def test_what_estimates_share_changes_none_of_them(model: str) -> None:
         ops = network.joined_ops(members)
         exported = shared.exported(nodes)
         names = [name for tiled in ops for name in (*tiled.node.inputs, *tiled.node.outputs)]
-        for splits, core_split in list(shared.choices(ops))[number % 23 :: 211]:
+        for splits, core_split in list(shared.ways.alone(ops[-1].access[0]))[number % 23 :: 211]:
             for kept in (names[:0], names[:1], names[-1:], names):
                 for cores in ((), half):
                     fresh = Tiler(network).on(cores)

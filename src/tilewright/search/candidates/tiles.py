@@ -3,13 +3,12 @@
 An estimate orders choices; it is never reported. The truth is the simulator's.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from itertools import combinations
 from math import inf
 
 from tilewright.geometry.access import Shifted
-from tilewright.graph.ops.spec import channel_axis
 from tilewright.search.candidates.dealt import Copied, Dealt, Kept
 from tilewright.search.candidates.estimates import Estimate
 from tilewright.search.candidates.finer import Finer
@@ -18,13 +17,11 @@ from tilewright.search.candidates.network import Network
 from tilewright.search.candidates.probe import Cutting, Probe, Probes
 from tilewright.search.candidates.tile_costs import TileCosts
 from tilewright.search.candidates.unlike import UnlikeCores
+from tilewright.search.candidates.ways import Ways, parts_over
 from tilewright.tiling.grid import Shares, Split, core_grid
 from tilewright.tiling.group import TiledOp, exports
 
 USABLE_SHARE = 0.9  # share of a scratchpad that may be planned with; addresses need some slack
-PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
-COARSE = (1, 2, 4, 8, 16, 32, 64, 128)
-LANES = (1, 2, 3, 4)  # times the channels an array takes at once: tiles that waste none
 TILES = 512  # of a group: more take long to lower, and are the best only where memory is small
 FINE_ENOUGH = 24  # tiles so many times smaller than the scratchpad need not become smaller
 LEAST_TURNS = 8
@@ -50,6 +47,7 @@ class Tiler:
         self.probes = Probes(TileCosts(network))
         self._dealt: dict[tuple[Cutting, int | None], Dealt] = {}
         self._uneven: dict[tuple[Cutting, int | None, int], Dealt] = {}  # by the most of a core
+        self.ways = Ways(self.cores, self.machine.limits.channel_alignment)
         self.grains = network.models.grains(network.dtype)
         self.rate, self.multicast = self.costs.rate, self.costs.route.multicast
         writes = [core.memory.write_pj_per_byte for core in self.machine.cores]
@@ -188,60 +186,6 @@ class Tiler:
             self._uneven[key] = found
         return found
 
-    def choices(self, ops: tuple[TiledOp, ...]) -> Iterator[tuple[tuple[Split, ...], int | None]]:
-        """Ways to cut a single unit: none, one axis, or output channels and one other; two axes
-        that the cores share."""
-        access = ops[-1].access[0]
-        yield (), None
-        axes = access.tileable()
-        channel = channel_axis(len(access.shape))
-        for axis in axes:
-            for parts in self._parts(access.shape[axis], PARTS, self.cores):
-                yield (Split(axis, parts),), 0
-        for pair in combinations(axes, 2):
-            for parts in self.grids([access.shape[axis] for axis in pair]):
-                yield (Split(pair[0], parts[0]), Split(pair[1], parts[1], crossed=True)), 0
-        if channel not in axes:
-            return
-        aligned = self._aligned(access.shape[channel])
-        for parts in aligned:
-            yield (Split(channel, parts),), 0
-        coarse = self._parts(access.shape[channel], COARSE, self.cores)
-        for parts in sorted({*coarse, *aligned}):
-            for axis in axes:
-                if axis in (channel, 0):
-                    continue
-                for other in self._parts(access.shape[axis], COARSE, 1):
-                    if other > 1 and parts > 1:
-                        yield (Split(channel, parts), Split(axis, other)), 0
-                        yield (Split(axis, other), Split(channel, parts)), 1
-                for other in self._parts(access.shape[axis], COARSE, self.cores):
-                    if other > 1 and parts > 1:
-                        yield (Split(axis, other), Split(channel, parts)), 0
-
-    def grids(self, extents: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Numbers of cores along two axes of these extents, at least two along each."""
-        for along in range(2, self.cores):
-            across = self.cores // along
-            if along * across == self.cores and along <= extents[0] and across <= extents[1]:
-                yield along, across
-
-    def _aligned(self, channels: int) -> list[int]:
-        """Numbers of parts with few channels each that fill the array's lanes, beside the usual."""
-        grain = self.machine.limits.channel_alignment
-        usual = set(self._parts(channels, PARTS, self.cores))
-        found: set[int] = set()
-        for lanes in LANES:
-            parts = -(-channels // (grain * lanes))
-            parts = -(-parts // self.cores) * self.cores
-            if 1 < parts <= channels:
-                found.add(parts)
-        return sorted(found - usual)
-
-    @staticmethod
-    def _parts(extent: int, parts: Sequence[int], cores: int) -> list[int]:
-        return [n * cores for n in parts if 1 < n * cores <= extent]
-
     def options(
         self,
         ops: tuple[TiledOp, ...],
@@ -260,7 +204,7 @@ class Tiler:
         kept = probe.kept(resident)
         done: set[tuple[tuple[int, int, bool], ...]] = set()
         most = inf
-        for splits, core_split in self.choices(ops):
+        for splits, core_split in self.ways.alone(ops[-1].access[0]):
             line = tuple((s.axis, s.parts * (s is not splits[-1]), s.crossed) for s in splits)
             if line in done:
                 continue
@@ -346,7 +290,7 @@ class Tiler:
         for axis, extent in enumerate(extents):
             if axis in joined:
                 continue  # tiles hold different inputs: none stands for the others
-            parts = self._parts(extent, PARTS, self.cores)
+            parts = parts_over(extent, self.cores)
             if parts and search.along((), axis, parts, core_split=0):
                 axes.append(axis)
         if (
@@ -356,8 +300,8 @@ class Tiler:
         ):
             return search.sorted()
         for pair in combinations(axes, 2):
-            for along, across in self.grids([extents[axis] for axis in pair]):
-                others = self._parts(extents[pair[1]], PARTS, across)
+            for along, across in self.ways.grids([extents[axis] for axis in pair]):
+                others = parts_over(extents[pair[1]], across)
                 search.along((Split(pair[0], along),), pair[1], others, 0, crossed=True)
         if (
             search.found
@@ -366,9 +310,9 @@ class Tiler:
         ):
             return search.sorted()
         for outer in axes:
-            for parts in self._parts(extents[outer], (1, 4), self.cores):
+            for parts in parts_over(extents[outer], self.cores, (1, 4)):
                 for inner in axes:
-                    others = self._parts(extents[inner], PARTS, 1)
+                    others = parts_over(extents[inner], 1)
                     if inner != outer and others:
                         search.along((Split(outer, parts),), inner, others, core_split=0)
         return search.sorted()
