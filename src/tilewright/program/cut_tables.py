@@ -13,6 +13,7 @@ from tilewright.program.packed import PackedLoads
 from tilewright.program.rows import Price
 from tilewright.program.tile_tables import OpTiles, ValueSpots
 from tilewright.program.tile_work import TileWork
+from tilewright.program.views import written_ahead
 from tilewright.tiling.grid import Halo
 from tilewright.tiling.group import GroupTiles, TiledOp
 
@@ -42,7 +43,8 @@ class GroupOperator:
 
 class CutTables:
     """Operators and values of a cut by number; `cached` is the dimension along which halos are
-    kept, `computing` are values that are read by more than data movement."""
+    kept, `computing` are values that are read by more than data movement, `ahead` results that only
+    data movement reads, with these operators."""
 
     def __init__(self, transfers: HeldTransfers, cut: GroupCut) -> None:
         self.transfers, self.cut, self.names = transfers, cut, cut.signature.names
@@ -53,10 +55,13 @@ class CutTables:
         spots = {name: ValueSpots(value, dims) for name, value in tiles.values.items()}
         self.values = {number[name]: value for name, value in spots.items()}
         self.ops = [GroupOperator(k, tiles, op, number, spots) for k, op in enumerate(tiles.ops)]
+        self.cached = next((d for d, s in enumerate(tiles.splits) if s.halo is Halo.CACHE), None)
         self.computing = {value for op in self.ops if not op.moves for value in op.inputs}
+        given = {name for name, value in tiles.values.items() if value.write is not None}
+        ahead = written_ahead(tiles.ops, given) if self.cached is None else {}
+        self.ahead = {number[n]: [self.ops[k] for k in chain] for n, chain in ahead.items()}
         packs = self.context.packs
         self.packs = {k: packs[name] for name, k in number.items() if name in packs}
-        self.cached = next((d for d, s in enumerate(tiles.splits) if s.halo is Halo.CACHE), None)
         self._locals: dict[tuple[int, Ints, int], tuple[int, Storage]] = {}
         self._packed: dict[tuple[int, int], PackedLoads] = {}
 

@@ -58,6 +58,7 @@ class _Middle:
         self.works = {op.number: builder.tables.work(op, self.index, core) for op in self.ops}
         made = {value for op in self.ops for value in op.outputs}
         self.seen = {value for op in self.ops if op.moves for value in op.outputs}  # views, perhaps
+        self.seen |= builder.tables.ahead.keys()
         self.inside = {  # results that may never be in memory: what reads them joins their maker
             op.inputs[operand]: op
             for op in self.ops
@@ -188,7 +189,7 @@ class _Middle:
         following: GroupOperator | None = op
         while following is not None and len(following.outputs) == 1:
             value = following.outputs[0]
-            if self._lies_outside(value):
+            if value in self.seen or self._lies_outside(value):
                 return
             shape = self.builder.values[value].have(self.index).shape
             size, storage = self.builder.tables.local(value, shape, self.core)

@@ -1,14 +1,15 @@
 """Operators that are no work at all once layouts are chosen: their result is a view of what is
 there. Asked by the planner (can it be one?) and by the builder (which one?)."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import prod
 from operator import mul
 
 from tilewright.geometry.box import Ints
 from tilewright.graph.ops import SPECS
-from tilewright.graph.ops.spec import Op, Strides
+from tilewright.graph.ops.spec import Engine, Op, Strides
 from tilewright.program.program import View, runs_of
+from tilewright.tiling.group import TiledOp
 
 SHORTEST_RUN = 64  # bytes; a view that scatters reads into shorter runs is no gain
 
@@ -61,6 +62,39 @@ def serves(
     if computed and not found_by_rows(shape, view.strides, offset, *usual):
         return False
     return not given or long_runs(shape, view.strides, dtype, view.item)
+
+
+def written_ahead(ops: Sequence[TiledOp], given: Collection[str]) -> dict[str, tuple[int, ...]]:
+    """Results of a group that nothing reads but data movement, none of them `given` to the outside:
+    the operators that make of them, one from the other, what others read. They may be written to
+    where that will be."""
+    readers: dict[str, list[int]] = {}
+    for place, tiled in enumerate(ops):
+        for name in tiled.node.inputs:
+            readers.setdefault(name, []).append(place)
+    found: dict[str, tuple[int, ...]] = {}
+    for tiled in ops:
+        chain: list[int] = []
+        (name, *more) = tiled.node.outputs
+        while not more and name not in given and len(readers.get(name, ())) == 1:
+            (place,) = readers[name]
+            step = ops[place]
+            if step.spec.behind is None or step.node.inputs[0] != name:
+                break
+            chain.append(place)
+            (name, *more) = step.node.outputs
+        if chain and tiled.spec.engine is not Engine.MOVE:
+            found[tiled.node.outputs[0]] = tuple(chain)
+    return found
+
+
+def behind(chain: Sequence[TiledOp], result: Strides) -> Strides | None:
+    """What data movement begins with as a view of what it ends in."""
+    found: Strides | None = result
+    for tiled in reversed(chain):
+        rule = tiled.spec.behind
+        found = rule(tiled.op, found) if rule is not None and found is not None else None
+    return found
 
 
 def concat_parts(op: Op, result: View) -> list[View]:

@@ -1,5 +1,5 @@
-"""Data movement inside a group: another look at what the tile holds, where rows stay rows; else a
-copy on a core."""
+"""Data movement inside a group: another look at what the tile holds, where rows stay rows, or at
+what it ends in, where that can be written at once; else a copy on a core."""
 
 from collections.abc import Callable
 
@@ -41,6 +41,16 @@ def heads(transposed: bool) -> Graph:
     return b.graph(b.add("MatMul", y, b.weight(1, 4, inner, 32)))
 
 
+def heads_joined(width: int, read_twice: bool = False) -> Graph:
+    """Four heads become rows of channels, which no view of them is: they are written as such, if
+    nothing else reads them."""
+    b = GraphBuilder()
+    made = b.add("MatMul", b.input(1, 4, 24, width), b.weight(1, 1, width, width))
+    y = b.add("Reshape", b.add("Transpose", made, perm=(0, 2, 1, 3)), b.constant([24, 4 * width]))
+    y = b.add("MatMul", y, b.weight(4 * width, 32))
+    return b.graph(y, b.add("Sigmoid", made)) if read_twice else b.graph(y)
+
+
 def channels_apart(first: int) -> Graph:
     """Some channels of an image."""
     b = GraphBuilder()
@@ -64,9 +74,13 @@ def moved_twice() -> Graph:
         (lambda: tokens_to_image(32), (), set()),
         (lambda: tokens_to_image(32), (Split(2, 4),), set()),  # whole rows of the image
         (lambda: tokens_to_image(32), (Split(3, 4),), {"Transpose", "Reshape"}),  # once for all
-        (lambda: tokens_to_image(24), (), {"Reshape"}),  # arrays read channels in sixteens
+        (lambda: tokens_to_image(24), (), set()),  # written as arrays read it: channels in sixteens
+        (lambda: tokens_to_image(24), (Split(3, 4),), {"Transpose", "Reshape"}),
         (lambda: heads(transposed=False), (Split(1, 2),), set()),
         (lambda: heads(transposed=True), (), {"Transpose"}),
+        (lambda: heads_joined(16), (), set()),
+        (lambda: heads_joined(20), (Split(0, 3),), set()),
+        (lambda: heads_joined(16, read_twice=True), (), {"Reshape"}),
         (lambda: channels_apart(32), (Split(2, 2),), set()),
         (lambda: channels_apart(24), (), {"Split"}),
         (moved_twice, (), {"Reshape"}),

@@ -32,6 +32,8 @@ from tilewright.graph.ops.spec import (
     whole_rules,
 )
 from tilewright.graph.ops.views import (
+    behind_reshape,
+    behind_transpose,
     joined_parts,
     reshaped_view,
     slice_parameters,
@@ -269,13 +271,14 @@ _PADDED = "all (wrap mode: unpadded axes)"
 
 
 _moving = partial(OpSpec, "layout", Engine.MOVE)
+_reshaping = partial(_moving, view=reshaped_view, behind=behind_reshape)
 _reshape_tile = partial(in_shape, kind="Reshape")
 SPECS = (
     *(
-        _moving(kind, _OUTER, _reshape_access, _reshape_tile, view=reshaped_view, keeps_order=True)
+        _reshaping(kind, _OUTER, _reshape_access, _reshape_tile, keeps_order=True)
         for kind in RESHAPES
     ),
-    _moving("Transpose", "all", _transpose_access, view=transposed_view),
+    _moving("Transpose", "all", _transpose_access, view=transposed_view, behind=behind_transpose),
     _moving("Concat", "all", _concat_access, _concat_tile, parts=joined_parts),
     _moving("Split", "all", _split_access, _split_tile, view=split_view),
     _moving("Slice", "all", _slice_access, _slice_tile, view=sliced_view),

@@ -142,6 +142,7 @@ AccessFunction = Callable[[Op, int], Access | None]
 TileFunction = Callable[[Op, Tile], tuple[Step, ...]]
 CountFunction = Callable[[Op, Box], int]
 ViewFunction = Callable[[Op, Strides, int], Strides | None]
+BehindFunction = Callable[[Op, Strides], Strides | None]
 PartsFunction = Callable[[Op, Strides], tuple[Strides, ...]]
 
 # The class of vector work, as machine files give rates for it, where an operator has none of its
@@ -190,10 +191,11 @@ class OpSpec:
     vector work, `pool` and `filter` what its window is for, `pairs` whether arrays take two whole
     tensors through it, `adds_up` whether results over parts of its reduction add up to the whole
     (a bias going to one of them).
-    What becomes of it: `view` gives the result as another look at the first input's bytes, `parts`
-    the inputs as parts of the result's; with `keeps_order` the result has the input's elements in
-    their order. `finish` is what the output stage of an array would do to run it on the way out of
-    a product: `clamp`, `activation`, `add` (of two), `scale` (a product of two).
+    What becomes of it: `view` gives the result as another look at the first input's bytes, `behind`
+    that input as one at the result's, `parts` the inputs as parts of the result's; with
+    `keeps_order` the result has the input's elements in their order. `finish` is what the output
+    stage of an array would do to run it on the way out of a product: `clamp`, `activation`, `add`
+    (of two), `scale` (a product of two).
     """
 
     family: str
@@ -211,6 +213,7 @@ class OpSpec:
     pool: Pool | None = None
     filter: Filter | None = None
     view: ViewFunction | None = None
+    behind: BehindFunction | None = None
     parts: PartsFunction | None = None
     keeps_order: bool = False
 

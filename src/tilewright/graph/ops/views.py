@@ -17,6 +17,22 @@ def reshaped_view(op: Op, source: Strides, output: int) -> Strides | None:
     return None if strides is None else Strides(source.offset, shape, strides, source.item)
 
 
+def behind_reshape(op: Op, result: Strides) -> Strides | None:
+    """The input of a reshape as a view of its result."""
+    shape = op.shape(0)
+    strides = _regrouped(result, shape)
+    return None if strides is None else Strides(result.offset, shape, strides, result.item)
+
+
+def behind_transpose(op: Op, result: Strides) -> Strides | None:
+    """The input of a transpose as a view of its result."""
+    order = op.ints_of("perm") or tuple(reversed(range(len(result.shape))))
+    strides = [0] * len(order)
+    for axis, stride in zip(order, result.strides, strict=True):
+        strides[axis] = stride
+    return Strides(result.offset, op.shape(0), tuple(strides), result.item)
+
+
 def transposed_view(op: Op, source: Strides, output: int) -> Strides | None:
     """The axes in another order."""
     order = op.ints_of("perm") or tuple(reversed(range(len(source.shape))))

@@ -7,11 +7,11 @@ thousands of them.
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import lcm
+from math import lcm, prod
 
 from tilewright.geometry.access import Access
 from tilewright.graph.ops.spec import Strides
-from tilewright.program.views import serves
+from tilewright.program.views import behind, found_by_rows, serves, written_ahead
 from tilewright.search.candidates.tile_costs import Dims, NodeTile, Span, Spans, TileCosts
 from tilewright.tiling.cutting import inner_span
 from tilewright.tiling.grid import Split
@@ -51,6 +51,8 @@ class Probe:
             for tiled, node in zip(ops, self.nodes, strict=True)
         )
         self.twins = _twins(ops)
+        chains = written_ahead(ops, exported) if self.moves else {}
+        self.ahead = {number[name]: chain for name, chain in chains.items()}
         self.computing = {  # values that are read by more than data movement
             value
             for node, values in zip(self.nodes, self.reads, strict=True)
@@ -253,7 +255,29 @@ class Cutting:
             else:
                 found.add(place)
                 lying |= seen
+        for value, chain in probe.ahead.items():
+            if not found.issuperset(chain) and self._goes_ahead(value, chain, kept):
+                found.update(chain)
         return found
+
+    def _goes_ahead(self, value: int, chain: Sequence[int], kept: frozenset[int]) -> bool:
+        """Whether a result that only data movement reads can be written where that leads."""
+        probe = self.probe
+        values = [value, *(probe.outputs[place][0] for place in chain)]
+        regions = [self.needs[each] for each in values]
+        sizes = {region and prod([b - a for a, b in region[1]]) for region in regions}
+        end, own = self._lying(values[-1]), self._lying(value)
+        if len(sizes) > 1 or kept.intersection(values[:-1]) or end is None or own is None:
+            return False
+        view, region = behind([probe.nodes[place].tiled for place in chain], end), regions[0]
+        if view is None or region is None:
+            return False
+        shape = tuple([stop - start for start, stop in region[1]])
+        offset = view.offset + sum(
+            [a * s for (a, _), s in zip(region[1], view.strides, strict=True)]
+        )
+        grain = probe.costs.network.layouts.grain(probe.names[value])
+        return found_by_rows(shape, view.strides, offset, own.strides, grain)
 
     def _lying(self, value: int) -> Strides | None:
         """How the tile's part of a value lies by itself, told from the value's first element."""
