@@ -4,7 +4,8 @@ What it loads, stores and computes does not depend on which values stay in the s
 is worked out once, and added up for every choice of these.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from math import prod
 from typing import NamedTuple
@@ -30,6 +31,10 @@ class Load(NamedTuple):
     bytes: float
     held: int
     slow: bool
+
+
+Loaded = tuple[int | None, PartCost, Dims]
+"""A value, or a constant; its copy for a tile; the dimensions that drive it."""
 
 
 class Store(NamedTuple):
@@ -98,10 +103,64 @@ class Dealt:
             for dim, split in enumerate(splits):
                 extent, grain = access.shape[split.axis], access.grain[split.axis]
                 self.steps[dim] = steps_of(split, extent, grain, grid.get(dim, 1) if alike else 1)
-        self.loads = tuple(_loads(cut, splits, grid, turns, multicast, self.steps))
-        self.stores = tuple(_stores(cut, self.steps))
+        self.lesser = dict(self._lesser())
+        self.loads = tuple(self._loads(grid, turns, multicast))
+        self.stores = tuple(self._stores())
         self.inner = cut.inner
         self._works: dict[Kept, tuple[Work, ...]] = {}
+
+    def _lesser(self) -> Iterator[tuple[int, Cutting]]:
+        """Tiles of the next size, by the dimensions along which not all are of the largest."""
+        for dim, steps in self.steps.items():
+            if steps.most < 1 or steps.largest < 1:
+                other = replace(self.splits[dim], parts=steps.lesser)
+                cut = self.cut.probe.cut((*self.splits[:dim], other, *self.splits[dim + 1 :]))
+                if cut is not None:
+                    yield dim, cut
+
+    def _loads(self, grid: Grid, turns: list[int], multicast: bool) -> Iterator[Load]:
+        """All loads of a group: data by tile, constants as often as what cuts them moves on."""
+        known: dict[Dims, float] = {}
+        innermost = max([dim for dim, times in enumerate(turns) if times > 1], default=-1)
+        others = {dim: _loaded(lesser) for dim, lesser in self.lesser.items()}
+        for key, (number, copy, dims) in _loaded(self.cut).items():
+            times = known.get(dims)
+            if times is None:
+                times = known[dims] = _times(dims, self.splits, grid, turns, multicast)
+            each, size = copy.cycles, float(copy.bytes)
+            if self.steps:
+                less = {dim: rows[key][1] for dim, rows in others.items() if key in rows}
+                each, size = self._mean(copy, dims, less)
+            slow = innermost not in dims
+            yield Load(number, copy.cycles, each * times, size * times, copy.held, slow)
+
+    def _stores(self) -> Iterator[Store]:
+        """All stores of a group."""
+        cut = self.cut
+        others = {dim: _stored(lesser) for dim, lesser in self.lesser.items()}
+        for key, (number, copy, dims) in _stored(cut).items():
+            value, needed = cut.probe.values[number], cut.needs[number]
+            assert value is not None and needed is not None
+            each, size = copy.cycles, float(copy.bytes)
+            if self.steps:
+                less = {dim: rows[key][1] for dim, rows in others.items() if key in rows}
+                each, size = self._mean(copy, dims, less)
+            held = cut.probe.costs.copy(value, needed[1]).held
+            yield Store(number, each, int(size), held)
+
+    def _mean(
+        self, copy: PartCost, dims: Dims, lesser: Mapping[int, PartCost]
+    ) -> tuple[float, float]:
+        """Cycles and bytes of a copy of each tile, given that of the largest and those of the next
+        size along some dimensions."""
+        each, size = copy.cycles, float(copy.bytes)
+        for dim, other in lesser.items():
+            largest = self.steps[dim].largest
+            each *= largest + (1 - largest) * other.cycles / copy.cycles
+            size *= largest + (1 - largest) * other.bytes / copy.bytes
+        share = prod([step.size for dim, step in self.steps.items() if dim in dims])
+        exact = copy.bytes * share
+        return each - (size - exact) / self.cut.probe.costs.rate, exact
 
     def copied(self, kept: Kept) -> "Copied":
         """What it copies with some values kept."""
@@ -149,9 +208,10 @@ class Dealt:
             cycles = 0 if node.folds[kind] and matrix else run.cycles
             once = tiles > 1 and not any(_driven(cut.needs[value]) for value in outputs)
             times = 1 / turns if once else 1.0
-            if self.steps:
-                region = cut.needs[outputs[0]]
-                times *= _share(self.steps, region[0] if region else (), computed=True)
+            for dim, lesser in self.lesser.items():
+                runs, most = lesser.tiles[place].runs, self.steps[dim].most
+                less = runs[kind].cycles / run.cycles if runs and run.cycles else 1.0
+                times *= most + (1 - most) * min(1.0, less)
             if run.kind == "matrix":
                 matrix += cycles * times
             else:
@@ -191,42 +251,38 @@ class Copied:
         return self.held(overlapped=False) - self.load.slow.held
 
 
-def _loads(
-    cut: Cutting,
-    splits: Splits,
-    grid: Grid,
-    turns: list[int],
-    multicast: bool,
-    steps: Mapping[int, Steps],
-) -> list[Load]:
-    """All loads of a group: data by tile, constants as often as what cuts them moves on."""
+def _loaded(cut: Cutting) -> dict[tuple[int, int], Loaded]:
+    """What a tile loads: values, and constants by the node that reads them."""
     probe, costs = cut.probe, cut.probe.costs
-    rows: list[tuple[int | None, PartCost, Dims]] = []
+    rows: dict[tuple[int, int], Loaded] = {}
     for number in probe.inputs:
         region, value = cut.needs[number], probe.values[number]
         if region is None or value is None:
             continue
         copy = value.known.get(region[1]) or costs.copy(value, region[1])
         if copy.bytes:
-            rows.append((number, copy, region[0]))
+            rows[-1, number] = number, copy, region[0]
     for place, (outputs, tile) in enumerate(zip(probe.outputs, cut.tiles, strict=True)):
         back = probe.twins[place]
         if not tile.constants or (back and cut.tiles[place - back].constants == tile.constants):
             continue
         region = next(r for number in outputs if (r := cut.needs[number]) is not None)
-        for axes, copy in tile.constants:
-            rows.append((None, copy, tuple([region[0][axis] for axis in axes])))
-    known: dict[Dims, float] = {}
-    innermost = max([dim for dim, times in enumerate(turns) if times > 1], default=-1)
-    found: list[Load] = []
-    for number, copy, dims in rows:
-        times = known.get(dims)
-        if times is None:
-            times = known[dims] = _times(dims, splits, grid, turns, multicast)
-        slow, once = innermost not in dims, copy.cycles
-        each, size = _mean(copy, costs.rate, steps, dims) if steps else (once, copy.bytes)
-        found.append(Load(number, once, each * times, size * times, copy.held, slow))
-    return found
+        for k, (axes, copy) in enumerate(tile.constants):
+            rows[place, k] = None, copy, tuple([region[0][axis] for axis in axes])
+    return rows
+
+
+def _stored(cut: Cutting) -> dict[tuple[int, int], tuple[int, PartCost, Dims]]:
+    """What a tile stores."""
+    probe, costs = cut.probe, cut.probe.costs
+    rows: dict[tuple[int, int], tuple[int, PartCost, Dims]] = {}
+    for number in probe.exported:
+        written, value = cut.written[number], probe.values[number]
+        if written is not None and cut.needs[number] is not None and value is not None:
+            copy = costs.copy(value, written[1])
+            if copy.bytes:
+                rows[-1, number] = number, copy, written[0]
+    return rows
 
 
 def _times(dims: Dims, splits: Splits, grid: Grid, turns: list[int], multicast: bool) -> float:
@@ -242,36 +298,6 @@ def _times(dims: Dims, splits: Splits, grid: Grid, turns: list[int], multicast: 
         elif dim not in dims and multicast:
             times *= turns[dim] / parts
     return times
-
-
-def _share(steps: Mapping[int, Steps], dims: Dims, *, computed: bool = False) -> float:
-    """What tiles copy, or compute, for each of the largest where these dimensions drive them."""
-    return prod([pair[computed] for dim, pair in steps.items() if dim in dims])
-
-
-def _mean(
-    copy: PartCost, rate: float, steps: Mapping[int, Steps], dims: Dims
-) -> tuple[float, float]:
-    """Cycles and bytes of a copy of each tile, given that of the largest."""
-    share = _share(steps, dims)
-    return copy.cycles - (1 - share) * copy.bytes / rate, copy.bytes * share
-
-
-def _stores(cut: Cutting, steps: Mapping[int, Steps]) -> list[Store]:
-    probe, costs = cut.probe, cut.probe.costs
-    found: list[Store] = []
-    for number in probe.exported:
-        written, needed, value = cut.written[number], cut.needs[number], probe.values[number]
-        if written is None or needed is None or value is None:
-            continue
-        copy = costs.copy(value, written[1])
-        if copy.bytes:
-            held = costs.copy(value, needed[1]).held
-            each, size = copy.cycles, float(copy.bytes)
-            if steps:
-                each, size = _mean(copy, costs.rate, steps, written[0])
-            found.append(Store(number, each, int(size), held))
-    return found
 
 
 def _driven(region: Region | None) -> bool:

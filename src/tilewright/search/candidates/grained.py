@@ -4,13 +4,21 @@ time does 16 steps in tiles of 50, 49, 49 and 49, and 13 in tiles of 48, 48, 48 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import lcm
+from typing import NamedTuple
 
 from tilewright.geometry.interval import grained_split
 from tilewright.tiling.grid import Split, dealt
 
-Steps = tuple[float, float]
-"""What the tiles along a dimension take for each of the largest: what they copy, as much as even
-ones, and what the core that has most of them computes."""
+
+class Steps(NamedTuple):
+    """Of a dimension whose tiles are not of one size: how large they are for each of the largest,
+    the share of the largest among all of them, and among those of the core that has most of these;
+    in how many parts the axis would be in tiles of the next size."""
+
+    size: float
+    largest: float
+    most: float
+    lesser: int
 
 
 def wastes(extent: int, parts: int, grain: int) -> bool:
@@ -35,10 +43,13 @@ def regrained(
 def steps_of(split: Split, extent: int, grain: int, among: int) -> Steps:
     """Steps of a dimension of an axis with a grain of its own, divided among so many cores."""
     if split.grain == 1:
-        return 1.0, 1.0
+        return Steps(1.0, 1.0, 1.0, split.parts)
     unit = lcm(grain, split.grain)
     sizes = [-(-part.length // unit) for part in grained_split(extent, split.parts, unit)]
     cores = [sizes[part.start : part.stop] for part in dealt(split.parts, (1,) * among)]
-    turns, largest = -(-split.parts // among), max(sizes)
-    even = -(-extent // split.parts)
-    return min(1.0, even / (largest * unit)), max(map(sum, cores)) / (turns * largest)
+    largest = max(sizes)
+    most = max(core.count(largest) for core in cores) / -(-split.parts // among)
+    lesser = max((size for size in sizes if 0 < size < largest), default=largest)
+    size = min(1.0, extent / split.parts / (largest * unit))
+    share = sizes.count(largest) / split.parts
+    return Steps(size, share, most, -(-extent // (lesser * unit)))
