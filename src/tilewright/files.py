@@ -19,6 +19,15 @@ _NPY = b"\x93NUMPY"
 _NAMED = "arrays by the names of the inputs are what numpy.savez(FILE, NAME=array) writes"
 
 
+def path_of(given: str | Path) -> Path:
+    """Where a program wants a result."""
+    try:
+        return Path(given)
+    except TypeError:
+        what = "give the name of a file or a folder"
+        raise OutputError(f"cannot write to {given!r}: {what}") from None
+
+
 def check_writable(*paths: Path | None) -> None:
     """Raise before the work begins where a result could not be written; None is none to write."""
     for path in paths:

@@ -140,6 +140,8 @@ def _load(model: Any, shapes: Shapes | None, inputs: Any) -> Model:
         return load_torch(model, inputs, shapes=shapes, graph="aten", runnable=True)
     if model == "-":
         return load_bytes(sys.stdin.buffer.read(), "standard input", shapes)
+    if model.endswith(".py"):
+        raise ModelError(f"'{model}' is Python: say what makes the torch module, as {model}:build")
     if os.path.exists(model) or model.endswith(".onnx"):
         return _load_file(Path(model), shapes)
     if is_torch_name(model):

@@ -16,7 +16,7 @@ from tilewright.errors import (
 from tilewright.execute.arrays import read_npz, write_npz
 from tilewright.execute.compare import Difference, compare
 from tilewright.execute.runtime import run
-from tilewright.files import check_arrays_file, check_writable, load_inputs, save_arrays
+from tilewright.files import check_arrays_file, check_writable, load_inputs, path_of, save_arrays
 from tilewright.frontend.save import save_onnx
 from tilewright.frontend.weights import seeded_inputs
 from tilewright.graph.graph import Array, Graph
@@ -33,6 +33,8 @@ from tilewright.version import __version__
 
 MEASURED_ROUNDS = 3  # so often a model that was measured above its budget is cut for less
 TIGHTER = 0.97  # of what the measurement asks for
+
+WITHIN = 0.2  # of the measured peak; a prediction that is farther off is said to be
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -80,9 +82,9 @@ class ShrinkResult(Shown):
         return self.shrunk.predicted.peak
 
     def save(self, path: str | Path) -> Path:
-        check_writable(Path(path))
-        save_onnx(self.shrunk.graph, Path(path), _metadata(self.shrunk, self.weights_seeded))
-        return Path(path)
+        check_writable(target := path_of(path))
+        save_onnx(self.shrunk.graph, target, _metadata(self.shrunk, self.weights_seeded))
+        return target
 
     def headline(self) -> list[str]:
         """What a person wants to know, most important first."""
@@ -114,6 +116,17 @@ class ShrinkResult(Shown):
         )
 
     def _judged(self, measured: Measured) -> Iterator[str]:
+        pairs = (
+            ("before", self.shrunk.original.peak, measured.original_peak_bytes),
+            ("after", self.shrunk.predicted.peak, measured.peak_bytes),
+        )
+        off = [
+            f"{abs(predicted / found - 1):.0%} too {'low' if predicted < found else 'high'} {when}"
+            for when, predicted, found in pairs
+            if abs(predicted - found) > max(measured.resolution, WITHIN * found)
+        ]
+        if off:
+            yield f"the prediction does not hold for this model: it is {' and '.join(off)}"
         steps = f"such figures are right to {format_bytes(measured.resolution)} here"
         if self.budget is None:
             if measured.original_peak_bytes - measured.peak_bytes < measured.resolution:

@@ -20,6 +20,7 @@ _FACTORS = {
     "kib": 1024,
     "mib": 1024**2,
     "gib": 1024**3,
+    "tib": 1024**4,
 }
 _HERTZ = {"hz": 1.0, "khz": 1e3, "mhz": 1e6, "ghz": 1e9}
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}

@@ -107,3 +107,16 @@ def test_verify_takes_the_plan_of_a_run_again(succeeds: Any, tmp_path: Path) -> 
     reseal(run)
     told = succeeds("verify", run).err
     assert "plan.yaml' gives" in told and "they are not one" in told
+
+
+def test_a_tensor_that_is_shared_twice_or_in_vain_is_told(command, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.yaml"
+    groups = "".join(f"- nodes: [conv{n}]\n" for n in (1, 2, 3, 4))
+    head = f"model: four_convs\nmachine: eight-core-l2\ndtype: int8\ngroups:\n{groups}"
+    plan.write_text(f"{head}shared:\n  l2: [conv1, conv2, conv1]\n")
+    told = command("check", plan, "--model", "four_convs@16x16").out
+    assert f"{plan}:10: 'conv1' cannot lie in l2: it lies in l2 by an earlier entry" in told
+    plan.write_text(f"{head}resident: [conv1]\nshared:\n  l2: [conv1, conv2]\n")
+    told = command("plan", "four_convs@16x16", "--on", "eight-core-l2", "--plan", plan).err
+    assert f"{plan}:11: 'conv1' is in l2 to no effect: it is resident, and not reloaded" in told
+    assert "'conv2' is in l2" not in told

@@ -120,6 +120,8 @@ def test_a_convolution_of_a_model(succeeds: Command) -> None:
             ("--in", "256x224x224", "--dtype", "fp32", "--claim-us", 930, "--no-check"),
             "930 us cannot be: fp32 operands need at least 2957 us",
         ),
+        (("--in", "16x9x9", "--claim-us", 0), "fp16 operands need at least 0.00"),
+        (("--in", "16x9x9", "--claim-us", "nan"), "a claimed time of nan is none"),
     ],
 )
 def test_bad_input_is_one_line(arguments: tuple[Any, ...], says: str, refused: Command) -> None:

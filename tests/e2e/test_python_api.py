@@ -376,6 +376,10 @@ WRONG = {
     "memory": (lambda: tilewright.machine("mcu").with_memory(1, "l9"), "no memory 'l9' .it has "),
     "less": (lambda: tilewright.machine("npu-2.7").with_bandwidth("ddr", -1), "bytes per second"),
     "share": (lambda: tilewright.shrink(net(), 50.0), "50.0 is no memory budget: write 64_000_000"),
+    "node": (lambda: tilewright.tile(net(), "H=2", node=3), "node 3: has to be the name of a node"),
+    "processor": (lambda: tilewright.machine("h100-sxm"), "is a processor: `partition` counts"),
+    "no place": (lambda: tilewright.shrink(net(), 1.0).save(None), "cannot write to None: give"),
+    "python": (lambda: tilewright.load("build.py"), "is Python: say what makes .* build.py:build"),
     "budget": (lambda: tilewright.shrink(net(), [1]), "is no memory budget"),
 }
 

@@ -290,3 +290,22 @@ def test_a_smallest_cut_that_measuring_cannot_tell_from_the_original_says_so(
     path = tmp_path / "small.onnx"
     shown = succeeds("shrink", "fsrcnn@32x32", "--memory", "smallest", "--measure", "-o", path).out
     assert ("whether it needs less than before cannot be told by measuring" in shown) == told
+
+
+@pytest.mark.parametrize(
+    ("factors", "told"),
+    [((1.0, 1.1), ""), ((2.0, 1.0), "50% too low before"), ((2.0, 0.5), "100% too high after")],
+)
+def test_a_prediction_that_does_not_hold_is_told(
+    monkeypatch: pytest.MonkeyPatch, factors: tuple[float, float], told: str
+) -> None:
+    import tilewright
+    from tilewright import shrinking
+    from tilewright.shrink.measure import Measured
+
+    found = tilewright.shrink("fsrcnn@64x64", "smallest")
+    before, after = found.original_peak_bytes * factors[0], found.predicted_peak_bytes * factors[1]
+    measured = Measured(round(after), round(before), 1.0, 1.0)
+    monkeypatch.setattr(shrinking, "measure_models", lambda *_: measured)
+    said = "\n".join(tilewright.shrink("fsrcnn@64x64", "smallest", measure=True).headline())
+    assert ("the prediction does not hold" in said) == bool(told) and told in said

@@ -13,6 +13,7 @@ from tilewright.model import ShapesLike, load_model
 from tilewright.plan.plan import Plan
 from tilewright.plan.read import plan_of, read_plan
 from tilewright.planning import Options, Planned, plan_model
+from tilewright.processor.load import list_processors
 from tilewright.program.lower import Watch
 from tilewright.program.metrics import Objective
 from tilewright.program.pipeline import PASSES
@@ -63,7 +64,11 @@ def machine(name: MachineLike) -> Machine:
     if isinstance(name, Mapping):
         return machine_of({"name": "machine", **name}, "the machine")
     expected = "a machine's name, a .yaml file, a mapping, or a machine"
-    return load_machine(of_type(name, (str, Path), "machine", expected))
+    called = str(of_type(name, (str, Path), "machine", expected))
+    if called in list_processors():
+        only = "counts kernels, FLOPs and bytes on it; plans need a machine with cores"
+        raise TilewrightError(f"'{called}' is a processor: `partition` {only}")
+    return load_machine(called)
 
 
 def plan(

@@ -66,6 +66,8 @@ def tile(
         raise TilewrightError("give either node (--node), or first and last (--from, --to)")
     if dtype is not None and on is None:
         raise TilewrightError("dtype is the element type on a machine: give one (on, --on)")
+    for what, name in (("node", node), ("first", first), ("last", last)):
+        of_type("" if name is None else name, str, what, "the name of a node, or of what it makes")
     texts = [split] if isinstance(split, str) else split
     if isinstance(split, Mapping):
         texts = [f"{axis}={parts}" for axis, parts in split.items()]

@@ -279,7 +279,7 @@ def _cores(part: Part) -> str:
         return "every core all tiles"
     axes = [_axis(part, k) for k in group.core_splits if k < len(group.splits)]
     named = ", ".join(group.cores)
-    if not axes:
+    if not axes or len(group.cores) == 1:
         return named or "one core"
     shares = f" in shares {':'.join(map(str, group.shares))}" if group.shares else ""
     return f"split over {named or 'the cores'} along {' and '.join(axes)}{shares}"

@@ -7,6 +7,7 @@ look at many nests.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from math import isfinite
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
@@ -335,9 +336,11 @@ def _step(target: CoreTarget) -> str:
 
 def floor_check(problem: KernelProblem, target: CoreTarget, compute: str, seconds: float) -> None:
     """Raise where a claimed time is below what the tensor engine needs for such operands."""
+    if not isfinite(seconds):
+        raise KernelError(f"a claimed time of {seconds} is none")
     floor = target.floor_seconds(problem.macs, compute)
     if seconds < floor:
         raise KernelError(
-            f"{seconds * 1e6:.0f} us cannot be: {compute} operands need at least "
-            f"{floor * 1e6:.0f} us on the tensor engine of {target.name}"
+            f"{seconds * 1e6:.4g} us cannot be: {compute} operands need at least "
+            f"{floor * 1e6:.4g} us on the tensor engine of {target.name}"
         )

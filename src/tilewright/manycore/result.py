@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.files import path_of
 from tilewright.manycore.plan import CorePlan
 from tilewright.manycore.told import allocation, headline, lines, summary
 from tilewright.planning.result import Failure
@@ -67,7 +68,7 @@ class CoresResult(Shown):
         with `force`."""
         from tilewright.manycore.output import check_target, write_plan
 
-        path = Path(folder)
+        path = path_of(folder)
         check_target(path, force=force)
         write_plan(self.plan, path)
         return path

@@ -167,7 +167,7 @@ def _shared_wrongly(
 ) -> Iterator[KeyFault]:
     """Memories that tensors cannot pass through, and, where all nodes are `named`, tensors that
     cannot lie in those that the plan names for them."""
-    used = off_cores(graph, plan.groups)
+    used, seen = off_cores(graph, plan.groups), dict[str, str]()
     for memory, names in plan.shared:
         wrong = not_on_chip(machine, memory)
         if wrong:
@@ -175,6 +175,9 @@ def _shared_wrongly(
             continue
         for place, name in enumerate(names if named else ()):
             fault = unshareable(graph, used, name)
+            if name in seen:
+                fault = f"it lies in {seen[name]} by an earlier entry"
+            seen.setdefault(name, memory)
             if fault:
                 yield ("shared", memory, place), f"'{name}' cannot lie in {memory}: {fault}"
 
@@ -240,6 +243,9 @@ def in_vain(plan: Plan, graph: Graph) -> Iterator[KeyFault]:
             if all(home[reader] == maker for reader in readers):
                 where = group_label(maker, plan.groups[maker])
                 text = f"'{value}' is in {memory} to no effect: only {where} reads it"
+                yield ("shared", memory, place), text
+            elif value in plan.resident and value not in reloaded:
+                text = f"'{value}' is in {memory} to no effect: it is resident, and not reloaded"
                 yield ("shared", memory, place), text
 
 

@@ -1,6 +1,6 @@
 """Rewrites that a network may do without: which of them are made is decided by plans of it."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
@@ -31,10 +31,11 @@ def best_variant(
 ) -> tuple[Legalised, Fusion | None]:
     """The network to plan, and the search that has looked at it, if any. A given plan says which
     rewrites it is of. Else, where there is a choice, the network with the rewrites that are
-    estimated to be cheaper, with all and with none of them are compared by what a search proposes
-    first, or layer by layer where that is asked for. What is searched on for the fastest plan is
-    then compared, effort by effort, with the same plan of the network with one rewrite more or
-    less. Of networks with very large plans only what is estimated to be cheaper is searched."""
+    estimated to be cheaper, with all and with none of them are compared: by what the smallest
+    effort finds if a larger one is asked for, else by what a search proposes first, or layer by
+    layer. What is searched on for the fastest plan is then compared, effort by effort, with the
+    same plan of the network with one rewrite more or less. Of networks with very large plans only
+    what is estimated to be cheaper is searched."""
     given = options.plan
     legal = plannable(graph, machine, dtype, None if given is None else given.rewrites)
     if given is not None or not legal.choices:
@@ -67,7 +68,9 @@ def _best(variants: "_Variants", legal: Legalised) -> "_Variant | None":
     searched = options.objective is Objective.LATENCY and not (
         options.layer_by_layer or options.ablation or options.patterns
     )
-    return variants.flipped(best) if searched else best
+    best = variants.flipped(variants.ahead(found)) if searched else best
+    best.search.elsewhere = [trial for v in found for trial in v.search.layer_by_layer()]
+    return best
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,29 @@ class _Variants:
             variant.search.begin() if options.layer_by_layer else variant.search.propose()
             return replace(variant, score=variant.search.best().score(options.objective))
         return variant
+
+    def ahead(self, known: Sequence[_Variant]) -> _Variant:
+        """What is best of what has plans; where a larger effort than the smallest is asked for, by
+        what that finds for each, since first plans say little of what a search ends with: the best
+        then has so many plans less to look at."""
+        begun = sorted((v for v in known if v.score < inf), key=lambda variant: variant.score)
+        steps, looked = self.options.effort.steps, list[_Variant]()
+        if len(begun) == 1 or len(steps) == 1 or begun[0].large or begun[0].search.ended:
+            return begun[0]
+        interrupted = False
+        for variant in begun:
+            if not interrupted:
+                found = variant.search.run(steps[0])
+                interrupted = found.interrupted
+                looked.append(replace(variant, score=found.best.score(self.options.objective)))
+        best = min(looked, key=lambda variant: variant.score)
+        best.search.ended = interrupted
+        best.search.spent = sum(
+            evaluations_of(steps[0], variant.search.tasks)
+            for variant in looked
+            if variant is not best
+        )
+        return best
 
     def flipped(self, variant: _Variant) -> _Variant:
         """What is searched effort by effort; behind each, as long as the plan that was found is

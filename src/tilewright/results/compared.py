@@ -8,7 +8,7 @@ from typing import Any, overload
 from tilewright.compare.differ import PlanDifference
 from tilewright.compare.page import page as comparison_page
 from tilewright.compare.told import difference_json
-from tilewright.files import write_text
+from tilewright.files import path_of, write_text
 from tilewright.tables import Shown, Table
 
 
@@ -37,8 +37,9 @@ class Comparison(Shown, Sequence[PlanDifference]):
 
     def save(self, path: str | Path) -> Path:
         """Write the page that shows the plans side by side."""
-        write_text(Path(path), comparison_page(self.differences, Path(path).parent))
-        return Path(path)
+        target = path_of(path)
+        write_text(target, comparison_page(self.differences, target.parent))
+        return target
 
     def headline(self) -> Sequence[str]:
         """A line for every comparison, and what was asked for differently."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tilewright.files import path_of
 from tilewright.machine.machine import Machine
 from tilewright.plan.plan import Plan, plan_text
 from tilewright.planning import Failure, Planned
@@ -101,7 +102,7 @@ class PlanResult(Shown):
         `explain` read. An earlier run there is replaced only with `force`."""
         from tilewright.runs.folder import check_folder, write_run
 
-        path = Path(folder)
+        path = path_of(folder)
         check_folder(path, force=force)
         write_run(self.planned, path, explained=explained, tell=progress)
         return path

@@ -4,7 +4,7 @@ The additive model knows no overlap between groups; it only proposes. Every plan
 is lowered, placed and simulated, and the simulator's cycles are the only ones reported.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from math import inf
@@ -38,7 +38,7 @@ from tilewright.search.least_memory import LeastMemory
 from tilewright.search.objectives import search_all
 from tilewright.search.progress import Tell, silent
 from tilewright.search.proposals import Proposals
-from tilewright.search.sharing import sharing_plans
+from tilewright.search.sharing import sharing_one_more, sharing_plans
 from tilewright.units import noun
 
 SLOWER = 1.5  # times that a change of a group may be estimated to take longer, to be simulated
@@ -80,10 +80,12 @@ class Fusion:
         self.reached: list[Effort] = []  # efforts that were made
         self.worst = inf  # score of what they found
         self.rivals: tuple[Trial, ...] = ()  # of the search for the fastest plan, if it ran
+        self.elsewhere: list[Trial] = []  # layer by layer, of other forms of the network
         self.done: list[str] = []
         self.climbs: Climbs | None = None
         self.improving = (0, 0)  # plans simulated, of how many
         self.within: LeastMemory | None = None  # the search for little memory, if it began
+        self.spent = 0  # plans of the next effort that searches of other forms have looked at
         self.ended = False  # by an interrupt before it ran
         self.ended_in = ""  # what searches for all objectives had not looked at when they ended
 
@@ -103,7 +105,7 @@ class Fusion:
             interrupted = True
         return Found(
             self.best(),
-            self.rivals or tuple(t for t in (*self.outside, *self.trials) if t.name in RIVALS),
+            tuple(self._compared()),
             self.exact or self.proposals.exact,
             self.looked_at,
             self.simulated,
@@ -111,6 +113,19 @@ class Fusion:
             self._left_out() if interrupted else "",
             self.objective,
         )
+
+    def layer_by_layer(self) -> list[Trial]:
+        """The plan to begin with, if there is one."""
+        known = (*self.rivals, *self.outside, *self.trials)
+        return [trial for trial in known if trial.name == RIVALS[0]][:1]
+
+    def _compared(self) -> Iterator[Trial]:
+        """What the best plan is compared with: layer by layer of the form of the network that is
+        best so."""
+        layers = [*self.layer_by_layer(), *self.elsewhere]
+        yield from sorted(layers, key=lambda trial: trial.cycles)[:1]
+        known = self.rivals or self.trials
+        yield from (trial for trial in known if trial.name in RIVALS[1:])
 
     def improved(self, start: Trial, evaluations: int) -> Trial:
         """What moves make of a plan found elsewhere."""
@@ -158,7 +173,8 @@ class Fusion:
             plans = evaluations_of(step, self.tasks)
             if step not in self.reached:
                 self.improving = (done, max(plans, evaluations_of(effort, self.tasks)))
-                evaluations = int(max(0, plans - done) * self.portion)
+                evaluations = int(max(0, plans - done - self.spent) * self.portion)
+                self.spent = 0
                 self.climbs = self.climbs or self._made_climbs()
                 self.climbs.improve(evaluations, lambda: None if self.reached else self._on_fewer())
                 self._share()
@@ -314,12 +330,15 @@ class Fusion:
 
     def _share(self) -> None:
         """Values that still go through the main memory in one that the cores share, as many of them
-        as fit: the largest last, or not at all."""
+        as fit: the largest last, or not at all; then one more, as long as that is better."""
+        network, may_stay = self.network, self.space.may_stay
         for memory in reversed(self.machine.on_chip):
-            best = self.best()
-            for plan in sharing_plans(self.network, self.space.may_stay, best.plan, memory.name):
-                if self.tried(f"fused, through {memory.name}", plan, best.groups):
+            groups, name = self.best().groups, f"fused, through {memory.name}"
+            for plan in sharing_plans(network, may_stay, self.best().plan, memory.name):
+                if self.tried(name, plan, groups):
                     break
+            for plan in sharing_one_more(network, may_stay, memory.name, lambda: self.best().plan):
+                self.tried(name, plan, self.best().groups)
 
     def _made_candidates(self, network: Network) -> Candidates:
         """Ways to run groups of a network, with the passes that there are."""

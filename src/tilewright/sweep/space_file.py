@@ -222,9 +222,11 @@ def _values(spec: Mapping[str, Any], where: Keys) -> list[object]:
         return values
     ends = {key: quantity_of(spec.get(key)) for key in ("from", "to", "step")}
     first, last = ends["from"], ends["to"]
-    if first is None or last is None or ("step" in spec and ends["step"] is None):
-        text = "from, to and step have to be numbers, such as 4 or 256 KiB"
-        raise key_fault(where, text)
+    for key, value in ends.items():
+        if value is None and (key in spec or key != "step"):
+            text = f"has to be a number, such as 4 or 256 KiB; here it is {spec.get(key)!r}"
+            raise key_fault((*where, key) if key in spec else where, f"{key} {text}")
+    assert first is not None and last is not None
     times, count = quantity_of(spec.get("times")), spec.get("count")
     if ("times" in spec and times is None) or not isinstance(count, int | None):
         raise key_fault(where, "times has to be a number, count a whole number")
@@ -372,7 +374,7 @@ def _column_faults(
             text = f"'{name}' is an axis whose values are no numbers"
         yield (*where, number), text
     if len(set(names)) < max(2, len(names)):
-        yield where, "needs at least two columns, each once"
+        yield where, "needs at least two columns, each once: with one alone, sort by it"
 
 
 def _check_field(name: str, where: Keys) -> None:

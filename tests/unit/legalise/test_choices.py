@@ -79,6 +79,29 @@ def test_plans_decide_whatever_the_estimate_says(
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("effort", [Effort.LOW, Effort.NORMAL])
+def test_what_fusion_gains_is_told_against_the_form_that_is_best_layer_by_layer(
+    effort: Effort,
+) -> None:
+    """Which need not be the form that is best fused."""
+    graph, machine = three_upscales(), unlike_cores()
+    apart = plan(graph, machine, Options(layer_by_layer=True))
+    found = plan(graph, machine, Options(effort=effort)).found
+    assert found is not None
+    assert found.rivals[0].name == "layer by layer"
+    assert found.rivals[0].cycles == apart.placed.schedule.makespan
+
+
+def three_upscales() -> Graph:
+    """A decoder."""
+    b = GraphBuilder()
+    y = b.input(1, 32, 8, 8)
+    for _ in range(2):
+        y = b.add("Relu", b.add("ConvTranspose", y, b.weight(32, 32, 2, 2), strides=[2, 2]))
+        y = b.add("Conv", y, b.weight(32, 32, 3, 3), pads=[1] * 4)
+    return b.graph(y)
+
+
 def two_upscales() -> Graph:
     """Of the first, most phases would be nothing but zeros."""
     b = GraphBuilder()

@@ -11,7 +11,7 @@ from tilewright.plan.read import plan_of
 from tilewright.planning import prepared
 from tilewright.search.candidates.layers import layer_by_layer
 from tilewright.search.candidates.network import Network
-from tilewright.search.sharing import sharing_plans
+from tilewright.search.sharing import sharing_one_more, sharing_plans
 
 
 def test_a_plan_that_shares_more_is_the_same_from_its_file() -> None:
@@ -27,3 +27,20 @@ def test_a_plan_that_shares_more_is_the_same_from_its_file() -> None:
     for other in found:
         assert [memory for memory, _ in other.shared] == ["l2"]
         assert plan_of(yaml.safe_load(plan_text(other))).shared == other.shared
+
+
+def test_values_are_shared_one_by_one_on_top_of_what_is_best() -> None:
+    """A value that is kept in the main memory beside others is tried again by itself."""
+    machine = load_machine("eight-core-l2")
+    graph = prepared(api.load("four_convs@16x16").graph, machine, machine.dtype).graph
+    network = Network(graph, machine, machine.dtype)
+    best = [layer_by_layer(graph, machine, machine.dtype, "net")]
+    tried: list[str] = []
+    for plan in sharing_one_more(network, lambda _: True, "l2", lambda: best[-1]):
+        ((_, names),) = plan.shared
+        tried.append(names[-1])
+        if len(tried) != 2:  # the second is no better
+            best.append(plan)
+    sizes = [graph.types[name].bytes for name in tried]
+    assert len(tried) == 3 == len(set(tried)) and sizes == sorted(sizes, reverse=True)
+    assert best[-1].shared == (("l2", (tried[0], tried[2])),)

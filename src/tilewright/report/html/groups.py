@@ -45,6 +45,7 @@ def group_rows(planned: Planned) -> list[dict[str, Any]]:
                 "macs": total.macs,
                 "energy_pj": counted(planned.machine, total.energy_pj),
                 "busy": [busy[number][kind] for kind in CLASSES],
+                "engines": _engines(planned, group),
                 **picked(total, "read_weights", "read_activations", "written"),
                 "peak": peaks[number],
                 "halo": round(fact.halo_share, 6),
@@ -112,6 +113,18 @@ def _busy(planned: Planned, sums: Sequence[TaskSums]) -> list[Counter[str]]:
         inside = end - max(start, sums[task.group].active or 0)
         busy[task.group][kinds.get(task.engine, "copy")] += max(0, inside)
     return busy
+
+
+def _engines(planned: Planned, group: GroupPlan) -> list[int]:
+    """How many engines of each class a group has: those of its cores, and all that copy."""
+    kinds = Counter(
+        engine.kind
+        for core in planned.machine.cores
+        if not group.cores or core.name in group.cores
+        for engine in core.engines
+    )
+    copying = len(planned.account.engines) - len(planned.machine.engines)
+    return [*(kinds[kind] for kind in CLASSES[:-1]), copying]
 
 
 def _peaks(planned: Planned) -> list[int]:

@@ -1,8 +1,7 @@
 // The table of groups, the tiles of one group, and the tasks of one tile.
 (() => {
   const busyShare = (group, k) => {
-    const number = machine.engines.filter((engine) => engine.kind === ["matrix", "vector", "copy"][k]).length;
-    const window = (group.end - group.active) * number;
+    const window = (group.end - group.active) * group.engines[k];
     return window ? group.busy[k] / window : 0;
   };
   const traffic = (group) => group.read_weights + group.read_activations + group.written;

@@ -57,8 +57,8 @@ TERMS: dict[str, str] = {
         "Busy share of the links that copy, while the group computes; what was loaded ahead of "
         "it is left out."
     ),
-    "matrix": "Busy share of the arrays while the group computes.",
-    "vector": "Busy share of the vector engines while the group computes.",
+    "matrix": "Busy share of the arrays of its cores while the group computes.",
+    "vector": "Busy share of the vector engines of its cores while the group computes.",
     "bytes moved": "Bytes that the group reads from the main memory and writes to it.",
     "peak": "The most bytes that its buffers take in one scratchpad at the same time.",
     "resident": (
