@@ -110,7 +110,7 @@ def test_plan_files_name_the_grain(tmp_path: Path) -> None:
     assert "{axis: 1, parts: 4, halo: recompute, grain: 16}" in path.read_text()
     assert read_plan(path) == plan
     assert "grain" not in plan_text(plan_with(graph, Split(1, 4)))
-    assert "in 4 of up to 64" in grid_words(graph, plan.groups[0], 2)
+    assert "in 4 of up to 53" in grid_words(graph, plan.groups[0], 2)
 
 
 @pytest.mark.parametrize("grain", [0, -1, 1.5, True, "16"])

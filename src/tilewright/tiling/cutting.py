@@ -131,7 +131,7 @@ def _even_cuts(
                 f"{split.parts} with a grain of {split.grain}"
             )
         if probe:
-            intervals = (Interval(*inner_span(extent, split.parts, unit)),)
+            intervals = (Interval(*inner_span(extent, split, grain)),)
         elif split.grain > 1:
             intervals = grained_split(extent, split.parts, unit)
         else:
@@ -140,11 +140,15 @@ def _even_cuts(
     return tuple(cuts)
 
 
-def inner_span(extent: int, parts: int, grain: int = 1) -> tuple[int, int]:
-    """As many positions as the largest tile of an even split has, with neighbours on both sides if
-    there is room for that."""
-    size = min(extent, -(-extent // (parts * grain)) * grain)
-    start = min(size, (extent - size) // grain * grain)
+def inner_span(extent: int, split: Split, grain: int = 1) -> tuple[int, int]:
+    """As many positions as the largest tile of a split has, with neighbours on both sides if there
+    is room for that."""
+    unit = lcm(grain, split.grain)
+    if split.grain > 1:
+        size = max(part.length for part in grained_split(extent, split.parts, unit))
+    else:
+        size = min(extent, -(-extent // (split.parts * unit)) * unit)
+    start = min(-(-size // unit) * unit, (extent - size) // unit * unit)
     return start, min(start + size, extent)
 
 

@@ -5,7 +5,6 @@ is worked out once, and added up for every choice of these.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import cached_property
 from math import prod
 from typing import NamedTuple
@@ -113,8 +112,8 @@ class Dealt:
         """Tiles of the next size, by the dimensions along which not all are of the largest."""
         for dim, steps in self.steps.items():
             if steps.most < 1 or steps.largest < 1:
-                other = replace(self.splits[dim], parts=steps.lesser)
-                cut = self.cut.probe.cut((*self.splits[:dim], other, *self.splits[dim + 1 :]))
+                splits = *self.splits[:dim], steps.lesser, *self.splits[dim + 1 :]
+                cut = self.cut.probe.cut(splits)
                 if cut is not None:
                     yield dim, cut
 

@@ -13,12 +13,12 @@ from tilewright.tiling.grid import Split, dealt
 class Steps(NamedTuple):
     """Of a dimension whose tiles are not of one size: how large they are for each of the largest,
     the share of the largest among all of them, and among those of the core that has most of these;
-    in how many parts the axis would be in tiles of the next size."""
+    a split of the axis into tiles of the next size."""
 
     size: float
     largest: float
     most: float
-    lesser: int
+    lesser: Split
 
 
 def wastes(extent: int, parts: int, grain: int) -> bool:
@@ -43,13 +43,15 @@ def regrained(
 def steps_of(split: Split, extent: int, grain: int, among: int) -> Steps:
     """Steps of a dimension of an axis with a grain of its own, divided among so many cores."""
     if split.grain == 1:
-        return Steps(1.0, 1.0, 1.0, split.parts)
+        return Steps(1.0, 1.0, 1.0, split)
     unit = lcm(grain, split.grain)
-    sizes = [-(-part.length // unit) for part in grained_split(extent, split.parts, unit)]
+    lengths = [part.length for part in grained_split(extent, split.parts, unit)]
+    sizes = [-(-length // unit) for length in lengths]
     cores = [sizes[part.start : part.stop] for part in dealt(split.parts, (1,) * among)]
     largest = max(sizes)
     most = max(core.count(largest) for core in cores) / -(-split.parts // among)
     lesser = max((size for size in sizes if 0 < size < largest), default=largest)
-    size = min(1.0, extent / split.parts / (largest * unit))
+    size = min(1.0, -(-extent // split.parts) / max(lengths))  # as much as even ones
     share = sizes.count(largest) / split.parts
-    return Steps(size, share, most, -(-extent // (lesser * unit)))
+    next_size = replace(split, parts=-(-extent // (lesser * unit)), grain=lesser * unit)
+    return Steps(size, share, most, next_size)

@@ -317,5 +317,5 @@ def _even(access: Access, splits: tuple[Split, ...]) -> Region | None:
         if parts > most or (parts > 1 and grain >= extent):
             return None
         dims[split.axis] = dim
-        spans[split.axis] = inner_span(extent, parts, unit)
+        spans[split.axis] = inner_span(extent, split, grain)
     return tuple(dims), tuple(spans)

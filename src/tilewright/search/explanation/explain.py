@@ -390,7 +390,7 @@ def grid_words(graph: Graph, group: GroupPlan, cores: int) -> str:
     shares = f" in shares {':'.join(map(str, group.shares))}" if group.shares else ""
     for dim, split in enumerate(group.splits):
         axis = axes.get(split.axis, f"axis {split.axis}")
-        start, stop = inner_span(shape[split.axis], split.parts, split.grain)
+        start, stop = inner_span(shape[split.axis], split)
         each = f"{'up to ' if split.grain > 1 else ''}{stop - start}"
         kept = ", halo kept" if split.halo.value == "cache" else ""
         among = min(grid.get(dim, 1), split.parts)

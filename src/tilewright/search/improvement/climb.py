@@ -74,11 +74,13 @@ class _Pay:
 
 @dataclass(frozen=True, slots=True)
 class Better(Generic[Plan, Value]):
-    """A plan that is better than all before, after how many evaluations."""
+    """A plan that is better than all before, after how many evaluations; `move` is its number among
+    the plans of the place where it was found."""
 
     plan: Plan
     metrics: Value
     evaluations: int
+    move: int = -1
 
 
 class Climber(ABC, Generic[Plan, Value, Look, At]):
@@ -107,6 +109,11 @@ class Climber(ABC, Generic[Plan, Value, Look, At]):
     @abstractmethod
     def plans(self, look: Look, place: At) -> Iterator[Plan]:
         """What the moves at a place make, the most promising first."""
+
+    def echoes(self, before: Look, place: At, number: int, look: Look) -> Iterator[tuple[At, Plan]]:
+        """What the move that made a plan better, by so manieth of its plans, makes of the better
+        plan at each place that looks like its own."""
+        return iter(())
 
     @abstractmethod
     def expected(self, place: At) -> float:
@@ -155,12 +162,40 @@ class Climber(ABC, Generic[Plan, Value, Look, At]):
             self.tried[plan] = value
             while self.evaluations < end:
                 look = self.look(plan)
-                better = self._next(look, self._by_arm(self.places(look)), value, end)
-                if better is None:
+                made = self._next(look, self._by_arm(self.places(look)), value, end)
+                if made is None:
                     break
+                place, better = made
+                gain = self._gain(value, better.metrics)
                 plan, value, found = better.plan, better.metrics, True
                 yield better
+                for echo in self._echoed(look, place, better, gain, end):
+                    plan, value = echo.plan, echo.metrics
+                    yield echo
             self.seen.clear()  # what did not help before may do now
+
+    def _echoed(
+        self, before: Look, place: At, better: Better[Plan, Value], gain: float, end: int
+    ) -> Iterator[Better[Plan, Value]]:
+        """Plans better and better by the move that made one better, at places like its own, as long
+        as it gave more on average than any other is expected to."""
+        plan, value, done = better.plan, better.metrics, set[Hashable]()
+        most, tries = max(pay.worth for pay in self.pays.values()), 1
+        while self.evaluations < end and gain >= most * tries:
+            rows = self.echoes(before, place, better.move, self.look(plan))
+            row = next((row for row in rows if row[0].key not in done), None)
+            if row is None:
+                return
+            done.add(row[0].key)
+            changed = row[1]
+            if changed not in self.tried:
+                self.evaluations += self.weight(changed)
+                tries += 1
+                found = self.tried[changed] = self.value(changed, self.score(value))
+                if found is not None and self.ahead(found, value):
+                    gain += self._gain(value, found)
+                    plan, value = changed, found
+                    yield Better(plan, value, self.evaluations)
 
     def _kicked(self, plan: Plan, value: Value, end: int) -> Iterator[Better[Plan, Value]]:
         """Plans better and better from one that a few moves made of the given one."""
@@ -194,16 +229,17 @@ class Climber(ABC, Generic[Plan, Value, Look, At]):
             look = self.look(moved)
             places = ((place, 1.0) for place in self.touched(plan, look))
             patience = min(end, self.evaluations + PATIENCE)
-            better = self._next(look, self._by_arm(places), now, patience)
-            if better is None:
+            made = self._next(look, self._by_arm(places), now, patience)
+            if made is None:
                 return
+            _, better = made
             moved, now = better.plan, better.metrics
             yield better
 
     def _next(
         self, look: Look, places: dict[Arm, list[tuple[At, float]]], value: Value, end: int
-    ) -> Better[Plan, Value] | None:
-        """The first plan found that is better than the one given."""
+    ) -> tuple[At, Better[Plan, Value]] | None:
+        """The first plan found that is better than the one given, and where."""
         now = self.score(value)
         plans: dict[Hashable, Iterator[Plan]] = {}
         while places and self.evaluations < end:
@@ -222,11 +258,16 @@ class Climber(ABC, Generic[Plan, Value, Look, At]):
             self.evaluations += self.weight(plan)
             found = self.tried[plan] = self.value(plan, now)
             better = found is not None and self.ahead(found, value)
-            gain = (now - self.score(found)) / now if found is not None and better else 0.0
-            self._pay(arm, place).learn(100 * gain)
+            gain = self._gain(value, found) if found is not None and better else 0.0
+            self._pay(arm, place).learn(gain)
             if found is not None and better:
-                return Better(plan, found, self.evaluations)
+                move = self.seen[place.key] - 1
+                return place, Better(plan, found, self.evaluations, move)
         return None
+
+    def _gain(self, before: Value, found: Value) -> float:
+        """In percent."""
+        return 100 * (1 - self.score(found) / self.score(before))
 
     def _candidate(
         self, look: Look, place: At, plans: dict[Hashable, Iterator[Plan]]

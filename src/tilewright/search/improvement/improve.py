@@ -6,6 +6,7 @@ sees. So its word decides here: a move is made, the plan simulated, and kept whe
 """
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 import numpy as np
 
@@ -44,6 +45,7 @@ EXPECTED = {  # gain of a move at its place, in percent, before anything is lear
     Kind.DROP: 0.003,
     Kind.ORDER: 0.005,
 }
+ECHOED = frozenset({Kind.MERGE, Kind.PART, Kind.SHIFT, Kind.RECUT, Kind.PLACE})
 ALIKE = 3.0  # a move at many places is expected to give so much more
 EVERYWHERE = 0.1  # share of the mean loss that a place has at least
 
@@ -101,6 +103,15 @@ class Improver(Climber[Plan, Metrics, Shape, Site]):
     def plans(self, look: Shape, place: Site) -> Iterator[Plan]:
         """The plans of a move, the most promising first."""
         return self.moves.plans(look, place)
+
+    def echoes(
+        self, before: Shape, place: Site, number: int, look: Shape
+    ) -> Iterator[tuple[Site, Plan]]:
+        """For moves of groups."""
+        if not place.alike and not place.names and place.kind in ECHOED:
+            for site in self.moves.like(before, place, look):
+                for plan in islice(self.plans(look, site), number, number + 1):
+                    yield site, plan
 
     def expected(self, place: Site) -> float:
         """What a move usually gives."""

@@ -75,6 +75,14 @@ class Moves:
             for name in names:
                 yield self._named(shape, kind, (name,))
 
+    def like(self, before: Shape, site: Site, shape: Shape) -> Iterator[Site]:
+        """Places of another plan that look like one of the plan before."""
+        (place,), known = site.places, _Signatures(self, shape)
+        wanted = [self.signature(before, number) for number in place]
+        for kind, groups in self._group_places(shape, None):
+            if kind is site.kind and [known[number] for number in groups] == wanted:
+                yield self._site(shape, kind, (groups,))
+
     def forks(self, shape: Shape) -> Iterator[Site]:
         """Places of branches that can run side by side."""
         if self.joins and len(self.network.machine.cores) > 1:
