@@ -209,7 +209,10 @@ def bomb() -> list[Any]:
         ({"axes": {**ONE, "n": {"field": COUNT, "values": [1, 2, 1]}}}, "axes.n: has 1 more than"),
         ({"axes": {**ONE, "n": {"field": COUNT, "values": [1, nan]}}}, "nan is neither"),
         ({"axes": {**ONE, "n": {"field": COUNT, "values": [inf]}}}, "inf is neither"),
-        ({"axes": {**ONE, "n": {"field": COUNT, "from": nan, "to": 2, "step": 1}}}, "numbers"),
+        (
+            {"axes": {**ONE, "n": {"field": COUNT, "from": nan, "to": 2, "step": 1}}},
+            "n.from: has to be a number",
+        ),
         ({"axes": {**ONE, "n": {"field": [COUNT], "values": [1]}}}, "axes.n.field: .* be text"),
         ({"define": {"latency_ms": 1}}, "define.latency_ms: .* has a meaning already"),
         ({"define": {"core_count": 1}}, "define.core_count: .* has a meaning already"),

@@ -224,8 +224,8 @@ def _values(spec: Mapping[str, Any], where: Keys) -> list[object]:
     first, last = ends["from"], ends["to"]
     for key, value in ends.items():
         if value is None and (key in spec or key != "step"):
-            text = f"has to be a number, such as 4 or 256 KiB; here it is {spec.get(key)!r}"
-            raise key_fault((*where, key) if key in spec else where, f"{key} {text}")
+            here = f"; here it is {spec[key]!r}" if key in spec else "; it is missing"
+            raise key_fault((*where, key), f"has to be a number, such as 4 or 256 KiB{here}")
     assert first is not None and last is not None
     times, count = quantity_of(spec.get("times")), spec.get("count")
     if ("times" in spec and times is None) or not isinstance(count, int | None):

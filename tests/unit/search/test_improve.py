@@ -180,6 +180,35 @@ def test_neighbours_are_divided_alike_in_one_move() -> None:
     assert Kind.ALIGN not in kinds, "there is nothing to divide on a single core"
 
 
+def test_what_helped_is_tried_at_places_that_look_alike() -> None:
+    """Of eight convolutions in a row two became one group: so may others, but for the first and the
+    last, whose data lie in the main memory."""
+    b = GraphBuilder()
+    y = b.input(1, 32, 16, 16)
+    for _ in range(8):
+        y = b.add("Conv", y, b.weight(32, 32, 3, 3), pads=[1] * 4)
+    case = case_of(b.graph(y), "npu-2.7")
+    plan, _ = case.start()
+    improver, before = case.improver(), Shape(case.moves.graph, plan)
+    one = next(
+        site
+        for site in case.moves.sites(before)
+        if site.kind is Kind.MERGE and site.places == ((2, 3),)
+    )
+    made = next(case.moves.plans(before, one))
+    merged = {group.nodes for group in made.groups if len(group.nodes) == 2}
+    echoes = dict(improver.echoes(before, one, 0, Shape(case.moves.graph, made)))
+    pairs = [
+        {group.nodes for group in echo.groups if len(group.nodes) == 2} for echo in echoes.values()
+    ]
+    names = [node.name for node in case.search.graph.nodes]
+    assert all(merged < found for found in pairs)
+    others = {pair for found in pairs for pair in found - merged}
+    assert others == {tuple(names[4:6]), tuple(names[5:7])}
+    alike = next(site for site in case.moves.sites(before) if site.alike)
+    assert not list(improver.echoes(before, alike, 0, before)), "it was all of them"
+
+
 def test_operators_with_the_same_weights_run_as_one() -> None:
     """Of two towers: each layer's weights are loaded once then."""
     b = GraphBuilder()
