@@ -91,7 +91,7 @@ def test_only_cuts_that_waste_steps_have_another_grain() -> None:
 
 
 def test_cuts_with_a_grain_are_proposed_where_they_compute_less() -> None:
-    graph = prepared(tokens(192), MACHINE, MACHINE.dtype).graph
+    graph = prepared(tokens(128), MACHINE, MACHINE.dtype).graph
     tiler = Tiler(Network(graph, MACHINE, MACHINE.dtype))
     options = tiler.options(typed_group(graph, [0]), exports(graph, [0]), frozenset())
     by_cut = {(option.splits, option.core_split): option for option in options}

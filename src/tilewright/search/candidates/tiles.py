@@ -233,14 +233,12 @@ class Tiler:
     def regrained(
         self, probe: Probe, kept: Kept, known: Sequence[Estimate], limit: float
     ) -> list[Estimate]:
-        """The best of some cuts that fit into so many bytes, alone or between units that keep their
-        values, in as many parts at multiples of what arrays round up to, where that takes less."""
+        """The best of some cuts that fit into so many bytes, in as many parts at multiples of what
+        arrays round up to, where that takes less."""
         fitting = [e for e in known if e.bytes <= limit and not e.replicated]
         extents = dict(enumerate(probe.access[probe.final[0]].shape))
         found: list[Estimate] = []
-        best = sorted(fitting, key=lambda e: e.order)[:REGRAINED]
-        best += sorted(fitting, key=lambda e: e.amid)[:REGRAINED]
-        for estimate in dict.fromkeys(best):
+        for estimate in sorted(fitting, key=lambda e: e.order)[:REGRAINED]:
             for splits in regrained(estimate.splits, extents, self.grains):
                 copied = self.copied(probe, splits, estimate.core_split, kept)
                 if copied is None:
