@@ -33,7 +33,6 @@ from tilewright.version import __version__
 
 MEASURED_ROUNDS = 3  # so often a model that was measured above its budget is cut for less
 TIGHTER = 0.97  # of what the measurement asks for
-
 WITHIN = 0.2  # of the measured peak; a prediction that is farther off is said to be
 
 

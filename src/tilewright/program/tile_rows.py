@@ -4,7 +4,6 @@ written to where its result will be."""
 
 from collections.abc import Sequence
 from math import prod
-from operator import mul
 from typing import TYPE_CHECKING
 
 from tilewright.geometry.box import Ints
@@ -91,13 +90,16 @@ class TileBuilder:
             value, spot = op.outputs[result], op.tiles.outputs[result](self.index)
             if view is None or spot != self.values[value].have(self.index):
                 return False
-            base = view.offset + sum(map(mul, spot.starts, view.strides))
-            there = self.transfers.seen(parent.names[value], view.strides, storage.memory)
-            held = seen[value] = Held(source.slot, base, spot, there)
+            held = seen[value] = self._viewed(value, spot, view, source.slot, storage.memory)
             if not self._there(op, value, held, view):
                 return False
         self.held.update(seen)
         return True
+
+    def _viewed(self, value: int, spot: TileSpot, view: Strides, slot: int, memory: int) -> Held:
+        """A region of a value where a view of some buffer has it."""
+        seen = self.transfers.seen(self.parent.names[value], view.strides, memory)
+        return Held(slot, view.at(spot.starts), spot, seen)
 
     def _there(self, op: GroupOperator, value: int, held: Held, view: Strides) -> bool:
         """Whether a result that is a view is where it has to be: in its region, if it has one; else
@@ -263,15 +265,12 @@ class TileBuilder:
         if home is None:
             held = held._replace(slot=self._buffer(result, size, storage.memory))
         self.held[result] = held
-        base = view.offset + sum(map(mul, spot.starts, view.strides))
-        seen = self.transfers.seen(parent.names[value], view.strides, memory)
-        return Held(held.slot, base, spot, seen)
+        return self._viewed(value, spot, view, held.slot, memory)
 
     def _rows(self, value: int, spot: TileSpot, view: Strides) -> bool:
         """Whether engines find rows of a result where a view has them."""
         context, name = self.parent.context, self.parent.names[value]
-        offset = view.offset + sum(map(mul, spot.starts, view.strides))
-        usual = context.local(name, spot.shape)[1]
+        usual, offset = context.local(name, spot.shape)[1], view.at(spot.starts)
         return found_by_rows(spot.shape, view.strides, offset, usual, context.layouts.grain(name))
 
     def _follows(
@@ -288,9 +287,7 @@ class TileBuilder:
             view = None if rule is None else rule(op.tiled.op, lying, 0)
             if view is None:
                 return False
-            base = view.offset + sum(map(mul, spot.starts, view.strides))
-            there = self.transfers.seen(names[result], view.strides, storage.memory)
-            held = Held(_NOWHERE, base, spot, there)
+            held = self._viewed(result, spot, view, _NOWHERE, storage.memory)
             if not self._there(op, result, held, view):
                 return False
         return True

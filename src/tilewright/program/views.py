@@ -3,7 +3,6 @@ there. Asked by the planner (can it be one?) and by the builder (which one?)."""
 
 from collections.abc import Collection, Sequence
 from math import prod
-from operator import mul
 
 from tilewright.geometry.box import Ints
 from tilewright.graph.ops import SPECS
@@ -58,7 +57,7 @@ def serves(
     who computes with it finds rows as in the `usual` layout (strides, grain), copies to the outside
     (`given`) find long ones."""
     starts, shape = region
-    offset = view.offset + sum(map(mul, starts, view.strides))
+    offset = view.at(starts)
     if computed and not found_by_rows(shape, view.strides, offset, *usual):
         return False
     return not given or long_runs(shape, view.strides, dtype, view.item)

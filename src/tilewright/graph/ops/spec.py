@@ -7,6 +7,7 @@ entry in the module of its family and one test.
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from operator import mul
 from typing import NamedTuple
 
 import numpy as np
@@ -118,6 +119,10 @@ class Strides:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     item: int
+
+    def at(self, position: Iterable[int]) -> int:
+        """Where an element lies."""
+        return self.offset + sum(map(mul, position, self.strides))
 
 
 class Pool(Enum):

@@ -12,16 +12,17 @@ def same_view(op: Op, source: Strides, output: int) -> Strides | None:
 
 def reshaped_view(op: Op, source: Strides, output: int) -> Strides | None:
     """Any shape whose axes join or divide axes that follow each other without gaps."""
-    shape = op.result(output).shape
-    strides = _regrouped(source, shape)
-    return None if strides is None else Strides(source.offset, shape, strides, source.item)
+    return _in_shape(source, op.result(output).shape)
 
 
 def behind_reshape(op: Op, result: Strides) -> Strides | None:
     """The input of a reshape as a view of its result."""
-    shape = op.shape(0)
-    strides = _regrouped(result, shape)
-    return None if strides is None else Strides(result.offset, shape, strides, result.item)
+    return _in_shape(result, op.shape(0))
+
+
+def _in_shape(lying: Strides, shape: tuple[int, ...]) -> Strides | None:
+    strides = _regrouped(lying, shape)
+    return None if strides is None else Strides(lying.offset, shape, strides, lying.item)
 
 
 def behind_transpose(op: Op, result: Strides) -> Strides | None:

@@ -126,10 +126,8 @@ class Dealt:
             times = known.get(dims)
             if times is None:
                 times = known[dims] = _times(dims, self.splits, grid, turns, multicast)
-            each, size = copy.cycles, float(copy.bytes)
-            if self.steps:
-                less = {dim: rows[key][1] for dim, rows in others.items() if key in rows}
-                each, size = self._mean(copy, dims, less)
+            less = {dim: rows[key][1] for dim, rows in others.items() if key in rows}
+            each, size = self._mean(copy, dims, less)
             slow = innermost not in dims
             yield Load(number, copy.cycles, each * times, size * times, copy.held, slow)
 
@@ -140,10 +138,8 @@ class Dealt:
         for key, (number, copy, dims) in _stored(cut).items():
             value, needed = cut.probe.values[number], cut.needs[number]
             assert value is not None and needed is not None
-            each, size = copy.cycles, float(copy.bytes)
-            if self.steps:
-                less = {dim: rows[key][1] for dim, rows in others.items() if key in rows}
-                each, size = self._mean(copy, dims, less)
+            less = {dim: rows[key][1] for dim, rows in others.items() if key in rows}
+            each, size = self._mean(copy, dims, less)
             held = cut.probe.costs.copy(value, needed[1]).held
             yield Store(number, each, int(size), held)
 
@@ -153,6 +149,8 @@ class Dealt:
         """Cycles and bytes of a copy of each tile, given that of the largest and those of the next
         size along some dimensions."""
         each, size = copy.cycles, float(copy.bytes)
+        if not self.steps:
+            return each, size
         for dim, other in lesser.items():
             largest = self.steps[dim].largest
             each *= largest + (1 - largest) * other.cycles / copy.cycles

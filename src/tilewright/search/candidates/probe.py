@@ -273,9 +273,7 @@ class Cutting:
         if view is None or region is None:
             return False
         shape = tuple([stop - start for start, stop in region[1]])
-        offset = view.offset + sum(
-            [a * s for (a, _), s in zip(region[1], view.strides, strict=True)]
-        )
+        offset = view.at([start for start, _ in region[1]])
         grain = probe.costs.network.layouts.grain(probe.names[value])
         return found_by_rows(shape, view.strides, offset, own.strides, grain)
 
